@@ -1,0 +1,43 @@
+# One command each; every target makes what it needs. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-slow check bench clean
+help:            ## list the tasks
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[demo,frames]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/pip install -q --disable-pip-version-check --group dev
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/pip install -q --disable-pip-version-check --group bench
+	@touch $@
+
+demo: $(VENV)/.demo   ## five simulated organisations grow one forest
+	$(BIN)/spinney demo
+
+check: $(VENV)/.dev   ## lint, format, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check   ## everything CI runs: the checks and the fast tests
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.bench   ## the slow tests: papers, quality on ../shared/data, long statistics
+	$(BIN)/python -m pytest -m slow
+
+bench: $(VENV)/.bench   ## every benchmark, as tables and JSON in benchmarks/results
+	$(BIN)/python benchmarks/run_all.py
+
+clean:           ## remove what the targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

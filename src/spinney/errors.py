@@ -1,0 +1,119 @@
+"""Every error and warning of Spinney.
+
+```text
+SpinneyError
+├── SettingError (ValueError)      a parameter or config value cannot work
+├── SchemaError (ValueError)       tables do not fit the schema, or each other
+├── TableError (ValueError)        a table cannot be read or used
+├── PolicyError                    a party refuses a job
+├── BudgetError                    the ledger refuses a charge; nothing was released
+├── LedgerError                    the ledger cannot be read, written or trusted
+├── ProtocolError                  a reply is missing, malformed or out of turn
+│   └── PartyLostError             a party does not answer
+├── StorageError (ValueError)      a file or message cannot be read
+├── MissingExtraError (ImportError) an optional package is not installed
+└── InternalError                  a bug in this library; please report
+SpinneyWarning (UserWarning)
+└── PrivacyLeakWarning             a public fact was read from private data (simulation only)
+```
+
+A message says what is wrong with name and value, what would be right, and what to do. A party's
+error has a public part, which may cross to the coordinator, and a local part, which never does:
+no cell value, row id, exact count or path is ever in the public part.
+"""
+
+from typing import ClassVar
+
+
+class SpinneyError(Exception):
+    """The base of every error raised on purpose.
+
+    `public` may be shown to other organisations; `local` is for the party's own log.
+    """
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, public: str, *, local: str = "") -> None:
+        super().__init__(f"{public} {local}".strip())
+        self.public = public
+        self.local = local
+
+
+class SettingError(SpinneyError, ValueError):
+    """A parameter or config value cannot work."""
+
+    exit_code = 10
+
+
+class MissingExtraError(SpinneyError, ImportError):
+    """An optional package is not installed."""
+
+    exit_code = 11
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}. Install it with: "
+            f"pip install 'spinney[{extra}]'."
+        )
+
+
+class TableError(SpinneyError, ValueError):
+    """A table cannot be read or used."""
+
+    exit_code = 20
+
+
+class SchemaError(SpinneyError, ValueError):
+    """Tables do not fit the schema, or each other."""
+
+    exit_code = 21
+
+
+class StorageError(SpinneyError, ValueError):
+    """A file or message cannot be read."""
+
+    exit_code = 22
+
+
+class PolicyError(SpinneyError):
+    """A party refuses a job."""
+
+    exit_code = 30
+
+
+class BudgetError(SpinneyError):
+    """The ledger refuses a charge; nothing was released."""
+
+    exit_code = 31
+
+
+class LedgerError(SpinneyError):
+    """The ledger cannot be read, written or trusted."""
+
+    exit_code = 32
+
+
+class ProtocolError(SpinneyError):
+    """A reply is missing, malformed or out of turn."""
+
+    exit_code = 40
+
+
+class PartyLostError(ProtocolError):
+    """A party does not answer."""
+
+    exit_code = 41
+
+
+class InternalError(SpinneyError):
+    """A bug in this library; please report."""
+
+    exit_code = 70
+
+
+class SpinneyWarning(UserWarning):
+    """The base of every warning."""
+
+
+class PrivacyLeakWarning(SpinneyWarning):
+    """A public fact was read from private data; allowed in simulation only."""

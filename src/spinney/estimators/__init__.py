@@ -1,0 +1,1 @@
+"""Scikit-learn faces of the protocols."""

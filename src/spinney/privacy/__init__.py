@@ -1,0 +1,1 @@
+"""Noise, accounts and secrets; knows no tree, no network."""

@@ -1,0 +1,1 @@
+"""One paper, one file; the only place where tables, trees, privacy and transport meet."""

@@ -1,0 +1,82 @@
+"""Modelling randomness: one job seed becomes independent, counter-based streams.
+
+Everything here is public and repeatable: bootstraps, feature draws, deals. Noise, masks and keys
+never come from here (see `spinney.privacy.entropy`).
+
+The hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014); `trees._kernels` holds the same
+three lines compiled, and a test keeps the two equal.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from spinney.typing import Keys, Values
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+def mixed(words: Keys) -> Keys:
+    """Return a well-mixed 64-bit hash of each word."""
+    z = words + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * _MIX_1
+    z = (z ^ (z >> np.uint64(27))) * _MIX_2
+    return z ^ (z >> np.uint64(31))
+
+
+def derived(seed: int, *path: int) -> int:
+    """Return the seed of the stream at `path` below `seed`."""
+    state = np.array([seed], dtype=np.uint64)
+    for step in path:
+        state = mixed(state ^ mixed(np.array([step], dtype=np.uint64)))
+    return int(state[0])
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Return the one kind of generator that modelling code uses."""
+    return np.random.default_rng(seed)
+
+
+def job_seed(random_state: Any) -> int:
+    """Return a 63-bit seed from an integer, None, or a numpy generator of either kind."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**62))
+    return int(random_state) & (2**63 - 1)
+
+
+def row_hashes(values: Values, target: np.ndarray[Any, Any]) -> Keys:
+    """Return a hash of each row's content, equal wherever the row is held.
+
+    Each missing value hashes alike, and so do the two zeros.
+    """
+    state = np.zeros(target.shape[0], dtype=np.uint64)
+    for column in values:
+        bits = np.where(np.isnan(column), np.float32(np.nan), column + np.float32(0.0))
+        state = (state ^ bits.view(np.uint32)) * _MIX_1
+        state ^= state >> np.uint64(29)
+    words = (np.asarray(target, dtype=np.float64) + 0.0).view(np.uint64)
+    return mixed(state ^ mixed(words))
+
+
+def row_keys(hashes: Keys) -> Keys:
+    """Return a key for every row: its hash, made distinct for repeats of the same row.
+
+    The keys of a table are the same set whatever the order of its rows.
+    """
+    ordered = np.sort(hashes)
+    if ordered.size < 2 or not np.any(ordered[1:] == ordered[:-1]):
+        return hashes
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    run_start = np.repeat(starts, np.diff(np.r_[starts, ordered.size]))
+    repeat = (np.arange(ordered.size) - run_start).astype(np.uint64)
+    keys = np.empty_like(hashes)
+    keys[order] = np.where(repeat == 0, ordered, mixed(ordered ^ mixed(repeat)))
+    return keys

@@ -1,0 +1,1 @@
+"""Running it for real: configuration, policy, party, coordinator, command line."""

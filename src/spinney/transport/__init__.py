@@ -1,0 +1,1 @@
+"""Questions and answers; knows no tree, no noise."""

@@ -1,0 +1,1 @@
+"""The arithmetic of trees; knows no party, no noise, no network."""

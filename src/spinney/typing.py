@@ -1,0 +1,43 @@
+"""Array aliases and the few structural types that sibling layers share.
+
+A name here says what the numbers mean; the comment says the shape.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float32]  # (n_columns, n_rows); NaN = missing; categories by their index
+Codes = NDArray[np.uint8]  # (n_columns, n_rows) bins of a table
+Keys = NDArray[np.uint64]  # (n_rows,) each row's own key
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@runtime_checkable
+class Packable(Protocol):
+    """A value with an encoding of its own that is shorter than its arrays."""
+
+    def pack(self) -> bytes:
+        """Return the encoding."""
+        ...
+
+    def packed_size(self) -> int:
+        """Return `len(self.pack())` without encoding."""
+        ...
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Return the value that `pack` encoded; raise `StorageError` on anything else."""
+        ...
+
+
+Progress = Callable[[str, int, int], None]  # (phase, steps done, steps in all or 0 if unknown)
+"""Called by long work after every step."""
+
+
+def silent(phase: str, done: int, total: int) -> None:
+    """Ignore progress."""

@@ -1,0 +1,1 @@
+"""Shared fixtures: tiny tables a person can check."""
