@@ -5,21 +5,72 @@ The three are different types and nothing turns one into another by itself: a me
 field of type `Masked` therefore cannot hold an exact count, and the type checker says so.
 
 A `Charge` proves that the ledger has written the cost of a release to disk. Only the ledger makes
-one, and it pays for one release.
+one, and it pays for one release. `Mechanism.release` is the one place where charge and noise meet.
 """
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field
 from threading import Lock
-from typing import Any, Final, NoReturn, Self, final
+from typing import Any, ClassVar, Final, NoReturn, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import InternalError
+from spinney.errors import InternalError, SettingError
 from spinney.privacy.budget import Cost
 from spinney.typing import Integers
 
 Residues = NDArray[np.uint32] | NDArray[np.uint64]  # integers modulo 2**32 or 2**64
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Shares:
+    """Noise in shares: any `honest` parties' shares alone are the whole noise.
+
+    Every party adds a share, so the sum carries more noise than promised (standard deviation times
+    sqrt(parties / honest)); what the other parties know of their own shares takes nothing away.
+
+    Parameters
+    ----------
+    parties
+        How many parties add a share: K.
+    honest
+        How many of them are promised to be honest and to stay to the end: t. Half of them, rounded
+        up, unless given. A party that drops out counts as dishonest.
+    """
+
+    parties: int
+    honest: int
+
+    def __init__(self, parties: int, honest: int | None = None) -> None:
+        for name, value in (("parties", parties), ("honest", honest)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise SettingError(f"{name} must be a whole number; got {value!r}.")
+        honest = (parties + 1) // 2 if honest is None else honest
+        if parties < 1 or not 1 <= honest <= parties:
+            raise SettingError(
+                f"honest must be between 1 and the number of parties; got honest={honest} of "
+                f"parties={parties}."
+            )
+        if parties == honest == 2:
+            raise SettingError(
+                "For two parties only honest=1 means anything: each knows its own share and can "
+                "subtract it, so the other's share alone must be the whole noise. Set honest=1."
+            )
+        object.__setattr__(self, "parties", parties)
+        object.__setattr__(self, "honest", honest)
+
+    def describe(self) -> str:
+        """Say who may be curious, in words."""
+        curious = self.parties - self.honest
+        against = "the coordinator"
+        if curious:
+            against += f" and any {curious} of the parties together"
+        return (
+            f"Each of {self.parties} parties adds a share of the noise; the shares of any "
+            f"{self.honest} honest ones (t={self.honest}) are enough, so the claim holds against "
+            f"{against}" + ("." if curious or self.parties == 1 else ", not against a party.")
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -61,9 +112,14 @@ class Exact(_Values):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Noised(_Values):
-    """Integers that a mechanism has randomised and a charge has paid for."""
+    """Integers that a mechanism has randomised and a charge has paid for.
+
+    With `shares` they hold a part of the noise only: the sum over parties may be seen, one party's
+    values may not, so they leave it under a mask.
+    """
 
     values: Integers
+    shares: Shares | None = None
 
     def __post_init__(self) -> None:
         self._keep(_integers(self.values, "Noised"))
@@ -145,6 +201,49 @@ class Charge:
                 f"The charge for {self.reason} has paid for a release already. "
                 f"A repeated question is answered with the stored reply."
             )
+
+
+class Mechanism(ABC):
+    """Noise and cost of one kind of release; a frozen dataclass of its parameters."""
+
+    __slots__ = ()
+    norm: ClassVar[str]  # in which the mechanism's sensitivity is measured
+
+    @abstractmethod
+    def cost(self, n_values: int = 1) -> Cost:
+        """Return the cost of one release of `n_values` numbers together."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say what is protected, how and at which price, for a privacy officer."""
+
+    @abstractmethod
+    def _randomised(self, values: Integers) -> Integers:
+        """Return the values with fresh randomness; only `release` calls it, once paid."""
+
+    def _check(self, values: Integers) -> None:  # noqa: B027 - most take any integers
+        """Refuse values the mechanism is not made for, before anything is paid."""
+
+    @final
+    def release(self, exact: Exact, charge: Charge) -> Noised:
+        """Spend the charge, draw once, and return what may leave the party.
+
+        A repeated question is answered with the stored result; another draw would need another
+        charge, for the two could be averaged.
+        """
+        if not isinstance(exact, Exact) or not isinstance(charge, Charge):
+            raise InternalError("A release takes Exact values and the ledger's Charge.")
+        self._check(exact.values)
+        charge.spend(self.cost(exact.values.size))
+        return Noised(self._randomised(exact.values), getattr(self, "shares", None))
+
+    @final
+    def parameters(self) -> dict[str, str]:
+        """Return what fixes noise and cost, exactly and as text, for the ledger."""
+        facts = {"mechanism": type(self).__name__, "norm": self.norm}
+        facts |= asdict(cast("Any", self))
+        facts |= facts.pop("shares", None) or {}  # parties and honest
+        return {name: str(value) for name, value in facts.items()}
 
 
 def _in_words(cost: Cost) -> str:

@@ -44,7 +44,7 @@ _TOP = (1 << _WORD) - 1
 _BITS = 192  # precision at which thresholds are computed first; doubled if that is not enough
 _DIGIT = 256  # radix of the geometric's digits
 _TABLE_DECAY = Fraction(1, 4096)  # below, a table of shares would pass 180,000 entries
-_TABLE_VARIANCE = Fraction(1024**2)  # above, a Gaussian's table would pass 20,000 entries
+_TABLE_VARIANCE = Fraction(4096**2)  # above, a Gaussian's table would pass 80,000 entries
 _BATCH = 1 << 16  # draws whose temporaries stay in the processor's cache
 
 

@@ -1,0 +1,336 @@
+"""Mechanisms: each class holds its noise and its cost side by side.
+
+==================  =========================================================  ==============
+DiscreteLaplace     adds two-sided geometric noise to integers                 pure epsilon
+DiscreteGaussian    adds discrete Gaussian noise to integers                   rho of zCDP
+RandomisedResponse  keeps a category or replaces it by another one             pure epsilon
+PermuteAndFlip      chooses the best of several candidates, nearly             pure epsilon
+==================  =========================================================  ==============
+
+`cost` follows from the parameters alone, so that a party computes it for itself. `release` spends a
+charge that covers the cost, *then* draws, once. The samplers are exact, so no mechanism here has a
+delta of its own. A sensitivity is stated for the mechanism's `unit`: a histogram moves by 1 (in L1)
+when a record is added or removed and by 2 when one is replaced.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spinney.errors import InternalError, SettingError
+from spinney.privacy import samplers
+from spinney.privacy.budget import Cost, Measure, Unit, exp_bounds, positive_epsilon
+from spinney.privacy.release import Mechanism, Shares
+from spinney.typing import Floats, Integers
+
+_PI_SQUARED = Fraction(98696, 10000)  # rounded down: pi**2 = 9.8696044
+_TAU_BITS = 192
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace(Mechanism):
+    """Two-sided geometric noise on integers, whole or in shares.
+
+    Adds Z with P[Z = k] = (1 - alpha) / (1 + alpha) * alpha**abs(k), alpha = exp(-epsilon /
+    sensitivity), to every number (Ghosh, Roughgarden and Sundararajan 2009). In shares each of K
+    parties adds NB(1/t, alpha) - NB(1/t, alpha), of which any t sum to Z.
+
+    Parameters
+    ----------
+    epsilon
+        The pure cost of a release.
+    sensitivity
+        By how much one `unit` can move all released numbers together: the L1 norm.
+    unit
+        Whose change is hidden.
+    shares
+        None if this party's noise alone is enough; otherwise how many parties share it.
+    """
+
+    norm: ClassVar[str] = "L1"
+    epsilon: Fraction
+    sensitivity: Fraction = Fraction(1)
+    unit: Unit = Unit.RECORD_ADD_REMOVE
+    shares: Shares | None = None
+
+    def __post_init__(self) -> None:
+        _exactly(self, "epsilon", "sensitivity")
+        if self.decay < samplers.SMALLEST_DECAY:
+            raise SettingError(
+                f"epsilon / sensitivity must be at least 2**-40, or the noise would not fit "
+                f"64-bit sums; got {float(self.decay):.3g}."
+            )
+
+    @property
+    def decay(self) -> Fraction:
+        """The decay of the noise: epsilon / sensitivity."""
+        return self.epsilon / self.sensitivity
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise in the released sum, all parties' shares together."""
+        alpha = exp(-self.decay)
+        excess = self.shares.parties / self.shares.honest if self.shares else 1
+        return excess * 2 * alpha / (1 - alpha) ** 2
+
+    def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
+        """Return epsilon; the sensitivity speaks for all `n_values` numbers together."""
+        return Cost(Measure.PURE, self.epsilon, self.unit)
+
+    def describe(self) -> str:
+        """Say what is protected, how and at which price, for a privacy officer."""
+        return _joined(
+            f"Whole-number (discrete Laplace) noise: epsilon={float(self.epsilon):g}, protecting "
+            f"one {self.unit.value}, which moves the numbers by at most "
+            f"{float(self.sensitivity):g} in all. Standard deviation {sqrt(self.variance):.3g} per "
+            f"number.",
+            self.shares,
+        )
+
+    def _randomised(self, values: Integers) -> Integers:
+        honest = self.shares.honest if self.shares else 1
+        return values + samplers.shares(self.decay, honest, values.size).reshape(values.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(Mechanism):
+    """Discrete Gaussian noise on integers, whole or in shares, for many releases.
+
+    Adds Z with P[Z = k] proportional to exp(-k**2 / (2 sigma**2)), sigma**2 = squared_sensitivity /
+    (2 rho) (Canonne, Kamath and Steinke 2020). In shares each party adds a discrete Gaussian of
+    variance sigma**2 / t; their sum is not quite one, which costs at most tau per number more:
+    tau = 10 (t - 1) exp(-pi**2 sigma**2 / t) (Kairouz, Liu and Steinke 2021, proposition 14).
+
+    Parameters
+    ----------
+    rho
+        The zCDP cost of a release, before tau.
+    squared_sensitivity
+        By how much one `unit` can move all released numbers together: the L2 norm, squared.
+    unit, shares
+        As in `DiscreteLaplace`.
+    """
+
+    norm: ClassVar[str] = "L2"
+    rho: Fraction
+    squared_sensitivity: Fraction = Fraction(1)
+    unit: Unit = Unit.RECORD_ADD_REMOVE
+    shares: Shares | None = None
+
+    def __post_init__(self) -> None:
+        _exactly(self, "rho", "squared_sensitivity")
+        if self.share_variance > samplers.LARGEST_VARIANCE:
+            raise SettingError(
+                f"rho is too small: the noise would not fit 64-bit sums; got rho="
+                f"{float(self.rho):.3g} for a squared sensitivity of "
+                f"{float(self.squared_sensitivity):g}."
+            )
+        if self._honest > 1 and self.share_variance < Fraction(1, 4):
+            raise SettingError(
+                f"A Gaussian share needs a variance of at least 1/4; got "
+                f"{float(self.share_variance):.3g} at rho={float(self.rho):.3g}. "
+                f"Lower rho, or use DiscreteLaplace."
+            )
+
+    @property
+    def _honest(self) -> int:
+        return self.shares.honest if self.shares else 1
+
+    @property
+    def share_variance(self) -> Fraction:
+        """The variance parameter of what this party adds: sigma**2 / t."""
+        return self.squared_sensitivity / (2 * self.rho * self._honest)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise in the released sum, at most, all shares together."""
+        return float(self.share_variance) * (self.shares.parties if self.shares else 1)
+
+    def cost(self, n_values: int = 1) -> Cost:
+        """Return rho + tau * n_values, rounded up; tau is 0 for noise that is not shared."""
+        _, high = exp_bounds(_PI_SQUARED * self.share_variance, _TAU_BITS)
+        tau = Fraction(10 * (self._honest - 1) * high, 1 << _TAU_BITS)
+        return Cost(Measure.ZCDP, self.rho + n_values * tau, self.unit)
+
+    def describe(self) -> str:
+        """Say what is protected, how and at which price, for a privacy officer."""
+        return _joined(
+            f"Whole-number (discrete Gaussian) noise: rho={float(self.rho):g} (zCDP), protecting "
+            f"one {self.unit.value}, which moves the numbers by at most "
+            f"{sqrt(self.squared_sensitivity):.3g} in Euclidean length. Standard deviation "
+            f"{sqrt(self.variance):.3g} per number.",
+            self.shares,
+        )
+
+    def _randomised(self, values: Integers) -> Integers:
+        noise = samplers.discrete_gaussian(self.share_variance, values.size)
+        return values + noise.reshape(values.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomisedResponse(Mechanism):
+    """Keep a category with probability p, else report one of the others, each alike.
+
+    p = e**epsilon / (e**epsilon + k - 1) for k categories (Kairouz, Oh and Viswanath 2016). Draw
+    once per row for the life of the data and store the result: every new draw costs epsilon again.
+
+    Parameters
+    ----------
+    epsilon
+        The pure cost of reporting one column.
+    n_categories
+        The number of categories: k. Values are 0 .. k - 1.
+    unit
+        LABEL, or RECORD_REPLACE for one of a record's columns. Never add-or-remove: a report for
+        every row shows how many there are.
+    """
+
+    norm: ClassVar[str] = "none"
+    epsilon: Fraction
+    n_categories: int
+    unit: Unit = Unit.LABEL
+
+    def __post_init__(self) -> None:
+        _exactly(self, "epsilon")
+        if isinstance(self.n_categories, bool) or not isinstance(self.n_categories, int):
+            raise SettingError(f"n_categories must be a whole number; got {self.n_categories!r}.")
+        if self.n_categories < 2:
+            raise SettingError(f"n_categories must be at least 2; got {self.n_categories}.")
+        if self.unit is Unit.RECORD_ADD_REMOVE:
+            raise SettingError(
+                "Randomised response cannot hide that a record was added or removed: it reports "
+                "every row. Name the unit 'label' or 'record, replace'."
+            )
+
+    @property
+    def keep_probability(self) -> float:
+        """The chance that a category is reported as it is: p."""
+        return 1 / (1 + (self.n_categories - 1) * exp(-self.epsilon))
+
+    def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
+        """Return epsilon: a label is in one row, however many rows are reported."""
+        return Cost(Measure.PURE, self.epsilon, self.unit)
+
+    def describe(self) -> str:
+        """Say what is protected, how and at which price, for a privacy officer."""
+        return (
+            f"Randomised response: each of {self.n_categories} categories is reported as it is "
+            f"with probability {self.keep_probability:.4f}, else as one of the others; "
+            f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}."
+        )
+
+    def estimated_counts(self, reported: Integers) -> Floats:
+        """Return the likely true counts from counts of reports, categories along the last axis.
+
+        Removes the bias, (reported - n q) / (p - q) with q = (1 - p) / (k - 1), then moves to the
+        nearest counts that are not negative and have the same sum n.
+        """
+        n_rows = reported.sum(axis=-1, keepdims=True)
+        keep = self.keep_probability
+        other = (1 - keep) / (self.n_categories - 1)
+        return _projected((reported - n_rows * other) / (keep - other), n_rows.astype(np.float64))
+
+    def _check(self, values: Integers) -> None:
+        if values.size and not 0 <= values.min() <= values.max() < self.n_categories:
+            raise InternalError(f"Categories must be 0 to {self.n_categories - 1}.")
+
+    def _randomised(self, values: Integers) -> Integers:
+        shift = 1 + samplers.uniform_below(self.n_categories - 1, values.size)
+        shift[samplers.kept(self.epsilon, self.n_categories, values.size)] = 0
+        moved: Integers = (values + shift.reshape(values.shape)) % self.n_categories
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteAndFlip(Mechanism):
+    """Choose a candidate with a high score.
+
+    Visits the candidates in random order and takes candidate i with probability
+    exp(-epsilon (best - score_i) / (c sensitivity)); c = 2, or 1 if scores are monotone (McKenna
+    and Sheldon 2020; equal to report-noisy-max with exponential noise, and never worse than the
+    exponential mechanism). Scores lie along the last axis; several rows are several choices, which
+    cost epsilon once if no record is in two of them.
+
+    Parameters
+    ----------
+    epsilon
+        The pure cost of a choice.
+    sensitivity
+        By how much one `unit` can move any one score.
+    unit
+        Whose change is hidden.
+    monotone
+        Whether adding a record can lower no score. Needs the unit RECORD_ADD_REMOVE, since
+        replacing a record may raise one score and lower another.
+    """
+
+    norm: ClassVar[str] = "Linf"
+    epsilon: Fraction
+    sensitivity: Fraction = Fraction(1)
+    unit: Unit = Unit.RECORD_ADD_REMOVE
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        _exactly(self, "epsilon", "sensitivity")
+        if self.monotone and self.unit is not Unit.RECORD_ADD_REMOVE:
+            raise SettingError(
+                f"monotone=True holds for {Unit.RECORD_ADD_REMOVE.value!r} only; replacing a "
+                f"record or a label may raise one score and lower another. Got {self.unit.value!r}."
+            )
+
+    def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
+        """Return epsilon, however many candidates there are."""
+        return Cost(Measure.PURE, self.epsilon, self.unit)
+
+    def describe(self) -> str:
+        """Say what is protected, how and at which price, for a privacy officer."""
+        return (
+            f"A private choice of the best candidate (permute-and-flip): "
+            f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}, which moves any "
+            f"score by at most {float(self.sensitivity):g}. Only the choice is released."
+        )
+
+    def _check(self, values: Integers) -> None:
+        if values.ndim == 0 or values.shape[-1] == 0:
+            raise InternalError("A choice needs at least one candidate.")
+
+    def _randomised(self, values: Integers) -> Integers:
+        rows = values.reshape(-1, values.shape[-1])
+        chosen = [self._choice(row.tolist()) for row in rows]
+        return np.array(chosen, dtype=np.int64).reshape(values.shape[:-1])
+
+    def _choice(self, scores: list[int]) -> int:
+        decay = self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
+        best = max(scores)
+        order: list[int] = samplers.permutation(len(scores)).tolist()
+        while not samplers.bernoulli_exp(decay * (best - scores[order[-1]])):
+            order.pop()
+        return order[-1]
+
+
+def _exactly(mechanism: Any, *names: str) -> None:
+    """Replace positive numbers by exact fractions, or refuse them."""
+    for name in names:
+        value = positive_epsilon(getattr(mechanism, name), name)
+        object.__setattr__(mechanism, name, value)
+
+
+def _joined(text: str, shares: Shares | None) -> str:
+    return f"{text} {shares.describe()}" if shares else text
+
+
+def _projected(counts: Floats, total: Floats) -> Floats:
+    """Return the nearest points with no negative entry and the given sums, along the last axis.
+
+    Subtracts from each entry the one number that makes the positive parts add up (Held, Wolfe and
+    Crowder 1974).
+    """
+    ordered = -np.sort(-counts, axis=-1)
+    excess = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, counts.shape[-1] + 1)
+    n_positive = np.count_nonzero(ordered > excess, axis=-1, keepdims=True)
+    # a total of zero leaves no entry positive; any subtracted number above the largest will do
+    level = np.take_along_axis(excess, np.maximum(n_positive - 1, 0), axis=-1)
+    return np.maximum(counts - level, 0.0)
