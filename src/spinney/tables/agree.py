@@ -1,0 +1,95 @@
+"""Compare the schemas of all parties and say exactly where they differ."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from spinney.errors import SchemaError, SettingError
+from spinney.tables.schema import Column, Label, Schema, listed
+
+_LISTS = {"categories", "classes"}
+
+
+def agree(schemas: Mapping[str, Schema]) -> Schema:
+    """Return the schema that all parties share, or raise naming every difference.
+
+    Columns, categories and classes are compared as sets; the agreed order of each is that of the
+    first party, and every party reads its table by it.
+
+    Parameters
+    ----------
+    schemas
+        Each party's schema, by its name.
+
+    Raises
+    ------
+    SchemaError
+        If any party's columns, kinds, ranges, categories, classes or label differ from those of
+        the first party. The message has one sentence per difference.
+    """
+    if not schemas:
+        raise SettingError("There are no schemas to agree on. Give at least one party's.")
+    (first, reference), *others = schemas.items()
+    differences = [
+        difference
+        for party, schema in others
+        for difference in _differences(first, reference, party, schema)
+    ]
+    if differences:
+        raise SchemaError("The parties' schemas differ. " + " ".join(differences))
+    return reference
+
+
+def _differences(first: str, reference: Schema, party: str, schema: Schema) -> Iterator[str]:
+    known = set(schema.names)
+    for column in reference.columns:
+        if column.name not in known:
+            yield (
+                f"Party {party!r} has no column {column.name!r}, which party {first!r} has. "
+                f"It has: {listed(schema.names)}. Rename it, or drop it from the job."
+            )
+            continue
+        yield from _unequal(
+            first, party, f"column {column.name!r}", column, schema.column(column.name)
+        )
+    for name in schema.names:
+        if name not in set(reference.names):
+            yield (
+                f"Party {party!r} has a column {name!r}, which party {first!r} has not. "
+                f"Drop it at {party!r}, or add it at {first!r}."
+            )
+    yield from _unequal(first, party, "the label", reference.label, schema.label)
+
+
+def _unequal(
+    first: str, party: str, where: str, here: Column | Label, there: Column | Label
+) -> Iterator[str]:
+    for fact in [field.name for field in fields(here)]:
+        mine, theirs = getattr(here, fact), getattr(there, fact)
+        if _comparable(fact, mine) == _comparable(fact, theirs):
+            continue
+        yield (
+            f"Party {party!r} declares {fact} {_worded(theirs)} for {where}; "
+            f"party {first!r} declares {_worded(mine)}. "
+            f"Declare the same {fact} at both.{_only_one_names(fact, mine, theirs)}"
+        )
+        if fact == "kind":
+            return  # the other facts differ only because the kinds do
+
+
+def _comparable(fact: str, value: Any) -> Any:
+    return frozenset(value) if fact in _LISTS and value is not None else value
+
+
+def _worded(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return f"[{listed(map(repr, value))}]" if isinstance(value, tuple) else repr(value)
+
+
+def _only_one_names(fact: str, mine: Any, theirs: Any) -> str:
+    """Say what only one side lists, since two long lists are hard to compare by eye."""
+    if fact not in _LISTS or mine is None or theirs is None:
+        return ""
+    only = [repr(member) for member in (*mine, *theirs) if (member in mine) != (member in theirs)]
+    return f" Only one of them names {listed(only)}."

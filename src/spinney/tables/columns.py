@@ -1,0 +1,77 @@
+"""Features in memory, handed out a few rows at a time as trees read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InternalError
+from spinney.tables.categories import CategoryIndex, values_of
+from spinney.typing import Values
+
+Rows = slice | NDArray[np.intp]
+
+_BLOCK = 2048  # rows turned at once: such a block of a wide table still fits a core's cache
+
+
+class Columns(Protocol):
+    """The features of all rows."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def values(self, rows: Rows) -> Values:
+        """Return these rows, one line per column; the array is the caller's own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixColumns:
+    """A numeric matrix, one line per row, left as it is; only the rows asked for are turned."""
+
+    matrix: NDArray[Any]
+    index_of_column: Mapping[int, CategoryIndex] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.matrix.shape[0])
+
+    def values(self, rows: Rows) -> Values:
+        """Return these rows, one line per column; the array is the caller's own."""
+        chunk = self.matrix[rows]
+        values = np.empty(chunk.shape[::-1], dtype=np.float32)
+        for start in range(0, chunk.shape[0], _BLOCK):
+            block = chunk[start : start + _BLOCK]
+            values[:, start : start + _BLOCK] = block.astype(np.float32, copy=False).T
+        for column, index in self.index_of_column.items():
+            values[column] = values_of(index.codes_of_numbers(chunk[:, column]))
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class VectorColumns:
+    """One array per column, each of the type it came in; categories are codes already."""
+
+    vectors: tuple[NDArray[Any], ...]
+
+    def __post_init__(self) -> None:
+        if len({vector.shape for vector in self.vectors}) != 1:
+            raise InternalError("Columns must be of one length.")
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.vectors[0])
+
+    def values(self, rows: Rows) -> Values:
+        """Return these rows, one line per column; the array is the caller's own."""
+        first = self.vectors[0][rows]
+        values = np.empty((len(self.vectors), len(first)), dtype=np.float32)
+        for line, vector in zip(values, self.vectors, strict=True):
+            line[:] = vector[rows]
+        return values

@@ -1,0 +1,290 @@
+"""Read a schema off the data, and name every public fact that was read.
+
+Only for simulation and for drafting a party's file: in a deployed job public facts are declared.
+"""
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SettingError, TableError
+from spinney.tables.cells import Cells, Nature, cells_of, refuse_unusable
+from spinney.tables.names import default_names, feature_names
+from spinney.tables.opening import Frame, limits, opened, refuse_infinite
+from spinney.tables.schema import (
+    Category,
+    Column,
+    Label,
+    LabelKind,
+    Schema,
+    facts_in,
+    in_order,
+    listed,
+    plain,
+)
+
+Categorical = Literal["from_dtype"] | Sequence[Any] | NDArray[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What some cells of a column show; findings of parts of a column can be joined with `|`."""
+
+    natures: frozenset[str] = frozenset()
+    low: float = np.nan
+    high: float = np.nan
+    seen: frozenset[Category] = frozenset()
+    is_category: bool = False  # some cells were taken as categories
+    is_plain: bool = False  # some were not
+
+    def __or__(self, other: "Findings") -> "Findings":
+        return Findings(
+            self.natures | other.natures,
+            float(np.fmin(self.low, other.low)),
+            float(np.fmax(self.high, other.high)),
+            self.seen | other.seen,
+            self.is_category or other.is_category,
+            self.is_plain or other.is_plain,
+        )
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The lowest and the highest number, or None if there is none."""
+        return None if np.isnan(self.low) else (self.low, self.high)
+
+
+def describe(
+    X: Any,
+    y: Any,
+    *,
+    categorical_features: Categorical = "from_dtype",
+    label_kind: LabelKind,
+    column_names: Sequence[str] | None = None,
+    label_name: str | None = None,
+) -> tuple[Schema, tuple[str, ...]]:
+    """Return the schema of a table in memory, and in words what was read from its cells.
+
+    Parameters
+    ----------
+    X
+        A numeric array, a list of rows, or a data frame (pandas, polars, pyarrow).
+    y
+        The label of each row.
+    categorical_features
+        "from_dtype": columns of text or of a categorical type are categories. None: none is.
+        Else the names, the positions, or a mask of those that are.
+    label_kind
+        "class" or "number".
+    column_names
+        Names for the columns of an X that has none; x0, x1 ... if not given.
+    label_name
+        Default: the name of `y` if it has one, else "y".
+    """
+    table = opened(X)
+    names = _names(X, table, column_names)
+    wanted = wants_categories(categorical_features, names)
+    if isinstance(table, Frame):
+        findings = [
+            findings_of(name, cells, wants=wants)
+            for name, cells, wants in zip(names, table.cells, wanted, strict=True)
+        ]
+    else:
+        findings = _findings_of_matrix(names, table, wanted)
+    columns = tuple(column_of(name, found) for name, found in zip(names, findings, strict=True))
+    called = label_name or _label_name(y, names)
+    schema = Schema(columns, label_of(called, label_kind, findings_of_label(called, label_kind, y)))
+    return schema, facts_in(schema)
+
+
+def completed(declared: Schema, found: Schema) -> tuple[Schema, tuple[str, ...]]:
+    """Fill the facts that a declared schema leaves open from one read off the data.
+
+    Returns the full schema, and in words which facts were filled.
+    """
+    columns = tuple(
+        _filled_column(column, found.column(column.name)) for column in declared.columns
+    )
+    label = declared.label
+    if label.kind == found.label.kind:
+        classes = found.label.classes if label.classes is None else label.classes
+        ends = found.label.range if label.range is None else label.range
+        label = Label(label.name, label.kind, classes, ends)
+    full = Schema(columns, label)
+    stated = set(facts_in(declared))
+    return full, tuple(fact for fact in facts_in(full) if fact not in stated)
+
+
+def wants_categories(chosen: Categorical, names: Sequence[str]) -> list[bool | None]:
+    """Say for each column whether it is a category; None where its type decides."""
+    if chosen is None:
+        return [False] * len(names)
+    if isinstance(chosen, str):
+        if chosen == "from_dtype":
+            return [None] * len(names)
+        raise SettingError(
+            f"categorical_features must be 'from_dtype', None, or a list of names, positions or "
+            f"booleans; got {chosen!r}."
+        )
+    given = [plain(item) for item in chosen]
+    if given and all(isinstance(item, bool) for item in given):
+        if len(given) != len(names):
+            raise SettingError(
+                f"categorical_features has {len(given)} booleans for {len(names)} columns. "
+                "Give one per column."
+            )
+        return [bool(item) for item in given]
+    places = {_place(item, names) for item in given}
+    return [place in places for place in range(len(names))]
+
+
+def findings_of(name: str, cells: Cells, *, wants: bool | None) -> Findings:
+    """Return what a column's cells show."""
+    where = f"column {name!r}"
+    refuse_unusable(where, cells)
+    nature = cells.nature
+    is_text = nature in {"text", "mixed"}
+    if is_text and wants is False:
+        raise SettingError(
+            f"The {where} holds text but is not among categorical_features. "
+            "Add it there, or pass categorical_features='from_dtype'."
+        )
+    if is_text or wants or (cells.is_coded and wants is None):
+        seen = frozenset(cells.distinct())
+        return Findings(frozenset({nature}), seen=seen, is_category=True)
+    if nature == "missing":
+        return Findings(frozenset({nature}))
+    numbers = cells.numbers()
+    low, high = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
+    refuse_infinite(where, low, high)
+    return _plain_findings(nature, low, high)
+
+
+def column_of(name: str, found: Findings) -> Column:
+    """Return the column that the findings of all its cells describe."""
+    if found.is_category and found.is_plain:
+        raise TableError(
+            f"The column {name!r} holds text in some rows and numbers in others. "
+            "Make it one of the two, or name it in categorical_features."
+        )
+    if found.seen:
+        return Column(name, "category", categories=in_order(found.seen))
+    if found.natures - {"missing"} == {"boolean"}:
+        return Column(name, "boolean")
+    return Column(name, "number", range=found.range)
+
+
+def findings_of_label(name: str, kind: LabelKind, y: Any) -> Findings:
+    """Return what the labels show."""
+    cells = cells_of(y)
+    refuse_unusable(f"label {name!r}", cells)
+    nature = frozenset({cells.nature})
+    if kind == "class":
+        return Findings(nature, seen=frozenset(cells.distinct()), is_category=True)
+    if cells.nature in {"text", "mixed"}:
+        raise TableError(
+            f"The label {name!r} holds text, but a number is to be predicted. "
+            "Convert it to numbers, or use a classifier."
+        )
+    if cells.nature == "missing":
+        return Findings(nature)
+    numbers = cells.numbers()
+    return Findings(nature, float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers)))
+
+
+def label_of(name: str, kind: LabelKind, found: Findings) -> Label:
+    """Return the label that the findings of all its cells describe."""
+    if found.natures <= {"missing"}:
+        raise TableError(f"The label {name!r} is missing in every row. Every row needs its label.")
+    if kind == "number":
+        ends = found.range
+        is_finite = ends is not None and np.isfinite(ends).all()
+        return Label(name, kind, range=ends if is_finite else None)
+    if len(found.seen) < 2:
+        raise TableError(
+            f"The label {name!r} has one class only. A classifier needs at least 2 classes; "
+            "check the label, or declare all classes in a schema."
+        )
+    return Label(name, kind, classes=in_order(found.seen))
+
+
+def joined(parts: Iterable[Findings]) -> Findings:
+    """Return the findings of all parts of a column."""
+    return reduce(operator.or_, parts, Findings())
+
+
+def _names(
+    X: Any, table: Frame | NDArray[Any], column_names: Sequence[str] | None
+) -> tuple[str, ...]:
+    own = feature_names(X)
+    n_columns = len(table.cells) if isinstance(table, Frame) else table.shape[1]
+    if column_names is None:
+        return own or default_names(n_columns)
+    given = tuple(column_names)
+    if own is not None and own != given:
+        raise SettingError(
+            f"The table has column names of its own: {listed(own)}. "
+            "Leave column_names out, or rename the columns."
+        )
+    if len(given) != n_columns:
+        raise SettingError(
+            f"column_names has {len(given)} names for {n_columns} columns. Give one per column."
+        )
+    return given
+
+
+def _place(item: Category, names: Sequence[str]) -> int:
+    if isinstance(item, str) and item in names:
+        return names.index(item)
+    if isinstance(item, int) and not isinstance(item, bool) and -len(names) <= item < len(names):
+        return item % len(names)
+    raise SettingError(
+        f"categorical_features names {item!r}, which is not a column. "
+        f"The table has {len(names)} columns: {listed(names)}."
+    )
+
+
+def _findings_of_matrix(
+    names: Sequence[str], matrix: NDArray[Any], wanted: Sequence[bool | None]
+) -> list[Findings]:
+    low, high = limits(matrix)
+    nature: Nature = "boolean" if matrix.dtype.kind == "b" else "number"
+    findings = []
+    for place, name in enumerate(names):
+        refuse_infinite(f"column {name!r}", low[place], high[place])
+        if wanted[place]:
+            findings.append(findings_of(name, cells_of(matrix[:, place]), wants=True))
+        else:
+            findings.append(_plain_findings(nature, low[place], high[place]))
+    return findings
+
+
+def _plain_findings(nature: Nature, low: float, high: float) -> Findings:
+    """Round the ends as the cells will be, so that no cell falls outside its own range."""
+    if np.isnan(low):
+        return Findings(frozenset({"missing"}))
+    ends = float(np.float32(low)), float(np.float32(high))
+    return Findings(frozenset({nature}), *ends, is_plain=True)
+
+
+def _filled_column(declared: Column, found: Column) -> Column:
+    if declared.kind != found.kind:
+        return declared
+    return Column(
+        declared.name,
+        declared.kind,
+        found.range if declared.range is None else declared.range,
+        found.categories if declared.categories is None else declared.categories,
+    )
+
+
+def _label_name(y: Any, names: Sequence[str]) -> str:
+    own = getattr(y, "name", None)
+    name = own if isinstance(own, str) and own else "y"
+    while name in names:
+        name += "_"
+    return name

@@ -1,0 +1,221 @@
+"""The public facts of a table: its columns' kinds, ranges and categories, and its label.
+
+A schema is agreed before any row is touched; nothing in it is secret. The order of `categories`
+and `classes` gives each its number: the first is 0.
+"""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from spinney.errors import SchemaError, SettingError
+
+Category = str | int | float | bool
+Kind = Literal["number", "category", "boolean"]
+LabelKind = Literal["class", "number"]
+
+MAX_CATEGORIES = 2**24  # every index up to here is exact as float32
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One feature: its name, its kind, and what is publicly known of its values."""
+
+    name: str
+    kind: Kind
+    range: tuple[float, float] | None = None
+    categories: tuple[Category, ...] | None = None
+
+    def __post_init__(self) -> None:
+        where = _named("column", self.name)
+        _require_kind(where, self.kind, get_args(Kind))
+        if self.range is not None:
+            _require(self.kind == "number", where, self.kind, "range", "number")
+            object.__setattr__(self, "range", _checked_range(where, self.range))
+        if self.categories is not None:
+            _require(self.kind == "category", where, self.kind, "categories", "category")
+            kept = _checked_categories(where, "categories", self.categories)
+            object.__setattr__(self, "categories", kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What is to be predicted: a class out of a list, or a number."""
+
+    name: str
+    kind: LabelKind
+    classes: tuple[Category, ...] | None = None
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        where = _named("label", self.name)
+        _require_kind(where, self.kind, get_args(LabelKind))
+        if self.range is not None:
+            _require(self.kind == "number", where, self.kind, "range", "number")
+            object.__setattr__(self, "range", _checked_range(where, self.range))
+        if self.classes is not None:
+            _require(self.kind == "class", where, self.kind, "classes", "class")
+            kept = _checked_categories(where, "classes", self.classes)
+            if len(kept) < 2:
+                raise SettingError(
+                    f"The {where} has fewer than 2 classes. A class label needs at least 2; "
+                    "name every class that any party may hold."
+                )
+            object.__setattr__(self, "classes", kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns, in the order in which every party and every model counts them, and the label."""
+
+    columns: tuple[Column, ...]
+    label: Label
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if not self.columns:
+            raise SchemaError("The schema has no columns. Declare at least one.")
+        repeated = _repeated(self.names)
+        if repeated:
+            raise SchemaError(
+                f"The schema declares {listed(repeated)} more than once. "
+                "Give every column a name of its own."
+            )
+        if self.label.name in self.names:
+            raise SchemaError(
+                f"The schema declares {self.label.name!r} both as a column and as the label. "
+                "A label cannot be used to predict itself; drop the column or rename it."
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """Return the column called `name`."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(f"The schema has no column {name!r}. It has: {listed(self.names)}.")
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the schema as canonical JSON; equal schemas have equal digests."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def facts_in(schema: Schema) -> tuple[str, ...]:
+    """Name every range, list of categories and list of classes that a schema states."""
+    facts = []
+    for column in schema.columns:
+        if column.range is not None:
+            facts.append(f"range of {column.name!r}")
+        if column.categories is not None:
+            facts.append(f"categories of {column.name!r}")
+    if schema.label.classes is not None:
+        facts.append(f"classes of {schema.label.name!r}")
+    if schema.label.range is not None:
+        facts.append(f"range of {schema.label.name!r}")
+    return tuple(facts)
+
+
+def plain(value: Any) -> Category:
+    """Return a category as Python's own type; a whole number is an int, however it came."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    raise SettingError(
+        f"A category cannot be of type {type(value).__name__}. "
+        "Use text, whole numbers, finite numbers, or true and false."
+    )
+
+
+def in_order(categories: Iterable[Category]) -> tuple[Category, ...]:
+    """Return the distinct categories in the order that does not depend on how they came.
+
+    Numbers come first, by size; then text, by its characters.
+    """
+    distinct = set(categories)
+    numbers = [category for category in distinct if not isinstance(category, str)]
+    texts = [category for category in distinct if isinstance(category, str)]
+    return (*sorted(numbers), *sorted(texts))
+
+
+def listed(names: Iterable[Any], at_most: int = 12) -> str:
+    """Return names as they appear in a message: a few, then how many more."""
+    texts = [str(name) for name in names]
+    shown = ", ".join(texts[:at_most])
+    return shown if len(texts) <= at_most else f"{shown} and {len(texts) - at_most} more"
+
+
+def _named(role: str, name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise SettingError(
+            f"A {role} needs a name that is text and not empty; got {name!r}. Give it one."
+        )
+    return f"{role} {name!r}"
+
+
+def _require_kind(where: str, kind: Any, kinds: tuple[str, ...]) -> None:
+    if kind not in kinds:
+        raise SettingError(f"The kind of {where} must be {' or '.join(kinds)}; got {kind!r}.")
+
+
+def _require(fits: bool, where: str, kind: str, fact: str, right: str) -> None:  # noqa: FBT001
+    if not fits:
+        raise SettingError(
+            f"The {where} has kind {kind!r}, which has no {fact}. "
+            f"Drop its {fact}, or declare its kind as {right!r}."
+        )
+
+
+def _checked_range(where: str, given: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) + 0.0 for end in given)  # + 0.0: the two zeros are one
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"The range of {where} must be two numbers, lowest first; got {given!r}."
+        ) from None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise SettingError(f"The range of {where} must be finite; got [{low}, {high}].")
+    if low > high:
+        raise SettingError(
+            f"The range of {where} must have its lowest number first; got [{low}, {high}]."
+        )
+    return low, high
+
+
+def _checked_categories(where: str, fact: str, given: Any) -> tuple[Category, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise SettingError(f"The {fact} of {where} must be a list; got {given!r}.")
+    kept = tuple(plain(value) for value in given)
+    if not kept:
+        raise SettingError(f"The {fact} of {where} are an empty list. Name at least one.")
+    if len(kept) > MAX_CATEGORIES:
+        raise SettingError(
+            f"The {where} has more than {MAX_CATEGORIES} {fact}. Group them, or drop the column."
+        )
+    repeated = _repeated(kept)
+    if repeated:
+        raise SettingError(
+            f"The {fact} of {where} name {listed(repeated)} more than once. Name each one once."
+        )
+    return kept
+
+
+def _repeated(names: Iterable[Category]) -> list[Category]:
+    return [name for name, times in Counter(names).items() if times > 1]
