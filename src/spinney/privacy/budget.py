@@ -233,7 +233,9 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     bits
         The precision.
     """
-    halvings = max(0, (x.numerator // x.denominator).bit_length() + 1)
+    if x == 0:
+        return 1 << bits, 1 << bits
+    halvings = (x.numerator // x.denominator).bit_length() + 1
     work = bits + halvings + 32
     one = 1 << work
     small = x / (1 << halvings)  # at most 1/2, so the alternating series shrinks at once

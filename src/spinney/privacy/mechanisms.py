@@ -305,10 +305,10 @@ class PermuteAndFlip(Mechanism):
     def _choice(self, scores: list[int]) -> int:
         decay = self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
         best = max(scores)
-        order: list[int] = samplers.permutation(len(scores)).tolist()
-        while not samplers.bernoulli_exp(decay * (best - scores[order[-1]])):
-            order.pop()
-        return order[-1]
+        # every coin is flipped, even after the first success, so that time tells little of scores
+        taken = [samplers.bernoulli_exp(decay * (best - score)) for score in scores]
+        order = samplers.permutation(len(scores))
+        return int(order[np.argmax(np.array(taken)[order])])
 
 
 def _exactly(mechanism: Any, *names: str) -> None:

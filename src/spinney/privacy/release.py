@@ -240,7 +240,7 @@ class Mechanism(ABC):
     @final
     def parameters(self) -> dict[str, str]:
         """Return what fixes noise and cost, exactly and as text, for the ledger."""
-        facts = {"mechanism": type(self).__name__, "norm": self.norm}
+        facts: dict[str, Any] = {"mechanism": type(self).__name__, "norm": self.norm}
         facts |= asdict(cast("Any", self))
         facts |= facts.pop("shares", None) or {}  # parties and honest
         return {name: str(value) for name, value in facts.items()}

@@ -154,7 +154,7 @@ def discrete_gaussian(variance: Fraction, count: int) -> Integers:
 
 def bernoulli_exp(x: Fraction) -> bool:
     """Return True with probability exp(-x), exactly."""
-    return inverted(_coin(x), 0, 0) == 0
+    return inverted(_coin(x), int(entropy.words(1)[0]), _WORD) == 0
 
 
 def kept(epsilon: Fraction, n_categories: int, count: int) -> Bools:
