@@ -1,0 +1,354 @@
+"""Secure sums: the coordinator learns the sum of the parties' vectors and no single one of them.
+
+Double masking after Bonawitz et al. (2017), for curious parties that follow the protocol, with
+fresh secrets in every round. Of K parties at most K - t pool what they know with the coordinator;
+tau > K - t are needed to open a secret (`SumSettings`). Once per epoch (a run of rounds; see
+`sharing`) each party deals shares of two secrets per round, a self seed b and a pair key k. Then:
+
+1. `MaskAsk`: party i sends y_i = x_i + PRG(b_i) + sum_{j>i} PRG(s_ij) - sum_{j<i} PRG(s_ij), with
+   s_ij from the key agreement of k_i and k_j, modulo 2^32 or 2^64 per array.
+2. `UnmaskAsk`: the coordinator fixes the list U of parties whose vectors it has. Each sends, for
+   every party of the epoch, its share of b if that party is in U, of k if it is not.
+3. With tau answers it recovers b_i of U and k_j of the dropped, and with them the masks that did
+   not cancel in the sum of y over U. So parties of U may vanish between 1 and 2.
+
+**Who learns what.** The coordinator: the sum over U, who is in U, sizes. The parties: who is in U.
+Never, to the coordinator and K - t colluders: more about an honest party's vector than that sum.
+*Why*: an honest party opens a round for one list, so they see fewer than tau shares of the other
+secret of each honest party, which say nothing. If i is in U, k_i stays secret, and with it i's
+masks with the other honest parties of U; these hide all but the sum. If i is not in U, b_i stays
+secret and hides y_i, however late it comes. Secrets of different rounds are independent: a loss in
+one opens no other, and a dropped party may be in the next round without new keys. Below
+`min_survivors` nobody reveals a share; below tau answers there is no sum. Of two parties each
+learns the other's vector once the sum is published; there only noise helps.
+
+**Lies about U.** A coordinator that tells parties different lists gets both secrets of a party only
+if two groups of honest parties, each with the colluders, reach tau: never if 2 tau > K + (K - t).
+Set `threshold` so if it may lie. In any case masks of two parties depend on all lists they were
+told: after such a lie the vectors of the two groups cannot be summed together again in this job.
+
+**Not covered.** A party that sends wrong numbers. A vector that the caller masks again in another
+round: two sums over different survivors differ by a party's vector, so a question whose round was
+opened must not be asked again. Stolen private keys: tau of them open recorded letters; use a fresh
+`KeyPair` per job. Timing of big-integer arithmetic. Sums beyond the ring: vectors are reduced
+without a check, as a refusal would depend on the data; a ring must exceed twice the largest
+absolute sum, noise included.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Lock
+
+import numpy as np
+
+from spinney.errors import PartyLostError, ProtocolError
+from spinney.privacy.keys import (
+    Counters,
+    KeyPair,
+    KeysAsk,
+    KeysReply,
+    SharesAsk,
+    SharesReply,
+    SumSettings,
+    Words,
+    add_stream,
+    digest,
+    ring_words,
+)
+from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Shares, check_pieces
+
+EPOCH_ROUNDS = 32  # 13 kB of keys and shares per party for five parties
+
+
+@dataclass(frozen=True, slots=True)
+class MaskAsk:
+    """Send your vector of this round, masked."""
+
+    job: str
+    epoch: int
+    round_number: int
+    history: tuple[int, ...]  # survivors of each earlier round as bits by position; 0: not opened
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskReply:
+    """One party's masked vector: what the coordinator sees of it is uniform."""
+
+    job: str
+    epoch: int
+    round_number: int
+    sender: str
+    vectors: tuple[Words, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnmaskAsk:
+    """Reveal one share of each party: of a survivor's self seed, of a dropped one's pair key."""
+
+    job: str
+    epoch: int
+    round_number: int
+    survivors: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnmaskReply:
+    """One share per party of the epoch, in the roster's order."""
+
+    job: str
+    epoch: int
+    round_number: int
+    sender: str
+    shares: tuple[bytes, ...]
+
+
+_Message = KeysAsk | KeysReply | SharesAsk | MaskAsk | MaskReply | UnmaskAsk | UnmaskReply
+
+
+class SecureSumParty:
+    """A party's side: it answers four kinds of asks, and the same ask with the same reply."""
+
+    def __init__(self, settings: SumSettings, name: str, key: KeyPair) -> None:
+        settings.roster.check(name, key.public)
+        self._settings = settings
+        self._name = name
+        self._key = key
+        self._keys: EpochKeys | None = None
+        self._last_round = 0
+        self._opened: dict[int, int] = {}  # round -> the survivors it was opened for
+        self._lock = Lock()  # "one list per round" must hold for asks that come at once, too
+
+    def make_keys(self, ask: KeysAsk) -> KeysReply:
+        """Make keys for an epoch; the secrets of the one before are forgotten."""
+        with self._lock:
+            _check_job(ask, self._settings)
+            if self._keys is None or ask.epoch > self._keys.ask.epoch:
+                if ask.first_round <= self._last_round:
+                    raise ProtocolError(
+                        f"Round {ask.first_round} already has a vector; new keys are for rounds "
+                        f"above {self._last_round}."
+                    )
+                self._keys = EpochKeys(self._settings, self._name, self._key, ask)
+            if ask != self._keys.ask:
+                raise ProtocolError(
+                    f"Epoch {ask.epoch} is over, or was begun for other rounds. A new one needs a "
+                    f"number above {self._keys.ask.epoch}."
+                )
+            return self._keys.reply
+
+    def take_shares(self, ask: SharesAsk) -> SharesReply:
+        """Open the letters from the parties of the epoch."""
+        with self._lock:
+            return self._epoch(ask).take(ask)
+
+    def mask(self, ask: MaskAsk, vectors: Sequence[Counters], bits: Sequence[int]) -> MaskReply:
+        """Return the vectors, each masked modulo two to the power of its `bits` (32 or 64).
+
+        The same vectors in the same round give the same bytes; others are refused.
+        """
+        words = ring_words(vectors, bits)
+        with self._lock:
+            keys = self._epoch(ask)
+            told = dict(enumerate(ask.history, start=1))
+            if len(told) != ask.round_number - 1 or not self._opened.items() <= told.items():
+                raise ProtocolError(
+                    f"The survivors told for the rounds before {ask.round_number} are not those "
+                    f"that party {self._name!r} opened them for."
+                )
+            masks = keys.mask_keys(ask.round_number, digest(*ask.history), words)
+            self._last_round = ask.round_number
+        for key, subtract in masks:
+            add_stream(words, key, subtract=subtract)
+        return MaskReply(ask.job, ask.epoch, ask.round_number, self._name, words)
+
+    def unmask(self, ask: UnmaskAsk) -> UnmaskReply:
+        """Return this party's shares for the round's one list of survivors."""
+        with self._lock:
+            keys = self._epoch(ask)
+            self._check_lists(ask, keys.participants)
+            shares = keys.reveal(ask.round_number, frozenset(ask.survivors))
+            self._opened[ask.round_number] = self._settings.roster.bits(ask.survivors)
+        return UnmaskReply(ask.job, ask.epoch, ask.round_number, self._name, shares)
+
+    def _epoch(self, ask: SharesAsk | MaskAsk | UnmaskAsk) -> EpochKeys:
+        _check_job(ask, self._settings)
+        if self._keys is None or self._keys.ask.epoch != ask.epoch:
+            raise ProtocolError(
+                f"Party {self._name!r} has no keys of epoch {ask.epoch}. Begin a new epoch."
+            )
+        return self._keys
+
+    def _check_lists(self, ask: UnmaskAsk, participants: tuple[str, ...]) -> None:
+        least = self._settings.min_survivors
+        if both := sorted(set(ask.survivors) & set(ask.dropped)):
+            problem = f"both shares of party {both[0]!r} were asked for; a party reveals one"
+        elif tuple(sorted(ask.survivors + ask.dropped)) != participants:
+            problem = "survivors and dropped must name each party of the epoch once"
+        elif self._name not in ask.survivors:
+            problem = f"party {self._name!r} is not among the survivors"
+        elif len(ask.survivors) < least:
+            problem = f"there are {len(ask.survivors)} survivors; at least {least} are needed"
+        else:
+            return
+        raise ProtocolError(f"Round {ask.round_number}: {problem}. Nothing was revealed.")
+
+
+class _Phase(StrEnum):
+    IDLE = "to begin an epoch or a round"
+    KEYS = "keys"
+    VECTORS = "vectors"
+    SHARES = "shares"
+
+
+class SecureSumCoordinator:
+    """The coordinator's side: begin an epoch, then rounds; add the replies as they come.
+
+    A refused reply changes nothing. Whose reply is missing when the next step is asked for counts
+    as dropped: from the epoch for keys, from the round for vectors.
+    """
+
+    def __init__(self, settings: SumSettings) -> None:
+        self._settings = settings
+        self._phase = _Phase.IDLE
+        self._book = EpochBook(settings, KeysAsk(settings.job, 0, 1, 0))
+        self._history: list[int] = []  # as in `MaskAsk`, the present round included
+        self._senders: list[str] = []
+        self._sums: tuple[Words, ...] = ()
+        self._shares: dict[str, Shares] = {}
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """The parties of this epoch, sorted."""
+        return self._book.participants
+
+    @property
+    def rounds_left(self) -> int:
+        """How many more rounds the keys of this epoch serve."""
+        ask = self._book.ask
+        return ask.first_round + ask.n_rounds - 1 - len(self._history)
+
+    def begin_epoch(self, n_rounds: int = EPOCH_ROUNDS) -> KeysAsk:
+        """Return the ask for keys, to all parties; an unfinished round is given up."""
+        job, epoch = self._settings.job, self._book.ask.epoch + 1
+        self._book = EpochBook(
+            self._settings, KeysAsk(job, epoch, len(self._history) + 1, n_rounds)
+        )
+        self._senders, self._sums, self._shares = [], (), {}
+        self._phase = _Phase.KEYS
+        return self._book.ask
+
+    def add_keys(self, reply: KeysReply) -> None:
+        """Take a party's keys and letters."""
+        self._check(reply, _Phase.KEYS, self._book.participants)
+        self._book.add(reply)
+
+    def end_keys(self) -> dict[str, SharesAsk]:
+        """Return the letters for each party that sent keys."""
+        self._expect(_Phase.KEYS)
+        self._need(self._settings.min_survivors, self.participants, _Phase.KEYS)
+        self._phase = _Phase.IDLE
+        return self._book.asks()
+
+    def begin_round(self) -> MaskAsk:
+        """Return the ask for vectors, to the epoch's parties; an unfinished round is given up."""
+        if self._phase is _Phase.KEYS or not self.rounds_left:
+            raise ProtocolError(
+                f"Epoch {self._book.ask.epoch} has no keys for another round. Begin a new epoch."
+            )
+        history = tuple(self._history)
+        self._history.append(0)
+        self._senders, self._sums, self._shares = [], (), {}
+        self._phase = _Phase.VECTORS
+        return MaskAsk(self._settings.job, self._book.ask.epoch, len(self._history), history)
+
+    def add_vector(self, reply: MaskReply) -> None:
+        """Add a party's masked vector to the sum."""
+        self._check(reply, _Phase.VECTORS, self._senders)
+        first = self._sums or tuple(np.zeros_like(vector, order="C") for vector in reply.vectors)
+        layout = [(vector.dtype, vector.shape) for vector in reply.vectors]
+        if layout != [(total.dtype, total.shape) for total in first] or any(
+            dtype not in (np.uint32, np.uint64) for dtype, _ in layout
+        ):
+            raise ProtocolError(
+                f"The vectors of party {reply.sender!r} in round {reply.round_number} must be "
+                "uint32 or uint64, and of the types and shapes that the first party sent."
+            )
+        for total, vector in zip(first, reply.vectors, strict=True):
+            np.add(total, vector, out=total)
+        self._sums = first
+        self._senders.append(reply.sender)
+
+    def end_vectors(self) -> UnmaskAsk:
+        """Fix the survivors and return the ask for shares, to them; too few end the round."""
+        self._expect(_Phase.VECTORS)
+        self._phase = _Phase.IDLE
+        self._need(self._settings.min_survivors, self._senders, _Phase.VECTORS)
+        self._phase = _Phase.SHARES
+        self._senders.sort()
+        self._history[-1] = self._settings.roster.bits(self._senders)
+        dropped = tuple(name for name in self.participants if name not in self._senders)
+        head = (self._settings.job, self._book.ask.epoch, len(self._history))
+        return UnmaskAsk(*head, tuple(self._senders), dropped)
+
+    def add_shares(self, reply: UnmaskReply) -> None:
+        """Take a survivor's shares."""
+        self._check(reply, _Phase.SHARES, self._shares)
+        if reply.sender not in self._senders:
+            raise ProtocolError(f"Party {reply.sender!r} is not a survivor of this round.")
+        check_pieces(reply.sender, reply.shares, number=len(self.participants), length=SHARE_BYTES)
+        self._shares[reply.sender] = reply.shares
+
+    def sums(self, *, signed: bool = True) -> tuple[Counters, ...]:
+        """Return the sums over the survivors, centred around zero if `signed`.
+
+        With fewer shares than `threshold` this raises; more may then still be added.
+        """
+        self._expect(_Phase.SHARES)
+        self._need(self._settings.threshold, self._shares, _Phase.SHARES)
+        history = digest(*self._history[:-1])
+        masks = self._book.masks_left(len(self._history), history, self._senders, self._shares)
+        for key, subtracted in masks:
+            add_stream(self._sums, key, subtract=not subtracted)
+        sums, self._sums = self._sums, ()
+        self._phase = _Phase.IDLE
+        return tuple(total.view(f"i{total.itemsize}") for total in sums) if signed else sums
+
+    def _expect(self, phase: _Phase) -> None:
+        if self._phase is not phase:
+            raise ProtocolError(
+                f"Out of turn: job {self._settings.job!r} waits for {self._phase}, not {phase}."
+            )
+
+    def _check(
+        self, reply: KeysReply | MaskReply | UnmaskReply, phase: _Phase, seen: Collection[str]
+    ) -> None:
+        """Refuse a reply of a stranger, another job, epoch or round, or one that came before."""
+        self._settings.roster.position(reply.sender)
+        _check_job(reply, self._settings)
+        here = (self._book.ask.epoch, len(self._history))
+        number = here[1] if isinstance(reply, KeysReply) else reply.round_number
+        if (reply.epoch, number) != here:
+            raise ProtocolError(
+                f"Party {reply.sender!r} sent {phase} of epoch {reply.epoch}, round {number}, in "
+                f"epoch {here[0]}, round {here[1]}: replayed, or too late."
+            )
+        self._expect(phase)
+        if reply.sender in seen:
+            raise ProtocolError(f"Party {reply.sender!r} already sent its {phase}: a replay.")
+        if phase is not _Phase.KEYS and reply.sender not in self.participants:
+            raise ProtocolError(f"Party {reply.sender!r} has no keys in epoch {here[0]}.")
+
+    def _need(self, least: int, senders: Collection[str], what: _Phase) -> None:
+        if len(senders) < least:
+            lost = [name for name in self._settings.roster.names if name not in senders]
+            raise PartyLostError(
+                f"Round {len(self._history)} has {what} from {len(senders)} parties; {least} are "
+                f"needed. Missing: {', '.join(lost)}. Nothing was unmasked."
+            )
+
+
+def _check_job(message: _Message, settings: SumSettings) -> None:
+    if message.job != settings.job:
+        raise ProtocolError(f"A message for job {message.job!r} came to job {settings.job!r}.")

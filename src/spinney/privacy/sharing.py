@@ -1,0 +1,345 @@
+"""Shamir shares of the secrets behind masks, and the sealed letters that carry them.
+
+Keys are made for an *epoch*, a run of rounds agreed in advance. For each of its rounds a party
+draws two secrets of 32 bytes, from the operating system and independent of all others: a *self
+seed* and a *pair key* (the private half of an X25519 pair; the public half is published). It deals
+Shamir shares of both to all parties of the roster, itself included. The coordinator carries them,
+so one party's shares for another travel in a letter sealed with ChaCha20-Poly1305 under a key that
+only these two can derive from the roster. A letter opens only for the job, roster, thresholds,
+epoch, rounds, sender, recipient and published keys that it was sealed for, so a coordinator can
+neither read it, nor swap it, nor pass off a public key of its own as a party's.
+
+Shares leave a party through `EpochKeys.reveal` alone: for each party and round the share of the
+self seed or the share of the pair key, never both, because a round has one list of survivors.
+`masking` argues why that is enough.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from spinney.errors import ProtocolError
+from spinney.privacy import keys
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import (
+    KEY_BYTES,
+    KeyPair,
+    KeysAsk,
+    KeysReply,
+    SharesAsk,
+    SharesReply,
+    SumSettings,
+    Words,
+)
+
+PRIME = 2**256 + 297  # the smallest prime above every 32-byte secret
+SHARE_BYTES = 33
+MAX_EPOCH_ROUNDS = 4096  # what a coordinator may make a party hold in memory
+
+Shares = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
+MaskKey = tuple[bytes, bool]  # the key of a stream, and whether the stream is subtracted
+
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_WIDE_BYTES = 48  # reduced modulo PRIME these are uniform but for 2^-127
+_SECRETS = 1 << 256  # how many secrets there are
+_BOTH_SHARES = struct.Struct(f"{SHARE_BYTES}s{SHARE_BYTES}s")  # of the self seed, of the pair key
+
+
+def dealt(secret: bytes, *, threshold: int, n_parties: int) -> list[bytes]:
+    """Return one share of a 32-byte secret per party; any `threshold` of them give it back.
+
+    Fewer say nothing about it (Shamir 1979).
+    """
+    wide = secret_bytes(_WIDE_BYTES * (threshold - 1))
+    rest = (wide[i : i + _WIDE_BYTES] for i in range(0, len(wide), _WIDE_BYTES))
+    coefficients = [int.from_bytes(piece, "little") % PRIME for piece in rest]
+    shares = []
+    for point in range(1, n_parties + 1):
+        value = 0
+        for coefficient in coefficients:
+            value = (value + coefficient) * point % PRIME
+        value = (value + int.from_bytes(secret, "little")) % PRIME
+        shares.append(value.to_bytes(SHARE_BYTES, "little"))
+    return shares
+
+
+def weights(positions: Sequence[int]) -> list[int]:
+    """Return Lagrange's weights at zero for the shares of the parties at these positions."""
+    points = [position + 1 for position in positions]
+    result = []
+    for own in points:
+        top, bottom = 1, 1
+        for other in points:
+            if other != own:
+                top = top * other % PRIME
+                bottom = bottom * (other - own) % PRIME
+        result.append(top * pow(bottom, -1, PRIME) % PRIME)
+    return result
+
+
+def recovered(weight_of_share: Iterable[int], shares: Iterable[bytes]) -> bytes:
+    """Return the secret behind the shares; nonsense if they are not of one secret."""
+    terms = zip(weight_of_share, shares, strict=True)
+    value = sum(weight * int.from_bytes(share, "little") for weight, share in terms) % PRIME
+    # Right shares give less than 2^256; the caller's check refuses what wrong ones give.
+    return (value % _SECRETS).to_bytes(KEY_BYTES, "little")
+
+
+def check_pieces(sender: str, pieces: Sequence[bytes], *, number: int, length: int) -> None:
+    """Refuse parts of a message that are missing, too many, cut short or padded."""
+    if len(pieces) != number or any(len(piece) != length for piece in pieces):
+        raise ProtocolError(
+            f"A message from party {sender!r} is truncated or padded: it must have {number} "
+            f"parts of {length} bytes."
+        )
+
+
+@dataclass(slots=True)
+class _RoundKeys:
+    """What a party holds for one round."""
+
+    self_seed: bytes = field(repr=False)
+    pair_key: KeyPair
+    shares_from: dict[str, tuple[bytes, bytes]] = field(default_factory=dict, repr=False)
+    masked: bytes | None = None  # fingerprint of the one vector that the round's masks hide
+    survivors: frozenset[str] | None = None  # the one list that the round was opened for
+
+
+class _Epoch:
+    """What both sides know of an epoch."""
+
+    def __init__(self, settings: SumSettings, ask: KeysAsk) -> None:
+        self.ask = ask
+        self._settings = settings
+        self._agreed = settings.agreed()
+        self._letter_bytes = _NONCE_BYTES + ask.n_rounds * _BOTH_SHARES.size + _TAG_BYTES
+
+    def _of_round(self, public: bytes, number: int) -> bytes:
+        """Return one round's part of a sequence of keys."""
+        start = (number - self.ask.first_round) * KEY_BYTES
+        return public[start : start + KEY_BYTES]
+
+
+class EpochKeys(_Epoch):
+    """A party's secrets of an epoch and its shares of the others'."""
+
+    def __init__(self, settings: SumSettings, name: str, key: KeyPair, ask: KeysAsk) -> None:
+        if not 1 <= ask.n_rounds <= MAX_EPOCH_ROUNDS:
+            raise ProtocolError(
+                f"An epoch must have between 1 and {MAX_EPOCH_ROUNDS} rounds; got {ask.n_rounds}."
+            )
+        super().__init__(settings, ask)
+        self._name = name
+        self._key = key
+        self._taken: SharesAsk | None = None
+        self._publics: dict[str, bytes] = {}
+        rounds = range(ask.first_round, ask.first_round + ask.n_rounds)
+        self._rounds = {r: _RoundKeys(secret_bytes(KEY_BYTES), KeyPair.fresh()) for r in rounds}
+        self.reply = self._dealt()
+
+    def _dealt(self) -> KeysReply:
+        """Share this epoch's secrets out."""
+        roster = self._settings.roster
+        contents = [bytearray() for _ in roster.names]
+        pair_keys, checks = b"", b""
+        for number, held in self._rounds.items():
+            pair_keys += held.pair_key.public
+            checks += keys.self_check(held.self_seed, self._agreed, number, self._name)
+            for secret in (held.self_seed, held.pair_key.private):
+                shares = dealt(secret, threshold=self._settings.threshold, n_parties=len(roster))
+                for content, share in zip(contents, shares, strict=True):
+                    content.extend(share)
+        letters = tuple(
+            self._letter(name, pair_keys, bytes(content))
+            for name, content in zip(roster.names, contents, strict=True)
+        )
+        head = (self.ask.job, self.ask.epoch, self._name, self._key.public)
+        return KeysReply(*head, pair_keys, checks, letters)
+
+    def _letter(self, recipient: str, pair_keys: bytes, content: bytes) -> bytes:
+        nonce = secret_bytes(_NONCE_BYTES)
+        about = self._about(self._name, recipient, pair_keys)
+        return nonce + self._cipher(recipient).encrypt(nonce, content, about)
+
+    def _cipher(self, other: str) -> ChaCha20Poly1305:
+        secret = self._key.shared_with(self._settings.roster.public_key(other))
+        first = self.ask.first_round
+        names = (self._name, other)
+        key = keys.derived(secret, "letter", job=self._agreed, round_number=first, names=names)
+        return ChaCha20Poly1305(key)
+
+    def _about(self, sender: str, recipient: str, pair_keys: bytes) -> bytes:
+        ask = self.ask
+        epoch = (ask.epoch, ask.first_round, ask.n_rounds)
+        return keys.encoded(self._agreed, *epoch, sender, recipient, pair_keys)
+
+    def take(self, ask: SharesAsk) -> SharesReply:
+        """Open the letters to this party; an epoch takes one set of them."""
+        if self._taken is None:
+            self._check_senders(ask)
+            letters = zip(ask.senders, ask.pair_keys, ask.letters, strict=True)
+            opened = {letter[0]: self._opened(*letter) for letter in letters}
+            for sender, content in opened.items():
+                pairs = _BOTH_SHARES.iter_unpack(content)
+                for held, pair in zip(self._rounds.values(), pairs, strict=True):
+                    held.shares_from[sender] = pair
+            self._publics = dict(zip(ask.senders, ask.pair_keys, strict=True))
+            self._taken = ask
+        if self._taken != ask:
+            raise ProtocolError(f"Epoch {ask.epoch} already has its shares; these are others.")
+        return SharesReply(ask.job, ask.epoch, self._name)
+
+    def _check_senders(self, ask: SharesAsk) -> None:
+        positions = [self._settings.roster.position(sender) for sender in ask.senders]
+        length, number = KEY_BYTES * self.ask.n_rounds, len(positions)
+        check_pieces(self._name, ask.pair_keys, number=number, length=length)
+        check_pieces(self._name, ask.letters, number=number, length=self._letter_bytes)
+        if positions != sorted(set(positions)) or self._name not in ask.senders:
+            raise ProtocolError(
+                f"The senders of shares must be named once, sorted, with {self._name!r} among them."
+            )
+        if len(positions) < self._settings.min_survivors:
+            raise ProtocolError(
+                f"Epoch {ask.epoch} has {len(positions)} parties; "
+                f"{self._settings.min_survivors} are needed."
+            )
+
+    def _opened(self, sender: str, pair_keys: bytes, letter: bytes) -> bytes:
+        nonce, content = letter[:_NONCE_BYTES], letter[_NONCE_BYTES:]
+        about = self._about(sender, self._name, pair_keys)
+        try:
+            return self._cipher(sender).decrypt(nonce, content, about)
+        except InvalidTag:
+            raise ProtocolError(
+                f"The shares from party {sender!r} cannot be opened: they were changed, or sealed "
+                f"with another key, or for another party than {self._name!r}, another epoch or "
+                "other settings. Compare the rosters, then agree on a new epoch."
+            ) from None
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """The parties of this epoch; none before the shares are here."""
+        return self._taken.senders if self._taken else ()
+
+    def mask_keys(self, number: int, history: bytes, vectors: Sequence[Words]) -> list[MaskKey]:
+        """Return the keys of this party's masks in a round, and forget all earlier rounds.
+
+        They are for one vector and one history: two vectors under one mask reveal their difference.
+        """
+        held = self._held(number)
+        own, seed = self._name, held.self_seed
+        key = keys.derived(seed, "fingerprint", job=self._agreed, round_number=number, names=(own,))
+        seen = keys.fingerprint(key, history, vectors)
+        if held.masked not in (None, seen):
+            raise ProtocolError(
+                f"Round {number} already masks another vector. A mask hides one vector; ask for "
+                "a new round."
+            )
+        held.masked = seen
+        self._rounds = {r: kept for r, kept in self._rounds.items() if r >= number}
+        masks = [(keys.self_mask_key(seed, self._agreed, number, own), False)]
+        told = keys.digest(self._agreed, history)
+        for other, publics in self._publics.items():
+            if other != own:
+                public = self._of_round(publics, number)
+                mask = keys.pair_mask_key(held.pair_key, public, told, number, (own, other))
+                masks.append((mask, own > other))
+        return masks
+
+    def reveal(self, number: int, survivors: frozenset[str]) -> Shares:
+        """Return one share per party of the epoch: of a survivor's self seed, or a lost one's key.
+
+        A round is opened for one list of survivors: a second, different list would add the other
+        share of some party to the first, and both together undo its mask.
+        """
+        held = self._held(number)
+        if held.masked is None:
+            raise ProtocolError(f"Party {self._name!r} sent no vector in round {number}.")
+        if held.survivors not in (None, survivors):
+            raise ProtocolError(
+                f"Round {number} was opened for another list of survivors. A party reveals one "
+                "share of each party, never both."
+            )
+        held.survivors = survivors
+        return tuple(
+            held.shares_from[name][0 if name in survivors else 1] for name in self.participants
+        )
+
+    def _held(self, number: int) -> _RoundKeys:
+        if self._taken is None:
+            raise ProtocolError(f"Epoch {self.ask.epoch} has no shares yet; send them first.")
+        if number not in self._rounds:
+            raise ProtocolError(
+                f"Round {number} is over, or not one that epoch {self.ask.epoch} has keys for."
+            )
+        return self._rounds[number]
+
+
+class EpochBook(_Epoch):
+    """What the coordinator knows of an epoch: public halves, and letters it cannot open."""
+
+    def __init__(self, settings: SumSettings, ask: KeysAsk) -> None:
+        super().__init__(settings, ask)
+        self._replies: dict[str, KeysReply] = {}
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """The parties that sent keys, sorted."""
+        return tuple(sorted(self._replies))
+
+    def add(self, reply: KeysReply) -> None:
+        """Take a party's keys; refuse a stranger's, or a message that is not whole."""
+        roster, length = self._settings.roster, KEY_BYTES * self.ask.n_rounds
+        roster.check(reply.sender, reply.public_key)
+        publics = (reply.pair_keys, reply.self_checks)
+        check_pieces(reply.sender, publics, number=2, length=length)
+        check_pieces(reply.sender, reply.letters, number=len(roster), length=self._letter_bytes)
+        self._replies[reply.sender] = reply
+
+    def asks(self) -> dict[str, SharesAsk]:
+        """Return the letters to each party."""
+        replies = [self._replies[name] for name in self.participants]
+        pair_keys = tuple(reply.pair_keys for reply in replies)
+        head = (self.ask.job, self.ask.epoch, self.participants, pair_keys)
+        position_of = {name: self._settings.roster.position(name) for name in self.participants}
+        return {
+            name: SharesAsk(*head, tuple(reply.letters[position] for reply in replies))
+            for name, position in position_of.items()
+        }
+
+    def masks_left(
+        self, number: int, history: bytes, survivors: Sequence[str], shares: Mapping[str, Shares]
+    ) -> list[MaskKey]:
+        """Return the keys of the masks that are in the sum over the survivors.
+
+        Every recovered secret is checked against what its owner published.
+        """
+        helpers = sorted(shares)[: self._settings.threshold]
+        weight_of_share = weights([self._settings.roster.position(name) for name in helpers])
+        told = keys.digest(self._agreed, history)
+        public_of = {
+            name: self._of_round(reply.pair_keys, number) for name, reply in self._replies.items()
+        }
+        masks: list[MaskKey] = []
+        for place, name in enumerate(self.participants):
+            secret = recovered(weight_of_share, [shares[helper][place] for helper in helpers])
+            if name in survivors:
+                right = self._of_round(self._replies[name].self_checks, number)
+                fits = keys.self_check(secret, self._agreed, number, name) == right
+                masks.append((keys.self_mask_key(secret, self._agreed, number, name), False))
+            else:
+                pair = KeyPair.of(secret)
+                fits = pair.public == public_of[name]
+                for other in survivors:
+                    key = keys.pair_mask_key(pair, public_of[other], told, number, (name, other))
+                    masks.append((key, other > name))
+            if not fits:
+                raise ProtocolError(
+                    f"The shares of party {name!r} in round {number} do not fit together; one of "
+                    f"those from {', '.join(helpers)} is wrong."
+                )
+        return masks
