@@ -28,6 +28,7 @@ from spinney.typing import Floats, Integers
 
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down: pi**2 = 9.8696044
 _TAU_BITS = 192
+_LARGEST_SCORE = 1 << 61  # so that a difference of two fits 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,7 @@ class DiscreteLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         _exactly(self, "epsilon", "sensitivity")
-        if self.decay < samplers.SMALLEST_DECAY:
-            raise SettingError(
-                f"epsilon / sensitivity must be at least 2**-40, or the noise would not fit "
-                f"64-bit sums; got {float(self.decay):.3g}."
-            )
+        _check_decay(self.decay)
 
     @property
     def decay(self) -> Fraction:
@@ -280,6 +277,12 @@ class PermuteAndFlip(Mechanism):
                 f"monotone=True holds for {Unit.RECORD_ADD_REMOVE.value!r} only; replacing a "
                 f"record or a label may raise one score and lower another. Got {self.unit.value!r}."
             )
+        _check_decay(self.decay)
+
+    @property
+    def decay(self) -> Fraction:
+        """The decay of the odds with the distance from the best: epsilon / (c sensitivity)."""
+        return self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
 
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
         """Return epsilon, however many candidates there are."""
@@ -296,19 +299,29 @@ class PermuteAndFlip(Mechanism):
     def _check(self, values: Integers) -> None:
         if values.ndim == 0 or values.shape[-1] == 0:
             raise InternalError("A choice needs at least one candidate.")
+        if values.size and max(-int(values.min()), int(values.max())) > _LARGEST_SCORE:
+            raise InternalError("Scores must lie between -2**61 and 2**61.")
 
     def _randomised(self, values: Integers) -> Integers:
-        rows = values.reshape(-1, values.shape[-1])
-        chosen = [self._choice(row.tolist()) for row in rows]
+        behind = values.max(axis=-1, keepdims=True) - values
+        # P[G >= k] = exp(-decay k) for a geometric G: all coins are flipped at once, and the first
+        # success in a random order is any success, each alike
+        luck = samplers.geometric(self.decay, values.size).reshape(values.shape)
+        taken = (luck >= behind).reshape(-1, values.shape[-1])
+        chosen = [_any_of(np.flatnonzero(row)) for row in taken]
         return np.array(chosen, dtype=np.int64).reshape(values.shape[:-1])
 
-    def _choice(self, scores: list[int]) -> int:
-        decay = self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
-        best = max(scores)
-        # every coin is flipped, even after the first success, so that time tells little of scores
-        taken = [samplers.bernoulli_exp(decay * (best - score)) for score in scores]
-        order = samplers.permutation(len(scores))
-        return int(order[np.argmax(np.array(taken)[order])])
+
+def _any_of(places: Integers) -> int:
+    return int(places[samplers.uniform_below(places.size, 1)[0]])
+
+
+def _check_decay(decay: Fraction) -> None:
+    if decay < samplers.SMALLEST_DECAY:
+        raise SettingError(
+            f"epsilon / sensitivity must be at least 2**-50, or the noise would not fit 64-bit "
+            f"sums; got {float(decay):.3g}."
+        )
 
 
 def _exactly(mechanism: Any, *names: str) -> None:

@@ -36,8 +36,8 @@ from spinney.typing import Bools, Integers, Keys
 Law = Callable[[int], Iterator[tuple[int, int]]]
 """bits -> integers around F(0) * 2**bits, around F(1) * 2**bits, and so on."""
 
-SMALLEST_DECAY = Fraction(1, 2**40)  # noise of about 2**40: sums of it stay far from 2**63
-LARGEST_VARIANCE = Fraction(2**80)
+SMALLEST_DECAY = Fraction(1, 2**50)  # noise of about 2**50: sums of it stay below 2**63
+LARGEST_VARIANCE = Fraction(2**100)
 
 _WORD = 64
 _TOP = (1 << _WORD) - 1
@@ -171,14 +171,6 @@ def uniform_below(bound: int, count: int) -> Integers:
         drawn[misses] = entropy.words(misses.size) & mask
         misses = misses[drawn[misses] >= np.uint64(bound)]
     return drawn.astype(np.int64)
-
-
-def permutation(length: int) -> Integers:
-    """Return 0 .. length - 1 in uniformly random order: the order of words, all different."""
-    words = entropy.words(length)
-    while np.unique(words).size < length:
-        words = entropy.words(length)
-    return np.argsort(words)
 
 
 def _batched(count: int, draw: Callable[[int], Integers]) -> Integers:
