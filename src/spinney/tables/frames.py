@@ -39,12 +39,7 @@ def columns_of(
     """
     table = opened(X)
     if isinstance(table, Frame):
-        cells = _in_schema_order(table, schema)
-        vectors = (
-            _vector(column, found, unknown_categories)
-            for column, found in zip(schema.columns, cells, strict=True)
-        )
-        return VectorColumns(tuple(vectors))
+        return columns_of_frame(table, schema, unknown_categories)
     _require_width(table.shape[1], schema)
     _check_matrix(table, schema, unknown_categories)
     return MatrixColumns(
@@ -55,6 +50,18 @@ def columns_of(
             if column.kind == "category"
         },
     )
+
+
+def columns_of_frame(
+    frame: Frame, schema: Schema, unknown_categories: UnknownCategories = "refuse"
+) -> Columns:
+    """Return the features of an opened frame, as `columns_of` does."""
+    cells = _in_schema_order(frame, schema)
+    vectors = (
+        _vector(column, found, unknown_categories)
+        for column, found in zip(schema.columns, cells, strict=True)
+    )
+    return VectorColumns(tuple(vectors))
 
 
 def encode_target(y: Any, label: Label) -> NDArray[Any]:

@@ -5,7 +5,7 @@ dealt out, so that nothing drawn by key depends on who holds the row.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError, TableError
-from spinney.seeds import row_hashes, row_keys
+from spinney.seeds import mixed, row_hashes, row_keys
 from spinney.tables.cells import cells_of
 from spinney.tables.columns import Columns, MatrixColumns, Rows, VectorColumns
+from spinney.tables.frames import UnknownCategories, columns_of_frame, encode_target
+from spinney.tables.opening import Frame
 from spinney.tables.schema import Schema
 from spinney.typing import Keys, Values
 
@@ -27,6 +29,8 @@ __all__ = [
     "MatrixColumns",
     "MemoryTable",
     "Rows",
+    "SourceTable",
+    "Stream",
     "Table",
     "VectorColumns",
     "keys_of_ids",
@@ -118,6 +122,115 @@ class MemoryTable:
 
     def _rows(self, start: int, stop: int) -> Rows:
         return slice(start, stop) if self.rows is None else self.rows[start:stop]
+
+
+class Stream(Protocol):
+    """A query or a file that can be read again and again."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns, in order."""
+        ...
+
+    def frames(self, wanted: Sequence[str], size: int) -> Iterator[Frame]:
+        """Give the wanted columns of all rows in order, at most `size` rows at a time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table that stays in its file or database and is read anew on every pass.
+
+    Only a key per row is kept. Every pass must give the rows of the first one, in its order.
+    """
+
+    schema: Schema
+    stream: Stream
+    row_id: str | None
+    unknown_categories: UnknownCategories
+    keys: Keys
+    fingerprint: int
+
+    @classmethod
+    def checked(
+        cls,
+        schema: Schema,
+        stream: Stream,
+        row_id: str | None = None,
+        unknown_categories: UnknownCategories = "refuse",
+    ) -> "SourceTable":
+        """Read all rows once, checking every cell, and return the table."""
+        hashes = [np.empty(0, dtype=np.uint64)]
+        fingerprint = 0
+        for part in _encoded(schema, stream, row_id, unknown_categories, BATCH_ROWS):
+            fingerprint = part.added_to(fingerprint, sum(map(len, hashes)))
+            hashes.append(part.hashes if part.ids is None else part.ids)
+        keys = row_keys(np.concatenate(hashes))
+        if not keys.size:
+            raise TableError("The table has no rows. Check the file, or the query's conditions.")
+        return cls(schema, stream, row_id, unknown_categories, keys, fingerprint)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.keys)
+
+    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows in order, at most `size` at a time."""
+        require_size(size)
+        start = fingerprint = 0
+        for part in _encoded(self.schema, self.stream, self.row_id, self.unknown_categories, size):
+            fingerprint = part.added_to(fingerprint, start)
+            stop = start + len(part.hashes)
+            if stop > self.n_rows:
+                raise _changed()
+            yield Batch(part.values, part.target, self.keys[start:stop])
+            start = stop
+        if start != self.n_rows or fingerprint != self.fingerprint:
+            raise _changed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some rows as they were read."""
+
+    values: Values
+    target: NDArray[Any]
+    hashes: Keys  # of the rows' content
+    ids: Keys | None  # of the rows' ids
+
+    def added_to(self, fingerprint: int, start: int) -> int:
+        """Return the fingerprint of the rows before `start` and these; their order counts."""
+        words = self.hashes if self.ids is None else self.hashes ^ mixed(self.ids)
+        places = np.arange(start, start + len(words), dtype=np.uint64)
+        return (fingerprint + int(mixed(words ^ mixed(places)).sum())) % 2**64
+
+
+def _encoded(
+    schema: Schema,
+    stream: Stream,
+    row_id: str | None,
+    unknown_categories: UnknownCategories,
+    size: int,
+) -> Iterator[_Part]:
+    wanted = [*schema.names, schema.label.name]
+    if row_id is not None and row_id not in wanted:
+        wanted.append(row_id)
+    for frame in stream.frames(wanted, size):
+        cells_of_name = dict(zip(wanted, frame.cells, strict=True))
+        features = Frame(schema.names, frame.cells[: len(schema.names)])
+        columns = columns_of_frame(features, schema, unknown_categories)
+        values = columns.values(slice(None))
+        target = encode_target(cells_of_name[schema.label.name], schema.label)
+        ids = None if row_id is None else hashes_of_ids(cells_of_name[row_id], name=row_id)
+        yield _Part(values, target, row_hashes(values, target), ids)
+
+
+def _changed() -> TableError:
+    return TableError(
+        "The table changed while it was being used, or its query does not give its rows in the "
+        "same order each time. Train on a table at rest; end the query with ORDER BY a unique "
+        "column."
+    )
 
 
 def keys_of_ids(ids: Any, *, name: str = "row_id") -> Keys:

@@ -1,0 +1,214 @@
+"""Deal one table out to simulated parties, by rows or by columns."""
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SettingError
+from spinney.seeds import generator, job_seed
+from spinney.tables.names import feature_names
+from spinney.tables.schema import listed
+from spinney.typing import Integers
+
+_QUANTILE_GROUPS = 10
+_MOST_CLASSES = 100  # more distinct numbers than this are amounts, not classes
+
+
+def deal_rows(
+    y: Any,
+    n_parties: int = 5,
+    *,
+    skew: float = 0.0,
+    sizes: Sequence[float] | None = None,
+    stratified: bool = False,
+    random_state: Any = None,
+) -> NDArray[np.intp]:
+    """Return the party, from 0 to n_parties - 1, that each row is dealt to.
+
+    Every party gets at least one row. A numeric `y` with fractions, or with more than 100
+    distinct values, is grouped into 10 quantiles where classes are needed.
+
+    Parameters
+    ----------
+    y
+        The label of each row.
+    n_parties
+        How many parties there are.
+    skew
+        0 deals rows blindly into near-equal parts. Above 0 every class is spread over the parties
+        by its own draw from a Dirichlet distribution of concentration 1 / skew: at 1 the parties
+        differ clearly, at 10 most hold few classes.
+    sizes
+        The parties' relative sizes. Default: equal.
+    stratified
+        Whether every party gets the same share of every class.
+    random_state
+        Fixes the deal.
+    """
+    labels = np.asarray(y)
+    _check_deal(labels, n_parties, skew, sizes, stratified=stratified)
+    random = generator(job_seed(random_state))
+    order = random.permutation(labels.shape[0])
+    if skew > 0:
+        return _skewed(_groups(labels), order, n_parties, skew, random)
+    if stratified:
+        order = order[np.argsort(_groups(labels)[order], kind="stable")]
+    party_of_row = np.empty(order.size, dtype=np.intp)
+    party_of_row[order] = _turns(_quotas(order.size, n_parties, sizes))
+    return party_of_row
+
+
+def deal_columns(
+    columns: Any,
+    n_parties: int = 2,
+    *,
+    names: Sequence[str] | None = None,
+    random_state: Any = None,
+) -> dict[str, list[Any]]:
+    """Return the columns that each party is dealt, in near-equal parts.
+
+    Parameters
+    ----------
+    columns
+        The column names, or the table itself; columns of an array are named by position.
+    n_parties
+        How many parties there are; ignored if `names` is given.
+    names
+        The parties' names. Default: party_0, party_1 and so on.
+    random_state
+        Fixes the deal.
+    """
+    found = _columns_of(columns)
+    parties = [f"party_{party}" for party in range(n_parties)] if names is None else list(names)
+    if len(set(parties)) < len(parties):
+        raise SettingError(f"The parties' names must differ; got {listed(parties)}.")
+    _require_parties(len(parties), len(found), "columns")
+    random = generator(job_seed(random_state))
+    party_of_column = random.permutation(np.arange(len(found)) % len(parties))
+    return {
+        name: [
+            column for column, owner in zip(found, party_of_column, strict=True) if owner == party
+        ]
+        for party, name in enumerate(parties)
+    }
+
+
+def _check_deal(
+    labels: NDArray[Any],
+    n_parties: int,
+    skew: float,
+    sizes: Sequence[float] | None,
+    *,
+    stratified: bool,
+) -> None:
+    if labels.ndim != 1:
+        raise SettingError(f"y must have one dimension; got {labels.ndim}.")
+    _require_parties(n_parties, labels.shape[0], "rows")
+    if not 0 <= skew < np.inf:
+        raise SettingError(f"skew must be 0 or a finite positive number; got {skew}.")
+    if skew > 0 and stratified:
+        raise SettingError(
+            "skew and stratified exclude each other: one makes the parties' classes differ, the "
+            "other makes them alike. Use one of them."
+        )
+    if skew > 0 and sizes is not None:
+        raise SettingError(
+            "skew and sizes exclude each other, since skew also draws the parties' sizes. "
+            "Use one of them."
+        )
+    if sizes is not None and len(sizes) != n_parties:
+        raise SettingError(f"sizes must have {n_parties} entries, one per party; got {len(sizes)}.")
+    if sizes is not None and not all(0 < size < np.inf for size in sizes):
+        raise SettingError(f"sizes must be finite positive numbers; got {list(sizes)}.")
+
+
+def _require_parties(n_parties: int, n_things: int, things: str) -> None:
+    if not isinstance(n_parties, Integral) or not 1 <= n_parties <= n_things:
+        raise SettingError(
+            f"n_parties must be a whole number between 1 and the number of {things}, {n_things}; "
+            f"got {n_parties}."
+        )
+
+
+def _groups(labels: NDArray[Any]) -> Integers:
+    """Return the class of each row as a number; amounts are grouped by quantiles."""
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)  # None and text cannot be sorted together
+    distinct, groups = np.unique(labels, return_inverse=True)
+    is_amount = labels.dtype.kind in "iuf" and (
+        distinct.size > _MOST_CLASSES or bool((distinct % 1 != 0).any())
+    )
+    if not is_amount:
+        return np.asarray(groups, dtype=np.int64)
+    ranks = np.argsort(np.argsort(labels, kind="stable"), kind="stable")
+    return np.asarray(ranks * _QUANTILE_GROUPS // labels.size, dtype=np.int64)
+
+
+def _quotas(n_rows: int, n_parties: int, sizes: Sequence[float] | None) -> Integers:
+    """Return how many rows each party gets: whole numbers nearest its share, at least 1."""
+    weights = np.ones(n_parties) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    return _at_least_one(_apportioned(n_rows, weights / weights.sum()))
+
+
+def _apportioned(n_rows: int, shares: NDArray[np.float64]) -> Integers:
+    """Divide rows by shares; what rounding leaves over goes to the largest remainders."""
+    exact = n_rows * shares
+    quotas = np.floor(exact).astype(np.int64)
+    left_over = n_rows - int(quotas.sum())
+    quotas[np.argsort(quotas - exact, kind="stable")[:left_over]] += 1
+    return quotas
+
+
+def _at_least_one(quotas: Integers) -> Integers:
+    for party in np.flatnonzero(quotas == 0):
+        quotas[np.argmax(quotas)] -= 1
+        quotas[party] += 1
+    return quotas
+
+
+def _turns(quotas: Integers) -> NDArray[np.intp]:
+    """Return whose turn it is, row by row, each party's turns evenly spaced.
+
+    Every stretch of the sequence then holds each party in about its share, so that rows sorted by
+    class are dealt in equal class shares.
+    """
+    party = np.repeat(np.arange(quotas.size), quotas)
+    nth = np.concatenate([np.arange(quota) for quota in quotas])
+    return party[np.argsort((nth + 0.5) / quotas[party], kind="stable")]
+
+
+def _skewed(
+    groups: Integers,
+    order: NDArray[np.intp],
+    n_parties: int,
+    skew: float,
+    random: np.random.Generator,
+) -> NDArray[np.intp]:
+    party_of_row = np.empty(order.size, dtype=np.intp)
+    for group in np.unique(groups):
+        rows = order[groups[order] == group]
+        shares = random.dirichlet(np.full(n_parties, 1 / skew))
+        party_of_row[rows] = np.repeat(np.arange(n_parties), _apportioned(rows.size, shares))
+    counts = np.bincount(party_of_row, minlength=n_parties)
+    for party in np.flatnonzero(counts == 0):
+        giver = np.argmax(np.bincount(party_of_row, minlength=n_parties))
+        party_of_row[order[party_of_row[order] == giver][0]] = party
+    return party_of_row
+
+
+def _columns_of(columns: Any) -> list[Any]:
+    names = feature_names(columns)
+    if names is not None:
+        return list(names)
+    shape: tuple[int, ...] = tuple(getattr(columns, "shape", ()))
+    if len(shape) == 2:
+        return list(range(shape[1]))
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise SettingError(f"columns must be a list of names or a table; got {columns!r}.")
+    found = list(columns)
+    if len(set(found)) < len(found):
+        raise SettingError("columns names some column more than once. Name each one once.")
+    return found

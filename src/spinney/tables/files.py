@@ -1,0 +1,244 @@
+"""CSV and Parquet files, read by DuckDB in batches.
+
+A file is read in its own order. A query may give its rows in an order that depends on how DuckDB
+shares out the work, so queries run on one thread.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from spinney.errors import SpinneyError, TableError
+from spinney.tables.cells import cells_of
+from spinney.tables.csv_text import CsvHeader, csv_error, csv_header
+from spinney.tables.opening import Frame
+from spinney.tables.queries import first_line, not_a_select, query_failed, require_select
+from spinney.tables.schema import Category, Schema
+
+_MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+_FAILURES = (duckdb.Error, pa.ArrowException, OSError)
+
+
+@dataclass(frozen=True)
+class _FileStream:
+    """A file, or a query that calls it `source`."""
+
+    path: str
+    query: str | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns, in order."""
+        with self._relation() as relation:
+            return tuple(relation.columns)
+
+    def frames(self, wanted: Sequence[str], size: int) -> Iterator[Frame]:
+        """Give the wanted columns of all rows in order, at most `size` rows at a time."""
+        with self._relation() as relation:
+            try:
+                # A query is run as it stands, since a query around it may lose its order.
+                chosen = relation if self.query else relation.project(_names_in_sql(wanted))
+                for batch in chosen.to_arrow_reader(size):
+                    cells = tuple(cells_of(batch.column(name)) for name in wanted)
+                    yield Frame(tuple(wanted), cells)
+            except _FAILURES as failure:
+                raise self._error(failure) from None
+
+    @contextmanager
+    def _relation(self) -> Iterator[Any]:
+        if not Path(self.path).is_file():
+            raise TableError(
+                "The file of the table does not exist. Check its path.", local=f"Path: {self.path}"
+            )
+        with _connection(threads=1 if self.query else None) as connection:
+            try:
+                connection.execute(f"CREATE TEMP VIEW source AS FROM {self._scan()}")
+                if self.query:
+                    _require_one_select(connection, self.query)
+                relation = connection.sql(self.query or "FROM source")
+            except _FAILURES as failure:
+                raise self._error(failure) from None
+            yield relation
+
+    def _error(self, failure: Exception) -> SpinneyError:
+        told = self._error_of_file(failure)
+        if told is not None:
+            return told
+        if self.query and not isinstance(failure, duckdb.IOException):
+            return query_failed(str(failure))
+        return TableError(
+            "The file of the table cannot be read. Check that it is of the format given, and "
+            "write it again if it is.",
+            local=first_line(str(failure)),
+        )
+
+    def _scan(self) -> str:
+        """Return the table function that reads the file."""
+        raise NotImplementedError
+
+    def _error_of_file(self, failure: Exception) -> SpinneyError | None:
+        """Return the error if the file itself is at fault."""
+        raise NotImplementedError
+
+
+class ParquetStream(_FileStream):
+    """A Parquet file, or a query over it."""
+
+    def _scan(self) -> str:
+        return f"read_parquet({_text_in_sql(self.path)})"
+
+    def _error_of_file(self, failure: Exception) -> SpinneyError | None:
+        if not re.search("parquet", str(failure), re.IGNORECASE):
+            return None
+        return TableError(
+            "The Parquet file cannot be read. Check that it is one, and write it again if it is.",
+            local=first_line(str(failure)),
+        )
+
+
+@dataclass(frozen=True)
+class CsvStream(_FileStream):
+    """A CSV file with a header, or a query over it.
+
+    With a schema, and no query to say otherwise, its columns are read as the schema has them;
+    other columns by the types that all their cells allow.
+    """
+
+    schema: Schema | None = None
+
+    def _scan(self) -> str:
+        return f"read_csv({self._options}, {self._typing})"
+
+    def _error_of_file(self, failure: Exception) -> SpinneyError | None:
+        return csv_error(str(failure))
+
+    @property
+    def _options(self) -> str:
+        nulls = ", ".join(map(_text_in_sql, _missing_texts(self.schema)))
+        return (
+            f"{_text_in_sql(self.path)}, delim = {_text_in_sql(self._header.delimiter)}, "
+            "quote = '\"', escape = '\"', header = true, skip = 0, strict_mode = true, "
+            f"null_padding = false, ignore_errors = false, nullstr = [{nulls}]"
+        )
+
+    @cached_property
+    def _header(self) -> CsvHeader:
+        return csv_header(self.path)
+
+    @cached_property
+    def _typing(self) -> str:
+        """The options that fix each column's type, found once so that every pass reads alike."""
+        declared = _declared_types(self.schema) if self.schema else {}
+        if self.schema and not self.query:
+            return _columns_option(
+                {name: declared.get(name, "VARCHAR") for name in self._header.names}
+            )
+        types, formats = self._sniffed()
+        # Text categories keep their text ("007"), whatever else their cells could be read as.
+        texts = {name for name, type_ in declared.items() if type_ == "VARCHAR"}
+        chosen = {name: "VARCHAR" if name in texts else types[name] for name in types}
+        return ", ".join([_columns_option(chosen), *formats])
+
+    def _sniffed(self) -> tuple[dict[str, str], list[str]]:
+        """Return the types that all cells allow, and the options for how dates are written."""
+        names = self._header.names
+        sniff = f"FROM sniff_csv({self._options}, sample_size = -1)"
+        with _connection() as connection:
+            try:
+                query = f"SELECT Columns, DateFormat, TimestampFormat {sniff}"
+                columns, date, timestamp = connection.execute(query).fetchone()
+            except _FAILURES as failure:
+                # The sniffer only says that it failed; the reader says where.
+                as_text = _columns_option(dict.fromkeys(names, "VARCHAR"))
+                self._read_through(connection, f"read_csv({self._options}, {as_text})")
+                raise self._error(failure) from None
+        types = [str(column["type"]) for column in columns]
+        formats = {"dateformat": date, "timestampformat": timestamp}
+        return (
+            dict(zip(names, types, strict=True)),
+            [f"{name} = {_text_in_sql(form)}" for name, form in formats.items() if form],
+        )
+
+    def _read_through(self, connection: Any, scan: str) -> None:
+        try:
+            for _ in connection.sql(f"FROM {scan}").to_arrow_reader():
+                pass
+        except _FAILURES as failure:
+            raise self._error(failure) from None
+
+
+def _columns_option(type_of_name: Mapping[str, str]) -> str:
+    pairs = (f"{_text_in_sql(name)}: {_text_in_sql(type_of_name[name])}" for name in type_of_name)
+    return f"auto_detect = false, columns = {{{', '.join(pairs)}}}"
+
+
+def _declared_types(schema: Schema) -> Mapping[str, str]:
+    types = {}
+    for column in schema.columns:
+        if column.kind == "category":
+            types[column.name] = _type_of_categories(column.categories or ())
+        else:
+            types[column.name] = "DOUBLE" if column.kind == "number" else "BOOLEAN"
+    label = schema.label
+    is_class = label.kind == "class"
+    types[label.name] = _type_of_categories(label.classes or ()) if is_class else "DOUBLE"
+    return types
+
+
+def _type_of_categories(categories: Sequence[Category]) -> str:
+    if not categories or any(isinstance(category, str) for category in categories):
+        return "VARCHAR"
+    if all(isinstance(category, bool) for category in categories):
+        return "BOOLEAN"
+    is_exact = all(
+        abs(category) <= 2**53 for category in categories if not isinstance(category, str)
+    )
+    return "DOUBLE" if is_exact else "BIGINT"
+
+
+def _missing_texts(schema: Schema | None) -> list[str]:
+    """Return the texts that mean "missing", but for those the schema names as categories."""
+    named: set[Category] = set()
+    if schema:
+        for column in schema.columns:
+            named.update(column.categories or ())
+        named.update(schema.label.classes or ())
+    return [text for text in _MISSING_TEXTS if text not in named]
+
+
+@contextmanager
+def _connection(threads: int | None = None) -> Iterator[Any]:
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": False,  # a party's machine downloads nothing by itself
+        "python_enable_replacements": False,  # a name in a query is never a Python variable
+        "temp_directory": tempfile.gettempdir(),
+    }
+    if threads is not None:
+        settings["threads"] = threads
+    connection = duckdb.connect(":memory:", config=settings)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _require_one_select(connection: Any, query: str) -> None:
+    require_select(query)
+    statements = connection.extract_statements(query)
+    if len(statements) != 1 or statements[0].type.name != "SELECT":
+        raise not_a_select()
+
+
+def _names_in_sql(names: Sequence[str]) -> str:
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _text_in_sql(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,138 @@
+"""Read a party's table from a file or a database, a few rows at a time.
+
+`read_table` is for a table with a schema; `describe_source` drafts a schema from the data.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from spinney.errors import SchemaError, SettingError, TableError
+from spinney.tables.databases import stream_of_url
+from spinney.tables.describe import (
+    Categorical,
+    Findings,
+    column_of,
+    findings_of,
+    findings_of_label,
+    label_of,
+    wants_categories,
+)
+from spinney.tables.files import CsvStream, ParquetStream
+from spinney.tables.frames import UnknownCategories
+from spinney.tables.schema import LabelKind, Schema, listed
+from spinney.tables.table import BATCH_ROWS, SourceTable, Stream, Table
+
+Format = Literal["csv", "parquet", "sql"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a party's table is, and the query that maps its own columns to the schema's.
+
+    A query over a file calls it `source`: `select alter as age, ... from source`. A database is
+    named by its URL, `sqlite:///path` or `postgresql://...`; then a query is required.
+    """
+
+    format: Format
+    path: str | None = None
+    url: str | None = field(default=None, repr=False)  # may hold a password
+    query: str | None = None
+    row_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in get_args(Format):
+            raise SettingError(
+                f"The format of a source must be {' or '.join(get_args(Format))}; "
+                f"got {self.format!r}."
+            )
+        if self.format != "sql" and (not self.path or self.url):
+            raise SettingError(f"A {self.format} source is named by its path. Give path, not url.")
+        if self.format == "sql" and (not self.url or self.path):
+            raise SettingError("An sql source is named by its url. Give url, not path.")
+        if self.format == "sql" and not self.query:
+            raise SettingError(
+                "An sql source needs a query. Write a SELECT that gives the schema's columns."
+            )
+
+    def stream(self, schema: Schema | None = None) -> Stream:
+        """Return the rows as they can be read; a schema says how to read a CSV file's text."""
+        if self.format == "csv":
+            return CsvStream(str(self.path), self.query, schema)
+        if self.format == "parquet":
+            return ParquetStream(str(self.path), self.query)
+        return stream_of_url(str(self.url), str(self.query))
+
+
+def read_table(
+    source: Source, schema: Schema, *, unknown_categories: UnknownCategories = "refuse"
+) -> Table:
+    """Return a source as a table, after one pass that checks every row against the schema.
+
+    Columns that the schema does not name are not read.
+    """
+    stream = source.stream(schema)
+    _require_columns(stream, [*schema.names, schema.label.name], source.row_id)
+    return SourceTable.checked(schema, stream, source.row_id, unknown_categories)
+
+
+def describe_source(
+    source: Source,
+    label: str,
+    label_kind: LabelKind,
+    *,
+    categorical_features: Categorical = "from_dtype",
+    columns: Sequence[str] | None = None,
+) -> Schema:
+    """Return the schema of a source, read off all its rows.
+
+    Parameters
+    ----------
+    source
+        The file or query.
+    label
+        The column that is to be predicted.
+    label_kind
+        "class" or "number".
+    categorical_features
+        As for `spinney.tables.frames.describe`.
+    columns
+        The columns to use. Default: all but the label and the row id.
+    """
+    stream = source.stream()
+    found = stream.names()
+    names = tuple(columns or (name for name in found if name not in {label, source.row_id}))
+    _require_columns(stream, [*names, label], source.row_id)
+    wanted = wants_categories(categorical_features, names)
+    findings = [Findings()] * len(names)
+    label_findings = Findings()
+    has_rows = False
+    for frame in stream.frames([*names, label], BATCH_ROWS):
+        has_rows = has_rows or len(frame.cells[0]) > 0
+        label_findings |= findings_of_label(label, label_kind, frame.cells[-1])
+        findings = [
+            so_far | findings_of(name, cells, wants=wants)
+            for so_far, name, cells, wants in zip(
+                findings, names, frame.cells[:-1], wanted, strict=True
+            )
+        ]
+    if not has_rows:
+        raise TableError("The table has no rows. Check the file, or the query's conditions.")
+    described = tuple(column_of(name, found) for name, found in zip(names, findings, strict=True))
+    return Schema(described, label_of(label, label_kind, label_findings))
+
+
+def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) -> None:
+    names = stream.names()
+    missing = [name for name in (*wanted, row_id) if name is not None and name not in names]
+    if missing:
+        raise SchemaError(
+            f"The table has no column {listed(map(repr, missing))}. It has: {listed(names)}. "
+            "Rename it in the query, or drop it from the schema."
+        )
+    repeated = [name for name in dict.fromkeys(wanted) if names.count(name) > 1]
+    if repeated:
+        raise TableError(
+            f"The table has more than one column called {listed(map(repr, repeated))}. "
+            "Give every column of the query a name of its own."
+        )
