@@ -28,7 +28,8 @@ from typing import ClassVar
 class SpinneyError(Exception):
     """The base of every error raised on purpose.
 
-    `public` may be shown to other organisations; `local` is for the party's own log.
+    `public` may be shown to other organisations; `local` is for the party's own log. `party` is
+    set where a channel knows at which party it arose.
     """
 
     exit_code: ClassVar[int] = 70
@@ -37,6 +38,11 @@ class SpinneyError(Exception):
         super().__init__(f"{public} {local}".strip())
         self.public = public
         self.local = local
+        self.party = ""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"Party {self.party!r}: {text}" if self.party else text
 
 
 class SettingError(SpinneyError, ValueError):

@@ -4,7 +4,7 @@ A name here says what the numbers mean; the comment says the shape.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,0 +1,177 @@
+"""What all parties' tables have in common: counts from which bins and weights follow.
+
+The same for every protocol over rows: a party counts its table in one pass, the channel sums, and
+the coordinator lays the bins.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SettingError, TableError
+from spinney.protocols.settings import ForestSettings
+from spinney.tables.schema import Label, Schema
+from spinney.tables.table import Table
+from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, equal_width
+from spinney.trees.counts import Counts
+from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.quantiles import LEAD_BITS, leading_counts
+from spinney.typing import Floats, Integers
+
+_NO_EDGES: Edges = np.zeros(0, np.float32)
+_NO_BINS = np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class FactsReply:
+    """Counts of a table: rows, classes, missing values, categories, numbers by leading bits."""
+
+    n_rows: Integers  # (1,)
+    classes: Integers  # (n_classes,) empty for regression
+    missing: Integers  # (n_columns,)
+    categories: Integers  # all categories of all category columns, one after another
+    leading: Counts  # (n_columns * 4096, 1) empty where no quantiles are wanted
+
+    def plus(self, others: Iterable["FactsReply"]) -> "FactsReply":
+        """Return the sum."""
+        every = [self, *others]
+        return FactsReply(
+            sum_of(reply.n_rows for reply in every),
+            sum_of(reply.classes for reply in every),
+            sum_of(reply.missing for reply in every),
+            sum_of(reply.categories for reply in every),
+            self.leading.added(reply.leading for reply in every[1:]),
+        )
+
+
+def sum_of(arrays: Iterable[Integers]) -> Integers:
+    """Return the sum of equal-shaped arrays."""
+    total: Integers = np.sum(list(arrays), axis=0, dtype=np.int64)
+    return total
+
+
+def count_facts(table: Table, *, with_leading: bool, n_threads: int) -> FactsReply:
+    """Count a table in one pass."""
+    schema = table.schema
+    n_columns = len(schema.columns)
+    n_classes = len(schema.label.classes or ())
+    classes = np.zeros(n_classes, np.int64)
+    missing = np.zeros(n_columns, np.int64)
+    categories = [np.zeros(len(c.categories or ()), np.int64) for c in schema.columns]
+    leading = np.zeros((n_columns if with_leading else 0, 2**LEAD_BITS), np.int32)
+    for batch in table.batches():
+        if n_classes:
+            classes += np.bincount(batch.target, minlength=n_classes)
+        gaps = np.isnan(batch.values)
+        missing += gaps.sum(axis=1)
+        for column, counts in enumerate(categories):
+            if counts.size:
+                held = batch.values[column][~gaps[column]].astype(np.intp)
+                np.add(counts, np.bincount(held, minlength=counts.size), out=counts)
+        if with_leading:
+            leading_counts(batch.values, leading, n_threads)
+    return FactsReply(
+        np.array([table.n_rows], np.int64),
+        classes,
+        missing,
+        np.concatenate([np.zeros(0, np.int64), *categories]),
+        Counts(leading.reshape(-1, 1), runs(len(leading), 2**LEAD_BITS)),
+    )
+
+
+def runs(n_runs: int, length: int) -> Integers:
+    """Return the ends of runs of equal length."""
+    return np.arange(1, n_runs + 1, dtype=np.int64) * length
+
+
+def check_facts(schema: Schema, facts: FactsReply) -> None:
+    """Raise unless the pooled table can be learnt from."""
+    if facts.n_rows[0] == 0:
+        raise TableError("The parties hold no rows together. A forest needs at least one.")
+    if schema.label.classes is not None and np.count_nonzero(facts.classes) < 2:
+        raise TableError(
+            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
+            "needs rows of at least 2 classes; check the label column and its filter."
+        )
+
+
+def binning_of(
+    schema: Schema, facts: FactsReply, settings: ForestSettings, quantiles: tuple[Edges, ...]
+) -> Binning:
+    """Return every column's bins: by category, by declared range, or at the quantiles found."""
+    edges = []
+    bins: list[NDArray[np.uint8]] = []
+    at = 0
+    for number, column in enumerate(schema.columns):
+        if column.kind == "category":
+            n = len(column.categories or ())
+            edges.append(_NO_EDGES)
+            bins.append(category_bins(facts.categories[at : at + n], settings.max_bins))
+            at += n
+            continue
+        bins.append(_NO_BINS)
+        if column.kind == "boolean":
+            edges.append(np.zeros(1, np.float32))
+        elif settings.binning == "quantiles":
+            edges.append(quantiles[number])
+        elif settings.binning == "ranges":
+            edges.append(equal_width(column.name, column.range, settings.max_bins))
+        else:
+            edges.append(_NO_EDGES)
+    return Binning(tuple(edges), tuple(bins), facts.missing > 0)
+
+
+def class_weights(settings: ForestSettings, facts: FactsReply) -> Floats:
+    """Return a weight for each class; empty for regression."""
+    n_classes = facts.classes.size
+    if settings.class_weight is None or not n_classes:
+        return np.ones(n_classes)
+    if settings.class_weight == "balanced":
+        present = np.count_nonzero(facts.classes)
+        weights: Floats = facts.n_rows[0] / (present * np.maximum(facts.classes, 1))
+        return weights
+    given = np.asarray(settings.class_weight, np.float64)
+    if given.shape != (n_classes,) or not np.all(np.isfinite(given)) or np.any(given < 0):
+        raise SettingError(
+            f"class_weight must give a finite weight of at least 0 for each of the {n_classes} "
+            f"classes; got {settings.class_weight!r}."
+        )
+    return given
+
+
+def target_range(label: Label) -> tuple[float, float]:
+    """Return the declared range of a regression target."""
+    if label.range is None:
+        raise SettingError(
+            f"The label {label.name!r} has no declared range, and regression sums travel as fixed-"
+            "point numbers over it. Declare its range in the schema."
+        )
+    return label.range
+
+
+def fixed_point(target: Floats, label: Label) -> NDArray[np.int32]:
+    """Return targets in whole steps of their declared range, cut off at its ends."""
+    low, high = target_range(label)
+    steps = 2**TARGET_BITS - 1
+    scaled = (target - low) / (high - low) * steps if high > low else np.zeros_like(target)
+    fixed: NDArray[np.int32] = np.rint(scaled.clip(0, steps)).astype(np.int32)
+    return fixed
+
+
+def binned(table: Table, binning: Binning, *, n_threads: int) -> BinnedTable:
+    """Read a table once more and keep one byte per cell."""
+    label = table.schema.label
+    small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16
+    batches = (
+        (
+            batch.values,
+            fixed_point(batch.target, label)
+            if label.kind == "number"
+            else batch.target.astype(small),
+            batch.keys,
+        )
+        for batch in table.batches()
+    )
+    return BinnedTable.of_batches(batches, binning, table.n_rows, n_threads=n_threads)

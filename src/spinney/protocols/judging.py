@@ -1,0 +1,118 @@
+"""How well a forest does on a party's own rows, as counts: those it has not seen, where it can.
+
+A row is out of bag for a tree that drew it with weight 0. The counts are a confusion matrix, or
+for regression the number of rows and three fixed-point sums.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinney.protocols.training import Quality
+from spinney.trees._kernels import hashing
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.forest import Forest, RowValues
+from spinney.typing import Bools, Integers, Keys
+
+_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class QualityReply:
+    """Counts by which a forest is judged at one party."""
+
+    counts: Integers  # (n_classes, n_classes) true by predicted; or (4,) n, error^2, y, y^2
+
+
+def judged(
+    table: BinnedTable,
+    binning: Binning,
+    forest: Forest,
+    tree_keys: Keys,
+    *,
+    most_rows: int | None,
+    bootstrap: bool,
+    n_classes: int,
+    n_threads: int,
+) -> QualityReply:
+    """Judge a forest by at most `most_rows` rows, evenly spaced; by all if None."""
+    n = table.n_rows if most_rows is None else min(most_rows, table.n_rows)
+    chosen = np.linspace(0, table.n_rows - 1, n).astype(np.int64) if n else np.zeros(0, np.int64)
+    counts = np.zeros((n_classes, n_classes) if n_classes else 4, np.int64)
+    for first in range(0, n, _CHUNK):
+        part = chosen[first : first + _CHUNK]
+        rows = row_values(table, binning, part)
+        seen = _seen(tree_keys, table.keys[part], bootstrap=bootstrap)
+        out = np.zeros((part.size, forest.value.shape[1]))
+        forest.add_predictions(rows, out, seen=seen if bootstrap else None, n_threads=n_threads)
+        n_judges = np.full(part.size, forest.n_trees) - seen.sum(axis=1)
+        counts += _counted(table, part, out, n_judges, n_classes)
+    return QualityReply(counts)
+
+
+def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowValues:
+    """Return stand-ins for values: any number that lies in the row's bin does for a forest."""
+    codes = table.rows(chosen)
+    rows = codes.astype(np.float32)
+    for column, edges in enumerate(binning.edges):
+        if not len(binning.bin_of_category[column]):
+            # bin b holds values up to edge b; the last bin has no edge
+            ends = np.append(edges, np.float32(np.inf))
+            rows[:, column] = ends[np.minimum(codes[:, column], len(edges))]
+    rows[codes == 255] = np.nan
+    return rows
+
+
+def _seen(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
+    if not bootstrap:
+        return np.zeros((row_keys.size, tree_keys.size), np.bool_)
+    weights = np.empty((tree_keys.size, row_keys.size), np.uint8)
+    for tree, key in enumerate(tree_keys):
+        hashing.bootstrap_weights(key, row_keys, weights[tree])
+    return np.ascontiguousarray((weights > 0).T)
+
+
+def _counted(
+    table: BinnedTable,
+    part: Integers,
+    out: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    n_judges: Integers,
+    n_classes: int,
+) -> Integers:
+    known = n_judges > 0
+    truth = table.target[part][known].astype(np.int64)
+    if n_classes:
+        guess = out[known].argmax(axis=1)
+        cells = np.bincount(truth * n_classes + guess, minlength=n_classes**2)
+        return cells.reshape(n_classes, n_classes).astype(np.int64)
+    guess = np.rint(out[known, 0] / n_judges[known]).astype(np.int64)
+    # 16 bits each: squares of 32 bits, so that sums over 2^31 rows fit
+    truth, guess = truth >> 8, guess >> 8
+    squares = ((truth - guess) ** 2).sum()
+    return np.array([truth.size, squares, truth.sum(), (truth**2).sum()], np.int64)
+
+
+def quality_of(counts: Integers, *, bootstrap: bool, step: float) -> Quality:
+    """Return the scores that the counts amount to; `step` is a target's unit, in 16-bit steps."""
+    rows = "out-of-bag" if bootstrap else "training"
+    if counts.ndim == 2:
+        n = int(counts.sum())
+        return Quality(rows, n, _class_scores(counts) if n else {})
+    n, squares, total, total_squares = (int(count) for count in counts)
+    if not n:
+        return Quality(rows, 0, {})
+    spread = total_squares - total * total / n
+    r2 = 1.0 - squares / spread if spread > 0 else float("nan")
+    return Quality(rows, n, {"r2": r2, "rmse": float(np.sqrt(squares / n) * step)})
+
+
+def _class_scores(confusion: Integers) -> dict[str, float]:
+    hits = np.diag(confusion)
+    size = confusion.sum(axis=0) + confusion.sum(axis=1)
+    f1 = np.divide(2 * hits, size, out=np.zeros(hits.size), where=size > 0)
+    held = size > 0
+    binary = confusion.shape[0] == 2
+    return {
+        "accuracy": float(hits.sum() / confusion.sum()),
+        "f1": float(f1[1] if binary else f1[held].mean()),
+    }

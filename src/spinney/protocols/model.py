@@ -1,0 +1,126 @@
+"""A trained forest with the public facts it needs to predict on its own: no network, no engine."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import StorageError
+from spinney.tables.columns import Columns
+from spinney.tables.schema import Schema
+from spinney.trees import storage
+from spinney.trees.forest import Forest, RowValues
+from spinney.typing import Bools, Floats, Values
+
+_KIND = "forest model"
+_PREDICT_ROWS = 16384
+
+
+@dataclass(frozen=True)
+class ForestModel:
+    """A forest, the schema of its tables, and which bin each category has."""
+
+    protocol: str
+    schema: Schema
+    forest: Forest
+    bin_of_category: tuple[NDArray[np.uint8], ...]  # empty for numbers
+
+    @property
+    def n_outputs(self) -> int:
+        """How many numbers a prediction has: one for each class, or one."""
+        return int(self.forest.value.shape[1])
+
+    def predict(self, columns: Columns, *, n_threads: int = 1) -> Floats:
+        """Return the mean over trees, (n_rows, n_outputs), reading the rows in batches."""
+        out = np.zeros((columns.n_rows, self.n_outputs))
+        for first in range(0, columns.n_rows, _PREDICT_ROWS * n_threads):
+            part = slice(first, min(columns.n_rows, first + _PREDICT_ROWS * n_threads))
+            rows = self.rows(columns.values(part))
+            self.forest.add_predictions(rows, out[part], n_threads=n_threads)
+        out /= self.forest.n_trees
+        return out
+
+    def predict_batches(self, batches: Iterator[Values], *, n_threads: int = 1) -> Iterator[Floats]:
+        """Return predictions batch by batch, for tables that do not fit in memory."""
+        for values in batches:
+            out = np.zeros((values.shape[1], self.n_outputs))
+            self.forest.add_predictions(self.rows(values), out, n_threads=n_threads)
+            yield out / self.forest.n_trees
+
+    def rows(self, values: Values) -> RowValues:
+        """Return values row by row, categories by their bin."""
+        rows: RowValues = np.ascontiguousarray(values.T)
+        for column, bins in enumerate(self.bin_of_category):
+            if len(bins):
+                rows[:, column] = binned_categories(values[column], bins)
+        return rows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; the same model always gives the same bytes."""
+        storage.write_file(path, _KIND, self._meta(), self._arrays())
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes."""
+        return storage.to_bytes(_KIND, self._meta(), self._arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "ForestModel":
+        """Read a model that `save` wrote."""
+        meta, arrays = storage.read_file(path, _KIND)
+        try:
+            schema = msgspec.convert(meta["schema"], type=Schema)
+            forest = Forest(**{field.name: arrays.pop(field.name) for field in fields(Forest)})
+            n_columns = len(schema.columns)
+            bins = tuple(arrays.pop(f"bin_of_category.{i}") for i in range(n_columns))
+            model = cls(str(meta["protocol"]), schema, forest, bins)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise StorageError(f"{str(path)!r} lacks a part of a model: {error}.") from None
+        model.check(str(path))
+        return model
+
+    def check(self, name: str) -> None:
+        """Raise unless every node leads to a node that exists; nothing is believed of a file."""
+        forest, n = self.forest, self.forest.n_nodes
+        sound = (
+            n > 0
+            and forest.tree_start.size >= 2
+            and forest.tree_start[0] == 0
+            and forest.tree_start[-1] == n
+            and bool(np.all(np.diff(forest.tree_start) > 0))
+            and all(len(a) == n for a in (forest.threshold, forest.left, forest.value))
+            and all(len(a) == n for a in (forest.missing_left, forest.subset, forest.moments))
+            and self._links_are_sound()
+        )
+        if not sound:
+            raise StorageError(f"{name!r} does not hold a sound forest. Save the model again.")
+
+    def _links_are_sound(self) -> bool:
+        forest, n = self.forest, self.forest.n_nodes
+        node = np.arange(n)
+        left = forest.left.astype(np.int64)
+        tree_end = np.repeat(forest.tree_start[1:], np.diff(forest.tree_start))
+        is_leaf: Bools = forest.feature < 0
+        # Children come after their parent in the same tree, so a walk always ends.
+        linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < tree_end))
+        in_range = forest.feature < len(self.schema.columns)
+        sets = forest.subset < len(forest.bin_sets)
+        return bool(np.all(linked) and np.all(in_range) and np.all(sets))
+
+    def _meta(self) -> dict[str, Any]:
+        return {"protocol": self.protocol, "schema": msgspec.to_builtins(self.schema)}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}
+        bins = {f"bin_of_category.{i}": b for i, b in enumerate(self.bin_of_category)}
+        return {**arrays, **bins}
+
+
+def binned_categories(column: Values, bins: NDArray[np.uint8]) -> Values:
+    """Return the bin of each category, NaN where it is missing."""
+    missing = np.isnan(column)
+    index = np.where(missing, 0, column).astype(np.intp)
+    return np.where(missing, np.float32(np.nan), bins[index]).astype(np.float32)

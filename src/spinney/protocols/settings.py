@@ -1,0 +1,122 @@
+"""The settings that all forest protocols share, checked once.
+
+Legal values are data: one table, one wording.
+"""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Literal
+
+from spinney.errors import SettingError
+from spinney.trees.dtypes import MAX_BINS
+
+MaxFeatures = Literal["sqrt", "log2"] | float | int | None
+Task = Literal["classification", "regression"]
+CRITERIA: dict[Task, tuple[str, ...]] = {
+    "classification": ("gini", "entropy"),
+    "regression": ("squared_error",),
+}
+BINNINGS = ("quantiles", "ranges", "adaptive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForestSettings:
+    """What a forest job fixes before it starts; every party sees it."""
+
+    task: Task
+    n_estimators: int = 100
+    criterion: str = "gini"
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_impurity_decrease: float = 0.0
+    max_features: MaxFeatures = "sqrt"
+    max_bins: int = MAX_BINS
+    max_cells: int = 33
+    binning: str = "quantiles"
+    bootstrap: bool = True
+    class_weight: str | tuple[float, ...] | None = None  # by class, in the schema's order
+    oob_score: bool = False
+    seed: int = 0
+    message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
+
+    def __post_init__(self) -> None:
+        _require_int("n_estimators", self.n_estimators, 1)
+        if self.max_depth is not None:
+            _require_int("max_depth", self.max_depth, 1, "or None for no limit")
+        _require_int("max_bins", self.max_bins, 2, most=MAX_BINS)
+        _require_int("max_cells", self.max_cells, 2, most=MAX_BINS)
+        _require_int("message_limit", self.message_limit, 1 << 16)
+        _require_samples("min_samples_split", self.min_samples_split, 2)
+        _require_samples("min_samples_leaf", self.min_samples_leaf, 1)
+        _require_real("min_impurity_decrease", self.min_impurity_decrease)
+        _require_choice("criterion", self.criterion, CRITERIA[self.task])
+        _require_choice("binning", self.binning, BINNINGS)
+        _require_features(self.max_features)
+        if self.oob_score and not self.bootstrap:
+            raise SettingError("oob_score=True needs bootstrap=True: else no row is out of bag.")
+
+    def n_slots(self, n_columns: int) -> int:
+        """Return how many features are drawn for a node."""
+        wanted = self.max_features
+        if wanted is None:
+            return n_columns
+        if wanted == "sqrt":
+            return max(1, math.isqrt(n_columns))
+        if wanted == "log2":
+            return max(1, int(math.log2(n_columns)))
+        if isinstance(wanted, int):
+            return min(wanted, n_columns)
+        assert isinstance(wanted, float)
+        return max(1, int(wanted * n_columns))
+
+    def least_rows(self, wanted: float, n_rows: int) -> int:
+        """Return a number of rows, of which a fraction may have been given."""
+        return math.ceil(wanted * n_rows) if isinstance(wanted, float) else int(wanted)
+
+
+def _require_int(
+    name: str, value: object, least: int, hint: str = "", *, most: int | None = None
+) -> None:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if number >= least and (most is None or number <= most):
+            return
+    bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+    raise SettingError(
+        f"{name} must be a whole number {bounds}{' ' + hint if hint else ''}; got {value!r}."
+    )
+
+
+def _require_real(name: str, value: object) -> None:
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    if not (good and math.isfinite(float(value)) and float(value) >= 0):  # type: ignore[arg-type]
+        raise SettingError(f"{name} must be a finite number of at least 0; got {value!r}.")
+
+
+def _require_samples(name: str, value: object, least: int) -> None:
+    if isinstance(value, float):
+        if 0.0 < value < 1.0:
+            return
+        raise SettingError(f"{name} as a fraction must lie between 0 and 1; got {value!r}.")
+    _require_int(name, value, least, "or a fraction between 0 and 1")
+
+
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        known = " or ".join(repr(choice) for choice in choices)
+        raise SettingError(f"{name} must be {known}; got {value!r}.")
+
+
+def _require_features(value: object) -> None:
+    if value is None or value in ("sqrt", "log2"):
+        return
+    if isinstance(value, float) and 0.0 < value <= 1.0:
+        return
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1:
+        return
+    raise SettingError(
+        "max_features must be 'sqrt', 'log2', None, a whole number of at least 1, or a fraction "
+        f"above 0 and up to 1; got {value!r}."
+    )

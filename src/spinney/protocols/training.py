@@ -1,0 +1,47 @@
+"""What a training leaves behind, whatever the protocol."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from spinney.protocols.model import ForestModel
+from spinney.transport.channel import Round
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well a model does at one party, on which of its rows."""
+
+    rows: str  # "out-of-bag" or "training"
+    n_rows: int
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The model and the log of how it came about."""
+
+    model: ForestModel
+    parties: tuple[str, ...]
+    rounds: tuple[Round, ...]
+    seconds: Mapping[str, float]  # by phase
+    quality: Mapping[str, Quality]  # by party
+    score: float | None  # over all parties: accuracy or R2, where it was asked for
+    settings: Mapping[str, object]
+
+
+@dataclass
+class Phases:
+    """A stopwatch: seconds by phase."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of a block to a phase."""
+        begin = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begin

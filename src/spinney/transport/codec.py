@@ -1,0 +1,152 @@
+"""Messages to bytes and back: typed, versioned, size-limited; nothing is unpickled or evaluated.
+
+A message is a frozen dataclass of numbers, texts, tuples, arrays, nested dataclasses and
+`Packable` values. Its frame:
+
+```text
+4 bytes   "SPNY"
+1 byte    version of this layout
+4 bytes   length of the head, little-endian
+head      msgpack of [name of the message, its fields, lengths of the blobs]
+blobs     arrays and packed values, one after another, in the order of the fields
+```
+"""
+
+import math
+import struct
+from dataclasses import is_dataclass
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+import numpy as np
+
+from spinney.errors import StorageError
+from spinney.typing import Packable
+
+T = TypeVar("T")
+
+_MAGIC = b"SPNY"
+_VERSION = 1
+_FRAME = struct.Struct("<4sBI")
+_ARRAY_KINDS = frozenset("biuf")
+MESSAGE_LIMIT = 1 << 31
+"""No message may be longer: what claims to be is refused before anything is allocated."""
+
+
+def encode(message: object) -> bytes:
+    """Return the frame of a message."""
+    blobs: list[bytes] = []
+
+    def hook(value: object) -> object:
+        if isinstance(value, np.ndarray):
+            array = _little_endian(value)
+            blobs.append(array.tobytes())
+            return [array.dtype.str, list(array.shape)]
+        if isinstance(value, Packable):
+            blobs.append(value.pack())
+            return None
+        raise StorageError(f"A message cannot carry a {type(value).__name__}.")
+
+    head = _head(message, hook, lambda: [len(blob) for blob in blobs])
+    return b"".join([_FRAME.pack(_MAGIC, _VERSION, len(head)), head, *blobs])
+
+
+def encoded_size(message: object) -> int:
+    """Return `len(encode(message))` without encoding arrays or packed values."""
+    sizes: list[int] = []
+
+    def hook(value: object) -> object:
+        if isinstance(value, np.ndarray):
+            sizes.append(value.nbytes)
+            return [value.dtype.newbyteorder("<").str, list(value.shape)]
+        if isinstance(value, Packable):
+            sizes.append(value.packed_size())
+            return None
+        raise StorageError(f"A message cannot carry a {type(value).__name__}.")
+
+    head = _head(message, hook, lambda: sizes)
+    return _FRAME.size + len(head) + sum(sizes)
+
+
+def decode(data: bytes, kind: type[T], *, limit: int = MESSAGE_LIMIT) -> T:
+    """Return the message of a frame, checked field by field against its type."""
+    if len(data) > limit:
+        raise StorageError(f"A message may have {limit} bytes; got {len(data)}.")
+    name, fields, blobs = _parts(data)
+    if name != kind.__name__:
+        raise StorageError(f"Expected a {kind.__name__}; got a message of another kind.")
+    remaining = iter(blobs)
+
+    def hook(wanted: type, value: object) -> object:
+        blob = next(remaining, None)
+        if blob is None:
+            raise ValueError("too few blobs")
+        if get_origin(wanted) is np.ndarray or wanted is np.ndarray:
+            return _array(wanted, value, blob)
+        unpack = getattr(wanted, "unpack", None)
+        if unpack is None:
+            raise TypeError("unexpected type")
+        return unpack(bytes(blob))
+
+    try:
+        message = msgspec.msgpack.decode(fields, type=kind, dec_hook=hook)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"A {kind.__name__} is malformed.", local=str(error)) from None
+    if next(remaining, None) is not None:
+        raise StorageError(f"A {kind.__name__} holds more data than its fields.")
+    return message
+
+
+def _head(message: object, hook: Any, sizes: Any) -> bytes:
+    assert is_dataclass(message)
+    fields = msgspec.msgpack.encode(message, enc_hook=hook)
+    return msgspec.msgpack.encode([type(message).__name__, msgspec.Raw(fields), sizes()])
+
+
+def _parts(data: bytes) -> tuple[str, msgspec.Raw, list[memoryview]]:
+    """Take a frame apart, checking every length before it is believed."""
+    if len(data) < _FRAME.size or data[:4] != _MAGIC:
+        raise StorageError("This is not a Spinney message.")
+    _, version, n_head = _FRAME.unpack_from(data)
+    if version != _VERSION:
+        raise StorageError(f"A message has version {version}; this Spinney reads {_VERSION}.")
+    body = _FRAME.size + n_head
+    try:
+        name, fields, sizes = msgspec.msgpack.decode(
+            data[_FRAME.size : body], type=tuple[str, msgspec.Raw, list[int]]
+        )
+    except msgspec.MsgspecError as error:
+        raise StorageError("A message's head is malformed.", local=str(error)) from None
+    if any(size < 0 for size in sizes) or body + sum(sizes) != len(data):
+        raise StorageError("A message is cut short or too long.")
+    view = memoryview(data)
+    blobs = []
+    for size in sizes:
+        blobs.append(view[body : body + size])
+        body += size
+    return name, fields, blobs
+
+
+def _little_endian(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype.kind not in _ARRAY_KINDS:
+        raise StorageError(f"A message cannot carry an array of {array.dtype}.")
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+
+
+def _array(wanted: Any, value: object, blob: memoryview) -> np.ndarray[Any, Any]:
+    """Return the array of a blob, if type and shape are what the field declares."""
+    text, shape = msgspec.convert(value, type=tuple[str, list[int]])
+    arguments = get_args(wanted)
+    allowed = get_args(arguments[1])[0] if len(arguments) == 2 else Any
+    dtype = np.dtype(text)
+    if dtype.kind not in _ARRAY_KINDS or (allowed is not Any and not _fits(dtype, allowed)):
+        raise ValueError("unexpected array type")
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(blob):
+        raise ValueError("array shape does not fit its bytes")
+    return np.frombuffer(blob, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def _fits(dtype: np.dtype[Any], allowed: Any) -> bool:
+    return isinstance(allowed, type) and issubclass(dtype.type, allowed)

@@ -1,0 +1,70 @@
+"""Values to bins, and the counts from which pooled quantiles are found.
+
+Values are float32 (n_columns, n_rows), NaN = missing. A float32 is also read as an *ordered word*:
+its bits, turned so that words sort as the numbers do.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.compiling import kernel
+
+MISSING = np.uint8(255)
+_SIGN = np.uint32(0x80000000)
+
+
+@kernel
+def ordered_words(values, out):
+    """Write the ordered word of each value; +0 and -0 share one. NaN gets no sensible word."""
+    bits = (values + np.float32(0.0)).view(np.uint32)
+    for i in range(values.shape[0]):
+        word = bits[i]
+        out[i] = ~word if word & _SIGN else word | _SIGN
+
+
+@kernel
+def count_digits(words, missing, step, lead_table, second_table, third_table, shift, mask, counts):
+    """Count words by (cell, next digit).
+
+    The cell of a word is found by one look-up for each digit it has already: by its leading 12
+    bits, then by the next 7, then by the next 7. Cell 0 is "none of those asked about".
+    """
+    low = np.uint32(shift)
+    for i in range(words.shape[0]):
+        word = words[i]
+        cell = lead_table[word >> np.uint32(20)]
+        if step > 0:
+            cell = second_table[cell, (word >> np.uint32(13)) & np.uint32(127)]
+        if step > 1:
+            cell = third_table[cell, (word >> np.uint32(6)) & np.uint32(127)]
+        if missing[i]:
+            cell = np.uint16(0)
+        counts[cell, (word >> low) & np.uint32(mask)] += 1
+
+
+@kernel
+def count_leading(words, missing, counts):
+    """Count words by their leading 12 bits."""
+    for i in range(words.shape[0]):
+        if not missing[i]:
+            counts[words[i] >> np.uint32(20)] += 1
+
+
+@kernel
+def bin_numbers(values, edges, out):
+    """Write for each value how many of the 255 `edges` (padded with infinity) lie below it."""
+    for i in range(values.shape[0]):
+        value = values[i]
+        at = np.uint32(0)
+        step = np.uint32(128)
+        while step > 0:  # branch-free binary search over 255 sorted edges
+            at += step if edges[at + step - np.uint32(1)] < value else np.uint32(0)
+            step >>= np.uint32(1)
+        out[i] = MISSING if np.isnan(value) else np.uint8(at)
+
+
+@kernel
+def bin_categories(values, bin_of_category, out):
+    """Write the bin of each category."""
+    for i in range(values.shape[0]):
+        value = values[i]
+        out[i] = MISSING if np.isnan(value) else bin_of_category[np.int64(value)]

@@ -1,0 +1,74 @@
+"""What a level asks of each open node: which features, in which cells.
+
+Everything is computed from public facts (the job's seed, the splits so far), at the coordinator
+and at every party alike, so that none of it travels.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.compiling import kernel
+from spinney.trees._kernels.hashing import mixed
+
+
+@kernel
+def child_keys(parent_keys, out):
+    """Write the keys of the two children of each parent."""
+    for i in range(parent_keys.shape[0]):
+        out[2 * i] = mixed(parent_keys[i] ^ np.uint64(1))
+        out[2 * i + 1] = mixed(parent_keys[i] ^ np.uint64(2))
+
+
+@kernel
+def draw_slots(
+    keys, phase_keys, low, high, n_bins, is_category, has_missing, n_slots, max_cells,
+    feature, add, shift, cells,
+):  # fmt: skip
+    """Draw the features of each node and lay cells over the bins its path leaves open.
+
+    `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have. A feature whose
+    range is one bin is passed over, as it cannot split; where nothing else is left, one such is
+    kept, so that a node's totals are always counted. A number's cell is `(bin + add) >> shift`,
+    with a phase drawn by hash so that cuts fall anywhere; one more cell is for missing values. A
+    category keeps one cell for each bin. Unused slots have feature -1 and no cell.
+    """
+    n_columns = n_bins.shape[0]
+    order = np.empty(n_columns, np.int32)
+    for node in range(keys.shape[0]):
+        for column in range(n_columns):
+            order[column] = column
+        state = keys[node]
+        taken = 0
+        for i in range(n_columns):  # Fisher-Yates, until enough usable features are found
+            if taken == n_slots:
+                break
+            state = mixed(state)
+            other = i + np.int64(state % np.uint64(n_columns - i))
+            column = order[other]
+            order[other] = order[i]
+            order[i] = column
+            constant = low[node, column] == high[node, column] and not has_missing[column]
+            if constant and not (taken == 0 and i == n_columns - 1):
+                continue
+            feature[node, taken] = column
+            if is_category[column]:
+                add[node, taken] = 0
+                shift[node, taken] = 0
+                cells[node, taken] = n_bins[column]
+            else:
+                width = np.int64(high[node, column]) - np.int64(low[node, column]) + 1
+                bits = 0
+                while ((width - 1 + (1 << bits) - 1) >> bits) + 1 > max_cells:
+                    bits += 1
+                word = mixed(phase_keys[node] ^ mixed(np.uint64(column)))
+                phase = np.int64(word & np.uint64((1 << bits) - 1))
+                add[node, taken] = phase - np.int64(low[node, column])
+                shift[node, taken] = bits
+                cells[node, taken] = ((width - 1 + phase) >> bits) + 1
+            if has_missing[column]:
+                cells[node, taken] += 1
+            taken += 1
+        for slot in range(taken, n_slots):
+            feature[node, slot] = -1
+            add[node, slot] = 0
+            shift[node, slot] = 0
+            cells[node, slot] = 0

@@ -1,0 +1,122 @@
+"""Counts as bits: Rice codes, a parameter for each run of counters.
+
+A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
+counters, as those of deep nodes, take one or two bits each. The size is known without encoding.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.compiling import inlined, kernel
+
+_ESCAPE = 40  # so many ones announce a counter written out in 64 bits
+_PARAMETER_BITS = 6
+
+
+@inlined
+def _parameter(total, n):
+    """Return a good parameter for `n` counters that sum to `total`: about log2 of the mean."""
+    k = 0
+    while (n << (k + 1)) <= total + (n >> 2) and k < 62:
+        k += 1
+    return k
+
+
+@kernel
+def packed_bits(counters, run_ends):
+    """Return how many bits `pack` writes for non-negative counters."""
+    bits = np.int64(0)
+    begin = np.int64(0)
+    for run in range(run_ends.shape[0]):
+        end = run_ends[run]
+        total = np.int64(0)
+        for i in range(begin, end):
+            total += counters[i]
+        k = _parameter(total, end - begin)
+        bits += _PARAMETER_BITS + (end - begin) * (k + 1)
+        for i in range(begin, end):
+            ones = np.int64(counters[i]) >> k
+            bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+        begin = end
+    return bits
+
+
+@inlined
+def _write(out, at, value, n_bits):
+    """Write the low `n_bits` of `value` at bit `at` of zeroed bytes, low bit first."""
+    done = 0
+    while done < n_bits:
+        byte = (at + done) >> 3
+        place = (at + done) & 7
+        n = min(8 - place, n_bits - done)
+        piece = (value >> np.uint64(done)) & np.uint64((1 << n) - 1)
+        out[byte] |= np.uint8(piece << np.uint64(place))
+        done += n
+    return at + n_bits
+
+
+@kernel
+def pack(counters, run_ends, out):
+    """Write the runs into zeroed bytes; return the number of bits."""
+    at = np.int64(0)
+    begin = np.int64(0)
+    for run in range(run_ends.shape[0]):
+        end = run_ends[run]
+        total = np.int64(0)
+        for i in range(begin, end):
+            total += counters[i]
+        k = _parameter(total, end - begin)
+        at = _write(out, at, np.uint64(k), _PARAMETER_BITS)
+        for i in range(begin, end):
+            value = np.uint64(counters[i])
+            ones = np.int64(value >> np.uint64(k))
+            if ones < _ESCAPE:
+                at = _write(out, at, np.uint64((1 << ones) - 1), ones + 1)
+                at = _write(out, at, value, k)
+            else:
+                at = _write(out, at, np.uint64((1 << _ESCAPE) - 1), _ESCAPE)
+                at = _write(out, at, value, 64)
+        begin = end
+    return at
+
+
+@inlined
+def _read(data, at, n_bits):
+    """Return `n_bits` from bit `at`."""
+    value = np.uint64(0)
+    done = 0
+    while done < n_bits:
+        byte = (at + done) >> 3
+        place = (at + done) & 7
+        n = min(8 - place, n_bits - done)
+        piece = (np.uint64(data[byte]) >> np.uint64(place)) & np.uint64((1 << n) - 1)
+        value |= piece << np.uint64(done)
+        done += n
+    return value
+
+
+@kernel
+def unpack(data, run_ends, out):
+    """Read the runs back; return the number of bits read, or -1 if the data end too soon."""
+    n_bits = data.shape[0] * 8
+    at = np.int64(0)
+    begin = np.int64(0)
+    for run in range(run_ends.shape[0]):
+        end = run_ends[run]
+        if at + _PARAMETER_BITS > n_bits:
+            return np.int64(-1)
+        k = np.int64(_read(data, at, _PARAMETER_BITS))
+        at += _PARAMETER_BITS
+        for i in range(begin, end):
+            ones = 0
+            while ones < _ESCAPE and at < n_bits and data[at >> 3] >> np.uint8(at & 7) & 1:
+                ones += 1
+                at += 1
+            width = 64 if ones == _ESCAPE else k
+            at += 0 if ones == _ESCAPE else 1
+            if at + width > n_bits:
+                return np.int64(-1)
+            low = np.int64(_read(data, at, width))
+            out[i] = low if ones == _ESCAPE else (np.int64(ones) << k) | low
+            at += width
+        begin = end
+    return at

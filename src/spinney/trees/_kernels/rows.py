@@ -1,0 +1,104 @@
+"""Which rows stand in which node: bootstrap, and partition by the splits of a level.
+
+A row entry is `row in block | weight << 27`. The entries of one tree lie block after block, and in
+a block node after node, so that a node's rows in a block are one segment.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.binning import MISSING
+from spinney.trees._kernels.compiling import inlined, kernel
+from spinney.trees._kernels.hashing import mixed, poisson
+
+WEIGHT_SHIFT = np.uint32(27)
+ROW_MASK = np.uint32((1 << 27) - 1)
+_CHUNK = 1024
+
+
+@kernel
+def draw_rows(tree_keys, row_keys, block_start, bootstrap, capacity, entries, ends):
+    """Fill the entries of some trees; `ends[tree, block]` is where each block's entries end.
+
+    Tree `t` owns `entries[t * capacity:]`. Where the capacity is too small the end is still
+    counted on, so that the caller can make room and ask again.
+    """
+    words = np.empty(_CHUNK, np.uint64)
+    for tree in range(tree_keys.shape[0]):
+        key = tree_keys[tree]
+        room = np.uint64(capacity)
+        to = entries[tree * capacity : (tree + 1) * capacity]
+        at = np.uint64(0)
+        for block in range(block_start.shape[0] - 1):
+            base = block_start[block]
+            n_rows = block_start[block + 1] - base
+            for begin in range(0, n_rows, _CHUNK):
+                n = min(_CHUNK, n_rows - begin)
+                for i in range(n):  # hashes in a loop of their own: the compiler vectorises it
+                    words[i] = mixed(key ^ row_keys[base + begin + i])
+                for i in range(n):
+                    weight = poisson(words[i]) if bootstrap else np.uint32(1)
+                    if at < room:
+                        to[at] = np.uint32(begin + i) | (weight << WEIGHT_SHIFT)
+                    at += np.uint64(weight > 0)
+            ends[tree, block] = tree * capacity + np.int64(at)
+
+
+@inlined
+def in_set(bins, code):
+    """Tell whether a bin is in a set of 256 bits, held as four words."""
+    word = bins[code >> np.uint8(6)]
+    return (word >> np.uint64(code & np.uint8(63))) & np.uint64(1)
+
+
+@kernel
+def partition(
+    codes, block_start, n_columns, entries, starts, ends,
+    first, last, feature, cut, missing_left, subset, bin_sets, left_starts, left_ends,
+):  # fmt: skip
+    """Split the segments of nodes `first` to `last` in place: left rows first, order kept.
+
+    The right child's segment is what the left one leaves over.
+    """
+    longest = 0
+    for block in range(block_start.shape[0] - 1):
+        longest = max(longest, block_start[block + 1] - block_start[block])
+    aside = np.empty(longest, np.uint32)
+    for block in range(block_start.shape[0] - 1):
+        n_rows = block_start[block + 1] - block_start[block]
+        for node in range(first, last):
+            begin = starts[node, block]
+            end = ends[node, block]
+            left_starts[node, block] = begin
+            if feature[node] < 0:
+                left_ends[node, block] = begin
+                continue
+            begin_of_column = block_start[block] * n_columns + np.int64(feature[node]) * n_rows
+            column = codes[begin_of_column : begin_of_column + n_rows]
+            segment = entries[begin:end]
+            # Indices are unsigned throughout: a signed one costs a test for negative values.
+            at = np.uint64(0)
+            n_aside = np.uint64(0)
+            if subset[node] < 0:
+                bound = cut[node]
+                # A missing bin (255) is above every cut; `top` lets it go left all the same.
+                top = np.uint8(254) if missing_left[node] else MISSING
+                for i in range(segment.shape[0]):
+                    entry = segment[i]
+                    code = column[entry & ROW_MASK]
+                    goes_left = np.uint64((code <= bound) | (code > top))
+                    segment[at] = entry
+                    aside[n_aside] = entry
+                    at += goes_left
+                    n_aside += np.uint64(1) - goes_left
+            else:
+                bins = bin_sets[subset[node]]
+                for i in range(segment.shape[0]):
+                    entry = segment[i]
+                    goes_left = in_set(bins, column[entry & ROW_MASK])
+                    segment[at] = entry
+                    aside[n_aside] = entry
+                    at += goes_left
+                    n_aside += np.uint64(1) - goes_left
+            for i in range(np.int64(n_aside)):
+                segment[np.int64(at) + i] = aside[i]
+            left_ends[node, block] = begin + np.int64(at)

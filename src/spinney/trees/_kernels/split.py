@@ -1,0 +1,304 @@
+"""Find the best cut of each open node from its summed histogram.
+
+Scores are written so that larger is better and a gain is `score - score of the parent`:
+
+- gini:     sum over children of (sum_c w_c^2) / W          (W - score is W times the impurity)
+- entropy:  sum over children of (sum_c f(w_c)) - f(W),     f(x) = x log2 x
+- variance: D^2 / (N n_left n_right), D = s_left N - S n_left, already a gain
+
+Ties go to the first slot, then to the lowest cut. Whoever holds the same sums finds the same cut.
+"""
+
+import math
+
+import numpy as np
+
+from spinney.trees._kernels.compiling import inlined, kernel
+
+_WORD = np.uint64(1)
+
+
+@inlined
+def _f(weight, table):
+    """Return x log2 x, from the table where weights are whole numbers."""
+    if table.shape[0] > 0:
+        return table[np.int64(weight)]
+    return weight * math.log2(weight) if weight > 0.0 else 0.0
+
+
+@inlined
+def _score(left, total, class_weight, is_gini, table):
+    """Return the score of the cut that sends the counts `left` out of `total` left."""
+    weight_left = 0.0
+    weight_right = 0.0
+    sum_left = 0.0
+    sum_right = 0.0
+    for c in range(total.shape[0]):
+        a = left[c] * class_weight[c]
+        b = (total[c] - left[c]) * class_weight[c]
+        weight_left += a
+        weight_right += b
+        if is_gini:
+            sum_left += a * a
+            sum_right += b * b
+        else:
+            sum_left += _f(a, table)
+            sum_right += _f(b, table)
+    if is_gini:
+        return sum_left / weight_left + sum_right / weight_right
+    return sum_left - _f(weight_left, table) + sum_right - _f(weight_right, table)
+
+
+@inlined
+def _parent_score(total, class_weight, is_gini, table):
+    """Return the score of leaving the node whole."""
+    weight = 0.0
+    score = 0.0
+    for c in range(total.shape[0]):
+        a = total[c] * class_weight[c]
+        weight += a
+        score += a * a if is_gini else _f(a, table)
+    return score / weight if is_gini else score - _f(weight, table)
+
+
+@inlined
+def _fill_set(order, n_left, n_used, missing_cell, rest_left, words):
+    """Write the set of bins that go left: the first of `order`, and unseen ones with `rest_left`.
+
+    The cell of missing values stands for bin 255.
+    """
+    for i in range(4):
+        words[i] = ~np.uint64(0) if rest_left else np.uint64(0)
+    for i in range(n_used):
+        code = 255 if order[i] == missing_cell else order[i]
+        bit = _WORD << np.uint64(code & 63)
+        if i < n_left:
+            words[code >> 6] |= bit
+        else:
+            words[code >> 6] &= ~bit
+
+
+@kernel
+def best_class_splits(
+    counts, first, last, feature, add, shift, cells, offset, is_category, has_missing,
+    class_weight, is_gini, table, min_leaf,
+    total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
+):  # fmt: skip
+    """Find the best cut of nodes `first` to `last`; `best_slot` is -1 where there is none.
+
+    `counts` is (cells, classes); the other inputs describe the level's slots. `total` receives
+    each node's class counts.
+    """
+    n_classes = counts.shape[1]
+    left = np.zeros(n_classes, np.int64)
+    share = np.zeros(256)
+    words = np.zeros(4, np.uint64)
+    for node in range(first, last):
+        whole = total[node]
+        whole[:] = 0
+        at = offset[node, 0]
+        for cell in range(cells[node, 0]):
+            for c in range(n_classes):
+                whole[c] += counts[at + cell, c]
+        n_all = 0
+        for c in range(n_classes):
+            n_all += whole[c]
+        best_slot[node] = -1
+        best = -np.inf
+        if n_all == 0:
+            continue
+        parent = _parent_score(whole, class_weight, is_gini, table)
+        for slot in range(feature.shape[1]):
+            column = feature[node, slot]
+            if column < 0:
+                break
+            at = offset[node, slot]
+            n_cells = cells[node, slot]
+            missing_cell = n_cells - 1 if has_missing[column] else -1
+            if not is_category[column]:
+                n_regular = n_cells - 1 if has_missing[column] else n_cells
+                n_missing = 0
+                if missing_cell >= 0:
+                    for c in range(n_classes):
+                        n_missing += counts[at + missing_cell, c]
+                for side in range(2 if n_missing > 0 else 1):  # missing right, then missing left
+                    n_left = 0
+                    for c in range(n_classes):
+                        left[c] = counts[at + missing_cell, c] if side == 1 else 0
+                        n_left += left[c]
+                    n_cuts = n_regular if n_missing > 0 and side == 0 else n_regular - 1
+                    for cell in range(n_cuts):
+                        n_here = 0
+                        for c in range(n_classes):
+                            n_here += counts[at + cell, c]
+                            left[c] += counts[at + cell, c]
+                        n_left += n_here
+                        if n_here == 0 or n_left < min_leaf:
+                            continue
+                        if n_all - n_left < min_leaf:
+                            break
+                        score = _score(left, whole, class_weight, is_gini, table)
+                        if score > best:
+                            best = score
+                            best_slot[node] = slot
+                            cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
+                            best_cut[node] = min(cut, 254)
+                            best_missing_left[node] = (
+                                side == 1 if n_missing > 0 else 2 * n_left > n_all
+                            )
+                            for c in range(n_classes):
+                                best_left[node, c] = left[c]
+            else:
+                order = np.empty(n_cells, np.int64)
+                n_used = 0
+                for cell in range(n_cells):
+                    n_here = 0
+                    for c in range(n_classes):
+                        n_here += counts[at + cell, c]
+                    if n_here > 0:
+                        order[n_used] = cell
+                        n_used += 1
+                # For two classes the best subset is a prefix in order of a class's share
+                # (Breiman et al. 1984, 4.2.2); for more, one ordering for each class is tried.
+                for target in range(1 if n_classes == 2 else n_classes):
+                    for i in range(n_used):
+                        weight = 0.0
+                        for c in range(n_classes):
+                            weight += counts[at + order[i], c] * class_weight[c]
+                        hits = counts[at + order[i], target] * class_weight[target]
+                        share[order[i]] = hits / weight
+                    for i in range(1, n_used):  # insertion sort, stable: ties by cell
+                        cell = order[i]
+                        j = i - 1
+                        while j >= 0 and (
+                            share[order[j]] > share[cell]
+                            or (share[order[j]] == share[cell] and order[j] > cell)
+                        ):
+                            order[j + 1] = order[j]
+                            j -= 1
+                        order[j + 1] = cell
+                    n_left = 0
+                    for c in range(n_classes):
+                        left[c] = 0
+                    for i in range(n_used - 1):
+                        for c in range(n_classes):
+                            left[c] += counts[at + order[i], c]
+                            n_left += counts[at + order[i], c]
+                        if n_left < min_leaf or n_all - n_left < min_leaf:
+                            continue
+                        score = _score(left, whole, class_weight, is_gini, table)
+                        if score > best:
+                            best = score
+                            best_slot[node] = slot
+                            best_cut[node] = 0
+                            rest_left = 2 * n_left > n_all
+                            best_missing_left[node] = rest_left
+                            _fill_set(order, i + 1, n_used, missing_cell, rest_left, words)
+                            for k in range(4):
+                                best_set[node, k] = words[k]
+                            for c in range(n_classes):
+                                best_left[node, c] = left[c]
+        best_gain[node] = best - parent
+
+
+@inlined
+def _variance_gain(sum_left, n_left, sum_all, n_all):
+    """Return D^2 / (N n_left n_right) of centred sums."""
+    d = float(sum_left) * n_all - float(sum_all) * n_left
+    return d * d / (float(n_all) * n_left * (n_all - n_left))
+
+
+@kernel
+def best_mean_splits(
+    sums, first, last, feature, add, shift, cells, offset, is_category, has_missing, min_leaf,
+    total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
+):  # fmt: skip
+    """Find the best cut of nodes `first` to `last` by variance.
+
+    `sums` is (cells, 2): weights and fixed-point target sums. Sums are centred on the node's mean
+    in whole numbers first, so that nothing is lost where the mean is large and the spread small.
+    """
+    share = np.zeros(256)
+    words = np.zeros(4, np.uint64)
+    for node in range(first, last):
+        at = offset[node, 0]
+        n_all = 0
+        s_all = 0
+        for cell in range(cells[node, 0]):
+            n_all += sums[at + cell, 0]
+            s_all += sums[at + cell, 1]
+        total[node, 0] = n_all
+        total[node, 1] = s_all
+        best_slot[node] = -1
+        best_gain[node] = 0.0
+        if n_all == 0:
+            continue
+        middle = s_all // n_all
+        s_rest = s_all - n_all * middle
+        best = 0.0
+        for slot in range(feature.shape[1]):
+            column = feature[node, slot]
+            if column < 0:
+                break
+            at = offset[node, slot]
+            n_cells = cells[node, slot]
+            missing_cell = n_cells - 1 if has_missing[column] else -1
+            if not is_category[column]:
+                n_regular = n_cells - 1 if has_missing[column] else n_cells
+                n_missing = sums[at + missing_cell, 0] if missing_cell >= 0 else 0
+                for side in range(2 if n_missing > 0 else 1):
+                    n_left = n_missing if side == 1 else 0
+                    s_left = sums[at + missing_cell, 1] if side == 1 else 0
+                    n_cuts = n_regular if n_missing > 0 and side == 0 else n_regular - 1
+                    for cell in range(n_cuts):
+                        n_here = sums[at + cell, 0]
+                        n_left += n_here
+                        s_left += sums[at + cell, 1]
+                        if n_here == 0 or n_left < min_leaf:
+                            continue
+                        if n_all - n_left < min_leaf:
+                            break
+                        gain = _variance_gain(s_left - n_left * middle, n_left, s_rest, n_all)
+                        if gain > best:
+                            best = gain
+                            best_slot[node] = slot
+                            cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
+                            best_cut[node] = min(cut, 254)
+                            best_missing_left[node] = (
+                                side == 1 if n_missing > 0 else 2 * n_left > n_all
+                            )
+                            best_left[node, 0] = n_left
+                            best_left[node, 1] = s_left
+            else:
+                order = np.empty(n_cells, np.int64)
+                n_used = 0
+                for cell in range(n_cells):
+                    if sums[at + cell, 0] > 0:
+                        share[cell] = float(sums[at + cell, 1]) / sums[at + cell, 0]
+                        j = n_used - 1  # insertion sort by mean target, stable: ties by cell
+                        order[n_used] = cell
+                        while j >= 0 and share[order[j]] > share[cell]:
+                            order[j + 1] = order[j]
+                            j -= 1
+                        order[j + 1] = cell
+                        n_used += 1
+                n_left = 0
+                s_left = 0
+                for i in range(n_used - 1):
+                    n_left += sums[at + order[i], 0]
+                    s_left += sums[at + order[i], 1]
+                    if n_left < min_leaf or n_all - n_left < min_leaf:
+                        continue
+                    gain = _variance_gain(s_left - n_left * middle, n_left, s_rest, n_all)
+                    if gain > best:
+                        best = gain
+                        best_slot[node] = slot
+                        best_cut[node] = 0
+                        rest_left = 2 * n_left > n_all
+                        best_missing_left[node] = rest_left
+                        _fill_set(order, i + 1, n_used, missing_cell, rest_left, words)
+                        for k in range(4):
+                            best_set[node, k] = words[k]
+                        best_left[node, 0] = n_left
+                        best_left[node, 1] = s_left
+        best_gain[node] = best

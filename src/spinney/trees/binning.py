@@ -1,0 +1,167 @@
+"""Values to bins: one byte per cell, an own bin for missing values, one bin per category.
+
+Edges come from declared ranges (`equal_width`), from pooled quantiles found by counting
+(`spinney.trees.quantiles`), or not at all (`spinney.trees.adaptive`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SettingError
+from spinney.trees._kernels import binning as kernels
+from spinney.trees.dtypes import BLOCK_ROWS, MAX_BINS
+from spinney.trees.level import Columns
+from spinney.trees.threads import run_ranges
+from spinney.typing import Bools, Codes, Integers, Keys, Values
+
+Edges = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Binning:
+    """How each column's values become bins; the same for every party.
+
+    A number's bin is how many edges lie below it, so that `value <= edges[cut]` is
+    `bin <= cut`. `bin_of_category` is empty for numbers.
+    """
+
+    edges: tuple[Edges, ...]
+    bin_of_category: tuple[NDArray[np.uint8], ...]
+    has_missing: Bools
+
+    @property
+    def columns(self) -> Columns:
+        """What the trees need to know of the columns."""
+        is_category = np.array([len(bins) > 0 for bins in self.bin_of_category])
+        n_bins = [
+            int(bins.max()) + 1 if len(bins) else len(edges) + 1
+            for edges, bins in zip(self.edges, self.bin_of_category, strict=True)
+        ]
+        return Columns(np.array(n_bins, np.int64), is_category, self.has_missing)
+
+    def digest(self) -> bytes:
+        """Return a digest of all edges and categories."""
+        state = blake2b(self.has_missing.tobytes(), digest_size=16)
+        for edges, bins in zip(self.edges, self.bin_of_category, strict=True):
+            state.update(len(edges).to_bytes(4, "little") + len(bins).to_bytes(4, "little"))
+            state.update(edges.tobytes())
+            state.update(bins.tobytes())
+        return state.digest()
+
+    def codes(self, values: Values, out: Codes, n_threads: int = 1) -> None:
+        """Write the bins of a batch, (n_columns, n_rows)."""
+        padded = np.full((len(self.edges), MAX_BINS), np.inf, np.float32)
+        for column, edges in enumerate(self.edges):
+            padded[column, : len(edges)] = edges
+
+        def task(first: int, last: int) -> None:
+            for column in range(first, last):
+                bins = self.bin_of_category[column]
+                if len(bins):
+                    kernels.bin_categories(values[column], bins, out[column])
+                else:
+                    kernels.bin_numbers(values[column], padded[column], out[column])
+
+        run_ranges(task, column_ranges(len(values), n_threads), n_threads)
+
+
+@dataclass(frozen=True)
+class BinnedTable:
+    """A party's table as bins: block after block, and in a block column after column."""
+
+    codes: Codes  # flat
+    block_start: Integers  # (n_blocks + 1,) in rows
+    n_columns: int
+    target: NDArray[Any]  # class indices (uint8 or uint16) or fixed-point targets (int32)
+    keys: Keys
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.block_start[-1])
+
+    @classmethod
+    def of_batches(
+        cls,
+        batches: Iterable[tuple[Values, NDArray[Any], Keys]],
+        binning: Binning,
+        n_rows: int,
+        *,
+        n_threads: int,
+    ) -> "BinnedTable":
+        """Bin a table batch by batch; no more than a batch is ever held as numbers."""
+        n_columns = len(binning.edges)
+        starts = np.append(np.arange(0, n_rows, BLOCK_ROWS), n_rows).astype(np.int64)
+        if n_rows == 0:
+            starts = np.array([0, 0], np.int64)
+        codes = np.empty(n_rows * n_columns, np.uint8)
+        targets: list[NDArray[Any]] = []
+        keys: list[Keys] = []
+        row = 0
+        for values, target, row_keys in batches:
+            for first in _cuts(row, row + target.size):
+                last = min(row + target.size, (first // BLOCK_ROWS + 1) * BLOCK_ROWS)
+                block = first // BLOCK_ROWS
+                height = int(starts[block + 1] - starts[block])
+                part = codes[starts[block] * n_columns : starts[block + 1] * n_columns]
+                at = slice(first - int(starts[block]), last - int(starts[block]))
+                binning.codes(
+                    values[:, first - row : last - row],
+                    part.reshape(n_columns, height)[:, at],
+                    n_threads,
+                )
+            targets.append(target)
+            keys.append(row_keys)
+            row += target.size
+        return cls(codes, starts, n_columns, np.concatenate(targets), np.concatenate(keys))
+
+    def rows(self, chosen: Integers) -> Codes:
+        """Return the bins of some rows, (n_rows, n_columns)."""
+        block = np.searchsorted(self.block_start, chosen, side="right") - 1
+        start = self.block_start[block]
+        height = self.block_start[block + 1] - start
+        at = start * self.n_columns + (chosen - start)
+        flat = at[:, None] + height[:, None] * np.arange(self.n_columns)
+        picked: Codes = self.codes[flat]
+        return picked
+
+
+def _cuts(first: int, last: int) -> list[int]:
+    """Return where the rows `first` to `last` begin in each block they touch."""
+    inner = range((first // BLOCK_ROWS + 1) * BLOCK_ROWS, last, BLOCK_ROWS)
+    return [first, *inner] if last > first else []
+
+
+def column_ranges(n_columns: int, n_threads: int) -> list[tuple[int, int]]:
+    """Return ranges of columns for the threads."""
+    cuts = [n_columns * i // n_threads for i in range(n_threads + 1)]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+def equal_width(name: str, bounds: tuple[float, float] | None, max_bins: int) -> Edges:
+    """Return edges that cut a declared range into equal parts."""
+    if bounds is None:
+        raise SettingError(
+            f"Column {name!r} has no declared range, and equal-width bins need one. "
+            "Declare its range in the schema, or use binning='quantiles'."
+        )
+    low, high = bounds
+    return np.unique(np.linspace(low, high, max_bins + 1)[1:-1].astype(np.float32))
+
+
+def category_bins(counts: Sequence[int] | Integers, max_bins: int) -> NDArray[np.uint8]:
+    """Return the bin of each category: one each, or past the limit the rarest share the last."""
+    counted = np.asarray(counts, np.int64)
+    if counted.size <= max_bins:
+        return np.arange(counted.size, dtype=np.uint8)
+    order = np.argsort(-counted, kind="stable")
+    bins = np.full(counted.size, max_bins - 1, np.uint8)
+    kept = np.sort(order[: max_bins - 1])
+    bins[kept] = np.arange(kept.size, dtype=np.uint8)
+    return bins

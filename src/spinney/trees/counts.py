@@ -1,0 +1,113 @@
+"""Counters on their way: integer arrays with a short encoding of their own."""
+
+import struct
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import StorageError
+from spinney.trees._kernels import packing
+from spinney.typing import Bools, Integers
+
+Counters = NDArray[np.int32] | NDArray[np.int64]
+_HEAD = struct.Struct("<BQQQ")  # bytes per counter, cells, counters per cell, runs
+
+
+class Counts:
+    """Counters in runs of cells that are alike in size, such as the cells of one slot.
+
+    32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends` says
+    where each run ends, in cells; `bits` is the packed size, where it was counted while the cells
+    were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
+    """
+
+    __slots__ = ("bits", "counters", "run_ends")
+
+    def __init__(self, counters: Counters, run_ends: Integers, bits: int | None = None) -> None:
+        self.counters = counters
+        self.run_ends = run_ends
+        self.bits = bits
+
+    def added(self, others: Iterable["Counts"]) -> "Counts":
+        """Return the sum, built up in the place of this value's own counters."""
+        for other in others:
+            np.add(self.counters, other.counters, out=self.counters)
+        return Counts(self.counters, self.run_ends)
+
+    def pack(self) -> bytes:
+        """Return the counters as Rice codes, one parameter for each run."""
+        shape = self.counters.shape
+        head = _HEAD.pack(self.counters.itemsize, *shape, self.run_ends.size)
+        cells = np.diff(self.run_ends, prepend=0).astype("<u2")
+        packed = [_packed(counters, ends) for counters, ends in self._streams()]
+        return b"".join([head, cells.tobytes(), *packed])
+
+    def packed_size(self) -> int:
+        """Return the length of `pack()` without encoding."""
+        if self.counters.itemsize == 4 and self.bits is not None:
+            bits = [self.bits]
+        else:
+            bits = [int(packing.packed_bits(*stream)) for stream in self._streams()]
+        return _HEAD.size + 2 * self.run_ends.size + sum((n + 7) // 8 for n in bits)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Return the counts that `pack` wrote."""
+        if len(data) < _HEAD.size:
+            raise StorageError("Packed counts are too short to hold their head.")
+        itemsize, n_cells, width, n_runs = _HEAD.unpack_from(data)
+        body = _HEAD.size + 2 * n_runs
+        # A counter takes at least one bit, which bounds what a hostile head can make us allocate.
+        if itemsize not in {4, 8} or len(data) < body or n_cells * (width - 1) > 8 * len(data):
+            raise StorageError("Packed counts have a head that does not fit their length.")
+        cells = np.frombuffer(data, "<u2", n_runs, _HEAD.size)
+        run_ends = np.cumsum(cells, dtype=np.int64)
+        if int(run_ends[-1] if n_runs else 0) != n_cells:
+            raise StorageError("Packed counts have runs that do not add up to their cells.")
+        bits = np.frombuffer(data, np.uint8, offset=body)
+        if itemsize == 4:
+            counts = np.zeros((n_cells, width), np.int32)
+            bits = _unpacked(bits, run_ends * width, counts.reshape(-1))
+        else:
+            counts = np.zeros((n_cells, 2), np.int64)
+            weights = np.zeros(n_cells, np.int64)
+            bits = _unpacked(bits, run_ends, weights)
+            held = weights > 0
+            sums = np.zeros(int(held.sum()), np.int64)
+            bits = _unpacked(bits, _ends_within(held, run_ends), sums)
+            counts[:, 0] = weights
+            counts[held, 1] = sums
+        if bits.size:
+            raise StorageError("Packed counts are longer than they say.")
+        return cls(counts, run_ends)
+
+    def _streams(self) -> list[tuple[Counters, Integers]]:
+        """Return what is packed: all counts; or weights, then the sums of cells that hold rows."""
+        if self.counters.itemsize == 4:
+            return [(self.counters.reshape(-1), self.run_ends * self.counters.shape[1])]
+        weights = np.ascontiguousarray(self.counters[:, 0])
+        held = np.greater(weights, 0)
+        sums = self.counters[held, 1]
+        return [(weights, self.run_ends), (sums, _ends_within(held, self.run_ends))]
+
+
+def _ends_within(held: Bools, run_ends: Integers) -> Integers:
+    """Return where each run ends when only the held cells are counted."""
+    before: Integers = np.r_[0, np.cumsum(held, dtype=np.int64)]
+    return before[run_ends]
+
+
+def _packed(counters: Counters, ends: Integers) -> bytes:
+    out = np.zeros((int(packing.packed_bits(counters, ends)) + 7) // 8, np.uint8)
+    packing.pack(counters, ends, out)
+    return out.tobytes()
+
+
+def _unpacked(bits: NDArray[np.uint8], ends: Integers, out: Counters) -> NDArray[np.uint8]:
+    """Read one stream into `out` and return what follows it."""
+    read = int(packing.unpack(bits, ends, out))
+    if read < 0:
+        raise StorageError("Packed counts are cut short.")
+    return bits[(read + 7) // 8 :]

@@ -1,0 +1,13 @@
+"""Every number type with its reason."""
+
+import numpy as np
+
+CODE = np.uint8  # a bin: one byte per cell of a table, hence at most 255 bins and one for missing
+MISSING = 255  # the bin of missing values: above every cut, so it goes right unless told otherwise
+MAX_BINS = 255
+COUNT = np.int32  # a histogram counter; a party has fewer than 2^31 rows
+SUM = np.int64  # a regression cell: weights and fixed-point targets side by side
+TARGET_BITS = 24  # resolution of a fixed-point target over its declared range
+FEATURE = np.int32  # a column number; negative for leaves
+CATEGORY_WORDS = 4  # 256 bits: the bins that go left in a category split
+BLOCK_ROWS = 65536  # a block's column fits the second-level cache

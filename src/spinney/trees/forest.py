@@ -1,0 +1,127 @@
+"""A finished forest: flat arrays, prediction, importances.
+
+Nothing here knows how it was grown. Thresholds are real values, so a forest needs no bins to
+predict; categories are told apart by the bins the model holds for them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import predict as kernels
+from spinney.trees.threads import run_ranges
+from spinney.typing import Bools, Floats, Integers
+
+_CHUNK = 2048  # rows that walk together: their values stay in the second-level cache
+RowValues = NDArray[np.float32]  # (n_rows, n_columns), categories by their bin
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees one after another; node numbers run over the whole forest.
+
+    A row goes left where its value is at most `threshold`, or its category's bin is in the set.
+    The right child follows the left one; a leaf is its own left child.
+    """
+
+    tree_start: Integers  # (n_trees + 1,)
+    feature: NDArray[np.int32]  # -1 for a leaf
+    threshold: NDArray[np.float32]
+    left: NDArray[np.uint32]
+    missing_left: Bools
+    subset: NDArray[np.int32]  # row of bin_sets, -1 for numbers
+    bin_sets: NDArray[np.uint64]  # (n_sets, 4)
+    moments: Integers  # (n_nodes, width) class counts, or weight and fixed-point target sum
+    gain: Floats  # drop in weighted impurity; 0 for leaves
+    value: Floats  # (n_nodes, n_outputs)
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees there are."""
+        return int(self.tree_start.size) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes there are in all trees."""
+        return int(self.feature.size)
+
+    @cached_property
+    def depths(self) -> NDArray[np.int64]:
+        """The depth of each tree; a tree that is one leaf has depth 0."""
+        depth = np.zeros(self.n_nodes, np.int64)
+        level = self.tree_start[:-1]
+        reached = np.zeros(self.n_trees, np.int64)
+        while True:
+            parents = level[self.feature[level] >= 0]
+            if not parents.size:
+                return reached
+            level = np.concatenate([self.left[parents], self.left[parents] + 1]).astype(np.int64)
+            depth[self.left[parents]] = depth[self.left[parents] + 1] = depth[parents] + 1
+            tree = np.searchsorted(self.tree_start, level, side="right") - 1
+            np.maximum.at(reached, tree, depth[level])
+
+    @cached_property
+    def _links(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+        """Node records for walking; a leaf leads to itself whatever the value."""
+        links = np.zeros((self.n_nodes, 3), np.uint32)
+        links[:, 0] = self.left
+        links[:, 1] = self.feature.clip(0)
+        links[:, 2] = np.where(self.subset >= 0, self.subset + 2, self.missing_left)
+        is_leaf = self.feature < 0
+        links[is_leaf, 2] = 1  # a missing value goes left too, that is nowhere
+        return links, np.where(is_leaf, np.float32(np.inf), self.threshold)
+
+    def add_predictions(
+        self,
+        rows: RowValues,
+        out: Floats,
+        *,
+        seen: Bools | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        """Add every tree's leaf values to `out`, leaving out trees that have `seen` the row."""
+        skip = np.zeros((0, 0), np.bool_) if seen is None else seen
+        depths = self.depths
+
+        def task(first: int, last: int) -> None:
+            for begin in range(first, last, _CHUNK):
+                part = slice(begin, min(last, begin + _CHUNK))
+                kernels.add_predictions(
+                    rows[part], self._is_plain(rows[part]), self.tree_start[:-1], depths,
+                    *self._links, self.bin_sets, self.value, skip[part], out[part],
+                )  # fmt: skip
+
+        n = len(rows)
+        n_parts = max(1, min(n_threads, n // _CHUNK))
+        cuts = [n * i // n_parts for i in range(n_parts + 1)]
+        run_ranges(task, list(pairwise(cuts)), n_threads)
+
+    def leaves(self, rows: RowValues, tree: int) -> NDArray[np.uint32]:
+        """Return the leaf each row falls into in one tree."""
+        out = np.empty(len(rows), np.uint32)
+        root, depth = self.tree_start[tree], self.depths[tree]
+        plain = self._is_plain(rows)
+        kernels.leaves_of_tree(rows, plain, root, depth, *self._links, self.bin_sets, out)
+        return out
+
+    def _is_plain(self, rows: RowValues) -> bool:
+        """Tell whether these rows can be walked without a thought for missing or category."""
+        return len(self.bin_sets) == 0 and not kernels.has_nan(rows)
+
+    def importances(self, n_columns: int) -> Floats:
+        """Return each column's share in the drop of impurity, averaged over trees."""
+        total = np.zeros((self.n_trees, n_columns))
+        split = np.flatnonzero(self.feature >= 0)
+        tree = np.searchsorted(self.tree_start, split, side="right") - 1
+        np.add.at(total, (tree, self.feature[split]), np.maximum(self.gain[split], 0.0))
+        sums = total.sum(axis=1, keepdims=True)
+        shares = np.divide(total, sums, out=np.zeros_like(total), where=sums > 0)
+        grown = sums[:, 0] > 0
+        if not grown.any():
+            return np.zeros(n_columns)
+        mean = shares[grown].mean(axis=0)
+        normalised: Floats = mean / mean.sum()
+        return normalised

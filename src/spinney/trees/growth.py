@@ -1,0 +1,275 @@
+"""Level after level, decisions become a forest.
+
+`Growth` is the coordinator's notebook: the levels decided so far and what each node holds. It
+applies the stopping rules and, at the end, lays the nodes out tree by tree.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees.binning import Binning
+from spinney.trees.counts import Counters, Counts
+from spinney.trees.forest import Forest
+from spinney.trees.level import Frontier, Level, empty_bin_sets
+from spinney.trees.split import BestSplits
+from spinney.typing import Bools, Floats, Integers
+
+_LEAF_RUN = 64  # leaves that share a packing parameter
+_ROUNDING = 1e-12  # a gain this far below the least one asked for is rounding, not loss
+
+
+@dataclass(frozen=True)
+class StoppingRules:
+    """When a node stays a leaf."""
+
+    max_depth: int | None
+    min_samples_split: int
+    min_samples_leaf: int
+    min_impurity_decrease: float
+    is_regression: bool
+
+    def accepts(self, best: BestSplits, root_weight: Floats) -> Bools:
+        """Tell which nodes' best cuts are worth making."""
+        enough = best.gain / root_weight + _ROUNDING >= self.min_impurity_decrease
+        accepted: Bools = (best.slot >= 0) & enough
+        return accepted & (best.gain > 0.0) if self.is_regression else accepted
+
+    def opens(self, moments: Integers, depth: int) -> Bools:
+        """Tell which new nodes are to be asked about."""
+        weight = moments[:, 0] if self.is_regression else moments.sum(axis=1)
+        opened: Bools = weight >= max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
+        if not self.is_regression:
+            opened &= (moments > 0).sum(axis=1) > 1
+        if self.max_depth is not None and depth >= self.max_depth:
+            opened = np.zeros_like(opened)
+        return opened
+
+
+@dataclass(frozen=True)
+class _LevelNodes:
+    """All nodes made at one depth, open or not."""
+
+    tree: NDArray[np.int32]
+    moments: Integers
+    is_open: Bools
+
+
+class Growth:
+    """The forest so far."""
+
+    def __init__(self, frontier: Frontier, rules: StoppingRules, class_weight: Floats) -> None:
+        self.frontier = frontier
+        self.levels: tuple[Level, ...] = ()
+        self._rules = rules
+        self._class_weight = class_weight
+        self._nodes: list[_LevelNodes] = []
+        self._gains: list[Floats] = []
+        self._next = _LevelNodes(
+            frontier.tree, np.zeros((0, 0), np.int64), np.ones(frontier.n_open, np.bool_)
+        )
+        self._root_weight = np.zeros(0)
+
+    @property
+    def depth(self) -> int:
+        """The depth of the open nodes."""
+        return len(self.levels)
+
+    def _weight(self, moments: Integers) -> Floats:
+        if self._rules.is_regression:
+            return moments[:, 0].astype(np.float64)
+        weight: Floats = moments @ self._class_weight
+        return weight
+
+    def grow(self, best: BestSplits) -> None:
+        """Decide the open nodes and open their children."""
+        if not self.levels:
+            self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
+            self._root_weight = np.maximum(self._weight(best.total), 1e-300)
+        accepted = self._rules.accepts(best, self._root_weight[self.frontier.tree])
+        split = np.flatnonzero(accepted)
+        slots = self.frontier.slots
+        feature = np.full(self.frontier.n_open, -1, np.int32)
+        feature[split] = slots.feature[split, best.slot[split]]
+        is_category = accepted & self.frontier.columns.is_category[feature]
+        subset = np.full(feature.size, -1, np.int32)
+        subset[is_category] = np.arange(int(is_category.sum()))
+        moments = np.empty((2 * split.size, best.total.shape[1]), np.int64)
+        moments[0::2] = best.left[split]
+        moments[1::2] = best.total[split] - best.left[split]
+        child_open = self._rules.opens(moments, self.depth + 1)
+        level = Level(
+            feature,
+            np.where(accepted, best.cut, 0).astype(np.uint8),
+            accepted & best.missing_left,
+            subset,
+            best.bin_set[is_category],
+            child_open,
+            np.zeros(0, np.float32),
+        )
+        self._nodes.append(self._next)
+        self._gains.append(best.gain[split])
+        tree = np.repeat(self.frontier.tree[split], 2)
+        self._next = _LevelNodes(tree, moments, child_open)
+        self.levels = (*self.levels, level)
+        self.frontier = self.frontier.after(level)
+
+    @property
+    def leaf_moments(self) -> Counts:
+        """What every leaf holds, level after level."""
+        parts = [
+            nodes.moments[_is_leaf(nodes, level)]
+            for nodes, level in zip(self._nodes, self.levels, strict=True)
+        ]
+        joined = np.concatenate([*parts, self._next.moments])
+        counters = joined if self._rules.is_regression else joined.astype(np.int32)
+        ends = np.arange(0, len(joined), _LEAF_RUN, dtype=np.int64) + _LEAF_RUN
+        return Counts(counters, np.minimum(ends, len(joined)))
+
+    def forest(self, binning: Binning, values: "LeafValues") -> Forest:
+        """Return the forest as grown."""
+        return _laid_out([*self._nodes, self._next], self.levels, self._gains, binning, values)
+
+
+def forest_of_leaves(
+    n_trees: int,
+    levels: tuple[Level, ...],
+    leaf_moments: Counters,
+    binning: Binning,
+    values: "LeafValues",
+) -> Forest:
+    """Return the forest that the levels describe, given what its leaves hold; gains are zero."""
+    tree, is_open = np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_)
+    shapes = []
+    for level in levels:
+        shapes.append((tree, is_open))
+        split = np.flatnonzero(is_open)[level.feature >= 0]
+        tree, is_open = np.repeat(tree[split], 2), level.child_open
+    end = len(leaf_moments) - tree.size
+    nodes = [_LevelNodes(tree, leaf_moments[end:].astype(np.int64), is_open)]
+    for (tree, is_open), level in zip(reversed(shapes), reversed(levels), strict=True):
+        moments = np.zeros((tree.size, leaf_moments.shape[1]), np.int64)
+        split = np.flatnonzero(is_open)[level.feature >= 0]
+        below = nodes[0].moments
+        moments[split] = below[0::2] + below[1::2]
+        leaf = _is_leaf(_LevelNodes(tree, moments, is_open), level)
+        moments[leaf] = leaf_moments[end - int(leaf.sum()) : end]
+        end -= int(leaf.sum())
+        nodes.insert(0, _LevelNodes(tree, moments, is_open))
+    gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
+    return _laid_out(nodes, levels, gains, binning, values)
+
+
+def _is_leaf(nodes: _LevelNodes, level: Level) -> Bools:
+    """Tell which nodes of a level were not split."""
+    leaf = np.ones(nodes.tree.size, np.bool_)
+    leaf[np.flatnonzero(nodes.is_open)[level.feature >= 0]] = False
+    return leaf
+
+
+def _laid_out(
+    nodes: list[_LevelNodes],
+    levels: tuple[Level, ...],
+    gains: list[Floats],
+    binning: Binning,
+    values: "LeafValues",
+) -> Forest:
+    """Lay the nodes out tree by tree, in breadth-first order."""
+    sizes = np.array([level.tree.size for level in nodes])
+    starts = np.r_[0, np.cumsum(sizes)]
+    tree = np.concatenate([level.tree for level in nodes])
+    moments = np.concatenate([level.moments for level in nodes])
+    n = tree.size
+    flat = _Flat.empty(n)
+    for depth, level in enumerate(levels):
+        here = starts[depth] + np.flatnonzero(nodes[depth].is_open)
+        split = np.flatnonzero(level.feature >= 0)
+        at = here[split]
+        flat.feature[at] = level.feature[split]
+        flat.left[at] = starts[depth + 1] + 2 * np.arange(split.size)
+        flat.missing_left[at] = level.missing_left[split]
+        flat.gain[at] = gains[depth]
+        flat.threshold[at] = _thresholds(level, split, binning)
+        with_set = level.subset[split] >= 0
+        flat.subset[at[with_set]] = flat.n_sets + np.arange(int(with_set.sum()))
+        flat.bin_sets.append(level.bin_sets)
+    order = np.argsort(tree, kind="stable")
+    new_of_old = np.empty(n, np.int64)
+    new_of_old[order] = np.arange(n)
+    left = np.where(flat.feature >= 0, new_of_old[flat.left], new_of_old)
+    tree_start = np.searchsorted(tree[order], np.arange(int(sizes[0]) + 1))
+    return Forest(
+        tree_start.astype(np.int64),
+        flat.feature[order],
+        flat.threshold[order],
+        left[order].astype(np.uint32),
+        flat.missing_left[order],
+        flat.subset[order],
+        np.concatenate([empty_bin_sets(0), *flat.bin_sets]),
+        moments[order],
+        flat.gain[order],
+        values.of(moments[order]),
+    )
+
+
+@dataclass(frozen=True)
+class LeafValues:
+    """What a node's moments mean: class probabilities, or a mean in the target's own units."""
+
+    class_weight: Floats  # empty for regression
+    low: float = 0.0
+    step: float = 1.0  # the target's units in one fixed-point unit
+
+    def of(self, moments: Integers) -> Floats:
+        """Return (n_nodes, n_outputs)."""
+        if self.class_weight.size:
+            weighted = moments * self.class_weight
+            total = weighted.sum(axis=1, keepdims=True)
+            even = np.full_like(weighted, 1.0 / weighted.shape[1])
+            shares: Floats = np.divide(weighted, total, out=even, where=total > 0)
+            return shares
+        weight = np.maximum(moments[:, :1], 1)
+        means: Floats = self.low + self.step * (moments[:, 1:] / weight)
+        return means
+
+
+@dataclass
+class _Flat:
+    """Node arrays under construction, level after level."""
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    left: Integers
+    missing_left: Bools
+    subset: NDArray[np.int32]
+    gain: Floats
+    bin_sets: list[NDArray[np.uint64]]
+
+    @classmethod
+    def empty(cls, n: int) -> "_Flat":
+        return cls(
+            np.full(n, -1, np.int32),
+            np.zeros(n, np.float32),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.bool_),
+            np.full(n, -1, np.int32),
+            np.zeros(n),
+            [],
+        )
+
+    @property
+    def n_sets(self) -> int:
+        return sum(len(sets) for sets in self.bin_sets)
+
+
+def _thresholds(level: Level, split: Integers, binning: Binning) -> NDArray[np.float32]:
+    """Return the edge each cut stands for; infinity where only missing values go right."""
+    feature, cut = level.feature[split], level.cut[split]
+    width = max((len(edges) for edges in binning.edges), default=0) + 1
+    padded = np.full((len(binning.edges), max(width, 256)), np.inf, np.float32)
+    for column, edges in enumerate(binning.edges):
+        padded[column, : len(edges)] = edges
+    found: NDArray[np.float32] = padded[feature, cut]
+    found[level.subset[split] >= 0] = 0.0
+    return found

@@ -1,0 +1,58 @@
+"""Rows to counts: the histogram of every open node over its slots' cells."""
+
+import numpy as np
+
+from spinney.trees._kernels import histogram as kernels
+from spinney.trees._kernels import packing
+from spinney.trees.binning import BinnedTable
+from spinney.trees.counts import Counters, Counts
+from spinney.trees.level import Columns, Slots
+from spinney.trees.rows import Standing
+from spinney.trees.threads import equal_ranges, run_ranges
+
+_TASK_BYTES = 2 << 20  # histograms a task fills: few enough to be in the cache when measured
+
+
+def level_counts(
+    table: BinnedTable,
+    columns: Columns,
+    standing: Standing,
+    slots: Slots,
+    nodes: tuple[int, int],
+    *,
+    n_classes: int,
+    n_threads: int,
+) -> Counts:
+    """Count the rows of a range of open nodes; `n_classes` 0 sums targets instead.
+
+    `slots` are those of the range.
+    """
+    starts = standing.starts[nodes[0] : nodes[1]]
+    ends = standing.ends[nodes[0] : nodes[1]]
+    width = n_classes or 2
+    n = slots.n_cells * width
+    out: Counters = np.zeros(n, np.int32) if n_classes else np.zeros(n, np.int64)
+
+    def task(first: int, last: int) -> None:
+        common = (
+            table.codes, table.target, table.block_start, table.n_columns,
+            standing.entries, starts, ends, first, last,
+            slots.feature, slots.add, slots.shift, slots.cells, slots.offset,
+        )  # fmt: skip
+        if n_classes == 0:
+            kernels.sum_targets(*common, out)
+        elif n_classes == 2:
+            kernels.count_two_classes(*common, columns.has_missing, out.view(np.int64))
+        else:
+            kernels.count_classes(*common, n_classes, out)
+        if n_classes:
+            run_ends = slots.run_ends.reshape(slots.cells.shape)[first:last].ravel()
+            begin = slots.offset[first, 0]
+            part = out[begin * width : run_ends[-1] * width]
+            bits.append(int(packing.packed_bits(part, (run_ends - begin) * width)))
+
+    bits: list[int] = []  # appending is atomic
+    work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
+    n_tasks = max(n_threads, out.nbytes // _TASK_BYTES)
+    run_ranges(task, equal_ranges(work, n_tasks), n_threads)
+    return Counts(out.reshape(-1, width), slots.run_ends, sum(bits) if n_classes else None)

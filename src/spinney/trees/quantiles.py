@@ -1,0 +1,197 @@
+"""Pooled quantiles found by counting, exact to the last bit of a float32.
+
+A float32 read as an ordered word has 32 bits. The coordinator counts all values by their leading
+12 bits, then splits the cells that hold a wanted rank by the next 7, 7 and 6 bits: four rounds,
+after which every wanted rank is one word, and so one value. Parties only ever answer counts, and
+the counts of parties add up to those of the pooled table; so do the edges.
+
+Zeros get a bin of their own and take no part in the ranks: columns that are mostly zero would
+otherwise spend nearly all their bins on one value.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import binning as kernels
+from spinney.trees.binning import Edges, column_ranges
+from spinney.trees.threads import run_ranges
+from spinney.typing import Integers, Values
+
+LEAD_BITS = 12
+DIGITS = (7, 7, 6)
+_ZERO_LEAD = 0x800  # the leading bits of zero, and of numbers too small to matter
+_BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
+
+Prefixes = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Cells to be counted by their next digit: sorted word prefixes, column by column."""
+
+    step: int  # index into DIGITS
+    prefixes: tuple[Prefixes, ...]
+
+    @property
+    def digit_bits(self) -> int:
+        """How many bits the next digit has."""
+        return DIGITS[self.step]
+
+    @property
+    def shift(self) -> int:
+        """How many bits are left below the next digit."""
+        return 32 - LEAD_BITS - sum(DIGITS[: self.step + 1])
+
+    @property
+    def n_counters(self) -> int:
+        """How many counts answer it."""
+        return sum(len(prefixes) for prefixes in self.prefixes) << self.digit_bits
+
+    @cached_property
+    def tables(self) -> tuple[tuple[NDArray[np.uint16], ...], ...]:
+        """For each column the look-up tables that lead a word to its cell, a digit at a time."""
+        return tuple(_tables(prefixes, self.step) for prefixes in self.prefixes)
+
+
+def leading_counts(values: Values, counts: NDArray[np.int32], n_threads: int) -> None:
+    """Add a batch's counts by leading bits to (n_columns, 4096)."""
+
+    def task(first: int, last: int) -> None:
+        words = np.empty(values.shape[1], np.uint32)
+        for column in range(first, last):
+            kernels.ordered_words(values[column], words)
+            kernels.count_leading(words, np.isnan(values[column]), counts[column])
+
+    run_ranges(task, column_ranges(len(values), n_threads), n_threads)
+
+
+def refined_counts(
+    values: Values, refinement: Refinement, counts: NDArray[np.int32], n_threads: int
+) -> None:
+    """Add a batch's counts by (prefix, digit) to the flat `counts`."""
+    bits = refinement.digit_bits
+    ends = np.cumsum([len(prefixes) << bits for prefixes in refinement.prefixes])
+
+    def task(first: int, last: int) -> None:
+        words = np.empty(values.shape[1], np.uint32)
+        for column in range(first, last):
+            n_cells = len(refinement.prefixes[column])
+            if not n_cells:
+                continue
+            kernels.ordered_words(values[column], words)
+            found = np.zeros((n_cells + 1, 1 << bits), np.int32)
+            kernels.count_digits(
+                words, np.isnan(values[column]), refinement.step, *refinement.tables[column],
+                refinement.shift, (1 << bits) - 1, found,
+            )  # fmt: skip
+            counts[ends[column] - (n_cells << bits) : ends[column]] += found[1:].ravel()
+
+    run_ranges(task, column_ranges(len(values), n_threads), n_threads)
+
+
+def _tables(prefixes: Prefixes, step: int) -> tuple[NDArray[np.uint16], ...]:
+    """Return tables by leading bits, then by one digit after another; 0 means no cell."""
+    chain = [prefixes]
+    for bits in reversed(DIGITS[:step]):
+        chain.append(np.unique(chain[-1] >> np.uint32(bits)))
+    chain.reverse()
+    lead = np.zeros(2**LEAD_BITS, np.uint16)
+    lead[chain[0]] = np.arange(1, len(chain[0]) + 1)
+    tables = [lead]
+    for bits, parents, children in zip(DIGITS, chain, chain[1:], strict=False):
+        table = np.zeros((len(parents) + 1, 1 << bits), np.uint16)
+        row = np.searchsorted(parents, children >> np.uint32(bits)) + 1
+        table[row, children & np.uint32((1 << bits) - 1)] = np.arange(1, len(children) + 1)
+        tables.append(table)
+    unused = np.zeros((1, 1), np.uint16)
+    return (*tables, *[unused] * (len(DIGITS) - len(tables)))
+
+
+class QuantileSearch:
+    """The coordinator's side: narrows down every wanted rank, a digit a round."""
+
+    def __init__(self, leading: Integers, max_bins: int) -> None:
+        self._searches = [_ColumnSearch(counts, max_bins) for counts in leading]
+        self._step = 0
+
+    def question(self) -> Refinement | None:
+        """Return the next cells to count, or None when every rank is found."""
+        if self._step == len(DIGITS):
+            return None
+        prefixes = tuple(search.prefixes for search in self._searches)
+        if not any(len(column) for column in prefixes):
+            return None
+        return Refinement(self._step, prefixes)
+
+    def answer(self, counts: Integers) -> None:
+        """Take the summed counts of the last question."""
+        bits = DIGITS[self._step]
+        at = 0
+        for search in self._searches:
+            n = len(search.prefixes) << bits
+            search.refine(counts[at : at + n].reshape(-1, 1 << bits), bits)
+            at += n
+        self._step += 1
+
+    def edges(self) -> tuple[Edges, ...]:
+        """Return every column's edges."""
+        return tuple(search.edges() for search in self._searches)
+
+
+class _ColumnSearch:
+    """The ranks wanted of one column, and the cell each is known to lie in."""
+
+    def __init__(self, leading: Integers, max_bins: int) -> None:
+        counts = leading.copy()
+        self._n_negative = int(counts[:_ZERO_LEAD].sum())
+        self._n_zero = int(counts[_ZERO_LEAD])
+        counts[_ZERO_LEAD] = 0
+        self._n = int(counts.sum())
+        self._max_bins = max_bins
+        forced = len(self._zero_edges())
+        n_edges = max(0, max_bins - 1 - forced)
+        # rank r is wanted so that r values lie at or below the edge
+        ranks = np.arange(1, n_edges + 1, dtype=np.int64) * self._n // (n_edges + 1)
+        self._ranks = np.unique(ranks[(ranks > 0) & (ranks < self._n)])
+        below = np.cumsum(counts)
+        cell = np.searchsorted(below, self._ranks, side="left")
+        self._cell = cell.astype(np.uint32)  # the prefix each rank lies in
+        self._before = below[cell] - counts[cell]  # values below that cell
+        self._upto = below[cell]  # values in it and below
+
+    @property
+    def prefixes(self) -> Prefixes:
+        return np.unique(self._cell)
+
+    def refine(self, counts: Integers, bits: int) -> None:
+        """Narrow each rank's cell by one digit."""
+        if not self._ranks.size:
+            return
+        row = np.searchsorted(self.prefixes, self._cell)
+        below = np.cumsum(counts, axis=1)[row]
+        within = self._ranks - self._before
+        digit = (below < within[:, None]).sum(axis=1)
+        here = np.arange(digit.size)
+        self._upto = self._before + below[here, digit]
+        self._before = self._upto - counts[row, digit]
+        self._cell = (self._cell << np.uint32(bits)) | digit.astype(np.uint32)
+
+    def edges(self) -> Edges:
+        """Return the edges: the values at the wanted ranks, and those around zero."""
+        words = np.unique(self._cell[self._upto < self._n])  # nothing lies above the largest
+        sign = np.uint32(0x80000000)
+        bits = np.where(words & sign, words ^ sign, ~words).astype(np.uint32)
+        values = bits.view(np.float32)
+        return np.unique(np.concatenate([values, self._zero_edges()]).astype(np.float32))
+
+    def _zero_edges(self) -> Edges:
+        """Return the edges that give zero its own bin, where there is something to part it from."""
+        edges = []
+        if self._n_zero and self._n_negative:
+            edges.append(_BELOW_ZERO)
+        if self._n_zero and self._n > self._n_negative:
+            edges.append(np.float32(0.0))
+        return np.array(edges[: self._max_bins - 1], np.float32)

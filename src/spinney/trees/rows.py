@@ -1,0 +1,86 @@
+"""Where a party's rows stand: which node of which tree, with which bootstrap weight."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import rows as kernels
+from spinney.trees.binning import BinnedTable
+from spinney.trees.level import Level
+from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.typing import Integers, Keys
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The rows of every open node, as segments of one array of row entries.
+
+    `entries` is rearranged in place by `after`, so a standing is used once.
+    """
+
+    entries: NDArray[np.uint32]
+    starts: Integers  # (n_open, n_blocks)
+    ends: Integers
+
+    @property
+    def rows_of_node(self) -> Integers:
+        """How many entries each open node has."""
+        count: Integers = (self.ends - self.starts).sum(axis=1)
+        return count
+
+    def after(self, level: Level, table: BinnedTable, n_threads: int) -> "Standing":
+        """Move the rows into the children that `level` made and return the open ones' segments."""
+        left_starts = np.empty_like(self.starts)
+        left_ends = np.empty_like(self.starts)
+
+        def task(first: int, last: int) -> None:
+            kernels.partition(
+                table.codes, table.block_start, table.n_columns, self.entries,
+                self.starts, self.ends, first, last,
+                level.feature, level.cut, level.missing_left, level.subset, level.bin_sets,
+                left_starts, left_ends,
+            )  # fmt: skip
+
+        run_ranges(task, equal_ranges(self.rows_of_node, n_threads), n_threads)
+        split = np.flatnonzero(level.feature >= 0)
+        n_blocks = self.starts.shape[1]
+        starts = np.empty((2 * split.size, n_blocks), np.int64)
+        ends = np.empty_like(starts)
+        starts[0::2], ends[0::2] = left_starts[split], left_ends[split]
+        starts[1::2], ends[1::2] = left_ends[split], self.ends[split]
+        return Standing(self.entries, starts[level.child_open], ends[level.child_open])
+
+
+def standing_at_roots(
+    table: BinnedTable, tree_keys: Keys, *, bootstrap: bool, n_threads: int
+) -> Standing:
+    """Draw every tree's rows and put them at its root."""
+    n_trees, n_rows = tree_keys.size, table.n_rows
+    # A Poisson(1) bootstrap leaves out exp(-1) of the rows; eight standard deviations of room.
+    capacity = int(0.6322 * n_rows + 4 * n_rows**0.5) + 64 if bootstrap else n_rows
+    capacity = min(capacity, n_rows)
+    while True:
+        entries = np.empty(n_trees * capacity, np.uint32)
+        ends = np.empty((n_trees, table.block_start.size - 1), np.int64)
+
+        def task(
+            first: int,
+            last: int,
+            entries: NDArray[np.uint32] = entries,
+            ends: Integers = ends,
+            capacity: int = capacity,
+        ) -> None:
+            part = slice(first, last)
+            kernels.draw_rows(
+                tree_keys[part], table.keys, table.block_start, bootstrap, capacity,
+                entries[first * capacity :], ends[part],
+            )  # fmt: skip
+            ends[part] += first * capacity
+
+        run_ranges(task, equal_ranges(np.ones(n_trees, np.int64), n_threads), n_threads)
+        origin = (np.arange(n_trees) * capacity)[:, None]
+        needed = int((ends - origin).max(initial=0))
+        if needed <= capacity:
+            return Standing(entries, np.hstack([origin, ends[:, :-1]]), ends)
+        capacity = needed

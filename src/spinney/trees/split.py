@@ -1,0 +1,93 @@
+"""Counts to decisions: the best cut of every open node of a level."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import split as kernels
+from spinney.trees.counts import Counters
+from spinney.trees.dtypes import CATEGORY_WORDS
+from spinney.trees.level import Columns, Slots
+from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.typing import Bools, Floats, Integers
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """How a cut is judged. `class_weight` is empty for regression."""
+
+    name: str  # "gini", "entropy" or "squared_error"
+    class_weight: Floats
+    log_table: Floats  # x log2 x for whole x; empty where weights are not whole
+
+    @classmethod
+    def of(cls, name: str, class_weight: Floats, n_most: int) -> "Criterion":
+        """Return the criterion, with a table of logarithms for nodes of up to `n_most` rows."""
+        table = np.zeros(0)
+        if name == "entropy" and np.all(class_weight == 1.0):
+            x = np.arange(n_most + 1, dtype=np.float64)
+            table = x * np.log2(np.maximum(x, 1.0))
+        return cls(name, class_weight, table)
+
+
+@dataclass(frozen=True)
+class BestSplits:
+    """The best cut of each node, or slot -1 where there is none."""
+
+    total: Integers  # (n_nodes, width) class counts, or weight and target sum
+    slot: NDArray[np.int64]
+    cut: NDArray[np.uint8]
+    missing_left: Bools
+    gain: Floats  # score above the parent's, not divided by any weight
+    left: Integers  # (n_nodes, width) what goes left
+    bin_set: NDArray[np.uint64]  # (n_nodes, 4)
+
+    @classmethod
+    def of_parts(cls, parts: list["BestSplits"]) -> "BestSplits":
+        """Join the splits of consecutive batches of a level."""
+        if len(parts) == 1:
+            return parts[0]
+        names = ("total", "slot", "cut", "missing_left", "gain", "left", "bin_set")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def best_splits(
+    counters: Counters,
+    slots: Slots,
+    columns: Columns,
+    criterion: Criterion,
+    *,
+    min_samples_leaf: int,
+    n_threads: int,
+) -> BestSplits:
+    """Return the best cut of each node; both children get at least `min_samples_leaf` rows."""
+    n_nodes, width = len(slots.feature), counters.shape[1]
+    best = BestSplits(
+        np.zeros((n_nodes, width), np.int64),
+        np.full(n_nodes, -1, np.int64),
+        np.zeros(n_nodes, np.uint8),
+        np.zeros(n_nodes, np.bool_),
+        np.zeros(n_nodes),
+        np.zeros((n_nodes, width), np.int64),
+        np.zeros((n_nodes, CATEGORY_WORDS), np.uint64),
+    )
+    shape = (slots.feature, slots.add, slots.shift, slots.cells, slots.offset)
+    kinds = (columns.is_category, columns.has_missing)
+    found = (
+        best.total, best.slot, best.cut, best.missing_left, best.gain, best.left, best.bin_set,
+    )  # fmt: skip
+
+    def task(first: int, last: int) -> None:
+        if criterion.name == "squared_error":
+            kernels.best_mean_splits(
+                counters, first, last, *shape, *kinds, min_samples_leaf, *found
+            )
+        else:
+            kernels.best_class_splits(
+                counters, first, last, *shape, *kinds, criterion.class_weight,
+                criterion.name == "gini", criterion.log_table, min_samples_leaf, *found,
+            )  # fmt: skip
+
+    run_ranges(task, equal_ranges(slots.cells.sum(axis=1, dtype=np.int64), n_threads), n_threads)
+    return best

@@ -1,0 +1,48 @@
+"""Spread kernels over threads by ranges of equal work."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from spinney.errors import SettingError
+from spinney.typing import Integers
+
+Range = tuple[int, int]
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Return how many threads to use; None and -1 mean all cores this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if n_jobs is None:
+        return cores or 1
+    if n_jobs == 0:
+        raise SettingError("n_jobs must not be 0; use a positive number, or -1 for all cores.")
+    return n_jobs if n_jobs > 0 else max(1, (cores or 1) + 1 + n_jobs)
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney")
+
+
+def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
+    """Return consecutive ranges of items whose work sums are about equal."""
+    ends = np.cumsum(work)
+    total = int(ends[-1]) if ends.size else 0
+    goals = [total * (i + 1) // n_ranges for i in range(n_ranges - 1)]
+    cuts = [0, *np.searchsorted(ends, goals, side="left").tolist(), int(work.size)]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+def run_ranges(task: Callable[[int, int], object], ranges: list[Range], n_threads: int) -> None:
+    """Run `task(first, last)` for every range, on threads where there is more than one."""
+    if n_threads == 1 or len(ranges) <= 1:
+        for first, last in ranges:
+            task(first, last)
+        return
+    for done in [_pool(n_threads).submit(task, *range_) for range_ in ranges]:
+        done.result()
