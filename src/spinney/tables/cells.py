@@ -30,6 +30,7 @@ WORD_OF_NATURE: dict[str, str] = {
     "mixed": "text and numbers together",
 }
 
+INFINITIES = {np.inf, -np.inf}
 _MOMENTS = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -105,8 +106,8 @@ class Cells:
             values = {value for chunk in self.data.chunks for value in _members(chunk.dictionary)}
         else:
             values = set(_members(pc.unique(self.data)))
-        # NaN is the one value that differs from itself
-        return {plain(value) for value in values if value is not None and value == value}  # noqa: PLR0124
+        known = (value for value in values if not _is_missing(value))
+        return {value if value in INFINITIES else plain(value) for value in known}
 
     def texts(self) -> list[str | None]:
         """Return each cell as text: whole numbers without a point."""

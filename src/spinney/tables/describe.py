@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError, TableError
-from spinney.tables.cells import Cells, Nature, cells_of, refuse_unusable
+from spinney.tables.cells import INFINITIES, Cells, Nature, cells_of, refuse_unusable
 from spinney.tables.names import default_names, feature_names
 from spinney.tables.opening import Frame, limits, opened, refuse_infinite
 from spinney.tables.schema import (
@@ -154,8 +154,7 @@ def findings_of(name: str, cells: Cells, *, wants: bool | None) -> Findings:
             "Add it there, or pass categorical_features='from_dtype'."
         )
     if is_text or wants or (cells.is_coded and wants is None):
-        seen = frozenset(cells.distinct())
-        return Findings(frozenset({nature}), seen=seen, is_category=True)
+        return _category_findings(where, nature, cells)
     if nature == "missing":
         return Findings(frozenset({nature}))
     numbers = cells.numbers()
@@ -180,20 +179,22 @@ def column_of(name: str, found: Findings) -> Column:
 
 def findings_of_label(name: str, kind: LabelKind, y: Any) -> Findings:
     """Return what the labels show."""
+    where = f"label {name!r}"
     cells = cells_of(y)
-    refuse_unusable(f"label {name!r}", cells)
-    nature = frozenset({cells.nature})
+    refuse_unusable(where, cells)
     if kind == "class":
-        return Findings(nature, seen=frozenset(cells.distinct()), is_category=True)
+        return _category_findings(where, cells.nature, cells)
     if cells.nature in {"text", "mixed"}:
         raise TableError(
             f"The label {name!r} holds text, but a number is to be predicted. "
             "Convert it to numbers, or use a classifier."
         )
     if cells.nature == "missing":
-        return Findings(nature)
+        return Findings(frozenset({"missing"}))
     numbers = cells.numbers()
-    return Findings(nature, float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers)))
+    return Findings(
+        frozenset({"number"}), float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
+    )
 
 
 def label_of(name: str, kind: LabelKind, found: Findings) -> Label:
@@ -261,6 +262,16 @@ def _findings_of_matrix(
         else:
             findings.append(_plain_findings(nature, low[place], high[place]))
     return findings
+
+
+def _category_findings(where: str, nature: Nature, cells: Cells) -> Findings:
+    seen = cells.distinct()
+    if seen & INFINITIES:
+        raise TableError(
+            f"The {where} holds an infinite number, which cannot be a category. "
+            "Replace it by a finite one, or leave it out."
+        )
+    return Findings(frozenset({nature}), seen=frozenset(seen), is_category=True)
 
 
 def _plain_findings(nature: Nature, low: float, high: float) -> Findings:

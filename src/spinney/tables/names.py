@@ -27,6 +27,8 @@ def feature_names(X: Any) -> tuple[str, ...] | None:
             "for example with X.columns = X.columns.astype(str)."
         )
     names = tuple(str(name) for name in found)
+    if any("\0" in name for name in names):  # polars ends the whole process over one
+        raise TableError("A column name holds a NUL character. Rename the column.")
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise TableError(

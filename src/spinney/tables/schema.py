@@ -139,8 +139,8 @@ def plain(value: Any) -> Category:
         number = float(value)
         return int(number) if number.is_integer() else number
     raise SettingError(
-        f"A category cannot be of type {type(value).__name__}. "
-        "Use text, whole numbers, finite numbers, or true and false."
+        f"A category must be text, a finite number, or true or false; got a value of type "
+        f"{type(value).__name__}."
     )
 
 
