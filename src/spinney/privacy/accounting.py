@@ -11,71 +11,72 @@ Secret samples: a tree's transcript is bounded by its own worst path for every o
 release reads one sample only, so the sampling theorem applies to the tree as a whole.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
-from spinney.errors import SettingError
-from spinney.privacy.budget import (
-    Cost,
-    Measure,
-    Unit,
-    bootstrap_cost,
-    epsilon_of,
-    positive_epsilon,
-    probability,
-    subsampled_cost,
-)
-from spinney.privacy.scopes import Draw, Scope, Step
+from spinney.errors import BudgetError, SettingError
+from spinney.privacy.budget import Cost, Measure, Unit, bootstrap_cost, subsampled_cost
+from spinney.privacy.scopes import Budget, Draw, Scope, Step, shown
 
 _ZERO = Fraction(0)
-_ROUNDING = 1 << 96  # a rho found by search is a multiple of 2**-96
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """The most that a job, or all jobs on a data set together, may cost per unit.
+class Job:
+    """The terms on which a party takes part in a job.
 
     Parameters
     ----------
-    unit
-        Whose change is protected.
+    name
+        Unlike any other job's: the same question under the same name gets its stored reply.
+    data
+        The fingerprint of the party's data set, whose account the job debits for life.
+    n_parties, t_honest
+        K parties, of which t must be honest and answer for the claims to hold.
+    budgets
+        The most that the job may cost, per unit; none: all is counted, nothing refused.
     measure
-        What `amount` counts.
-    amount
-        epsilon if the measure is pure, rho if it is zCDP.
-    delta
-        Where zCDP is read as an epsilon; 0 for pure.
+        What the job counts in.
     """
 
-    unit: Unit
-    measure: Measure
-    amount: Fraction
-    delta: Fraction = _ZERO
+    name: str
+    data: str
+    n_parties: int
+    t_honest: int
+    budgets: tuple[Budget, ...] = ()
+    measure: Measure = Measure.PURE
+
+    def __post_init__(self) -> None:
+        for name in (self.name, self.data):
+            Step(name)  # refuses what cannot stand in a ledger line
+        if not 1 <= self.t_honest <= self.n_parties:
+            raise SettingError(
+                f"t_honest must be between 1 and the {self.n_parties} parties; got {self.t_honest}."
+            )
+        if self.t_honest == self.n_parties == 2:
+            raise SettingError(
+                "With two parties t_honest must be 1: if both must be honest, neither is "
+                "protected from the other."
+            )
+        Account(self.measure, self.budgets)  # refuses budgets that do not fit each other
 
     @classmethod
-    def pure(cls, epsilon: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
-        """Return a budget of pure epsilon."""
-        return cls(unit, Measure.PURE, positive_epsilon(epsilon))
+    def agreed(cls, name: str, data: str, n_parties: int, budgets: Sequence[Budget] = ()) -> Self:
+        """Return terms with an honest half, counted as the budgets are."""
+        measure = budgets[0].measure if budgets else Measure.PURE
+        return cls(name, data, n_parties, (n_parties + 1) // 2, tuple(budgets), measure)
 
-    @classmethod
-    def zcdp(cls, epsilon: Any, delta: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
-        """Return the largest rho that reads as `epsilon` at `delta`."""
-        limit, chance = positive_epsilon(epsilon), probability(delta)
-        low, high = 0, limit.numerator * _ROUNDING // limit.denominator  # rho is below epsilon
-        while low < high:
-            middle = (low + high + 1) // 2
-            if epsilon_of(Fraction(middle, _ROUNDING), chance) <= limit:
-                low = middle
-            else:
-                high = middle - 1
-        return cls(unit, Measure.ZCDP, Fraction(low, _ROUNDING), chance)
-
-    def __str__(self) -> str:
-        if self.measure is Measure.PURE:
-            return f"epsilon={shown(self.amount)} per {self.unit}"
-        return f"rho={shown(self.amount)} (delta={shown(self.delta)}) per {self.unit}"
+    def honest_for(self, what: str, parameters: Mapping[str, str]) -> int:
+        """Return how many parties' noise must be honest; refuse more than the job promises."""
+        honest, parties = int(parameters.get("honest", 1)), parameters.get("parties")
+        if honest > self.t_honest or parties not in (None, str(self.n_parties)):
+            raise SettingError(
+                f"The noise of {what} is shared by {parties} parties, of which {honest} must be "
+                f"honest; job {self.name!r} has {self.n_parties} and promises {self.t_honest}."
+            )
+        return honest
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,24 @@ class Shortfall:
     budget: Budget
     asked: Fraction
     left: Fraction
+
+    is_for_life: bool = False
+
+    def refusal(self, what: str) -> BudgetError:
+        """Return the error that refuses a charge for `what`."""
+        word = "epsilon" if self.budget.measure is Measure.PURE else "rho"
+        numbers = (self.asked, max(_ZERO, self.left))
+        for digits in (6, 12, 17):  # as many as it takes to see the difference
+            asked, left = (f"{word}={shown(number, digits)}" for number in numbers)
+            if asked != left:
+                break
+        start = f"Charge refused for {what}: asked {asked}"
+        if not self.is_for_life:
+            return BudgetError(f"{start}, left {left}. Nothing was released.")
+        return BudgetError(  # what other jobs have spent is nobody else's business
+            f"{start}, more than is left for the life of the data set. Nothing was released.",
+            local=f"Left {left}.",
+        )
 
 
 @dataclass(slots=True)
@@ -232,7 +251,7 @@ class Account:
             after = self._sum(budget.unit, lambda unit: self._paths[unit].total_with(amounts[unit]))
             if borne and after > budget.amount:
                 # rows that are not on the worst path have more left than the account as a whole
-                left = min(self.left(budget, line.scope) for line in lines)
+                left = min(self._left(budget, line.scope) for line in lines)
                 return Shortfall(budget, asked=after - budget.amount + left, left=left)
         return None
 
@@ -240,8 +259,12 @@ class Account:
         """Return what the worst record has paid, in this account's measure."""
         return self._sum(unit, lambda source: self._paths[source].total)
 
-    def left(self, budget: Budget, scope: Scope) -> Fraction:
-        """Return how much of the budget the worst record of a scope has not been charged."""
+    def left(self, unit: Unit, scope: Scope) -> Fraction | None:
+        """Return what the worst record of a scope may still be charged; None: without limit."""
+        lefts = [self._left(budget, scope) for budget in self.budgets if budget.unit is unit]
+        return lefts[0] if lefts else None
+
+    def _left(self, budget: Budget, scope: Scope) -> Fraction:
         return budget.amount - self._sum(
             budget.unit, lambda source: self._paths[source].through(scope)
         )
@@ -275,6 +298,13 @@ class Account:
                     f"{cost.unit.value} cannot be limited to {line.scope}. Charge all rows, or "
                     f"charge per {Unit.RECORD_ADD_REMOVE.value} and read it twice."
                 )
+            counted = (cost.measure, cost.unit)
+            if line.scope.is_sampled and counted != (Measure.PURE, Unit.RECORD_ADD_REMOVE):
+                raise SettingError(
+                    f"A secret sample is accounted in pure epsilon per "
+                    f"{Unit.RECORD_ADD_REMOVE.value} only; got {cost.measure.value} per "
+                    f"{cost.unit.value} for {line.scope}."
+                )
             amounts[cost.unit].append((line.scope, cost.amount * line.times))
         return amounts
 
@@ -292,8 +322,3 @@ def implied_factor(source: Unit, target: Unit, measure: Measure) -> int | None:
     if source is Unit.RECORD_REPLACE and target is Unit.LABEL:
         return 1
     return None
-
-
-def shown(value: Fraction, digits: int = 6) -> str:
-    """Return a number for people: whole, short decimal, or about that many digits."""
-    return f"{float(value):.{digits}g}"

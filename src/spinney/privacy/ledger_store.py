@@ -1,15 +1,14 @@
 """The ledger's file: numbered entries that can be added, never changed or taken out.
 
 SQLite, because it is one file, survives a crash at any instruction and lets several processes
-write in turn. Every transaction is on the disk when it returns: rollback journal in TRUNCATE mode
-with synchronous=EXTRA. (A write-ahead log is faster, but loses its tail with its second file, and
-has a known race between checkpoints and writers before SQLite 3.51.3.)
+write in turn. Every transaction is on the disk when it returns: rollback journal, full syncs.
+(A write-ahead log is faster, but without its second file the ledger forgets its last charges.)
 
 Each entry holds the hash of the one before, so that a change anywhere breaks every later link.
 Triggers stop accidents; the chain finds what triggers cannot stop. Whoever can rewrite the whole
 file can also rewrite an unsigned chain: sign the entries, or keep an `Anchor` elsewhere.
 
-This file knows bytes only; `ledger` knows what they mean.
+The kinds of entry keep their names and fields for ever: old ledgers must stay readable.
 """
 
 import os
@@ -20,17 +19,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, TypeAlias
 
+import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from spinney.errors import InternalError, LedgerError
+from spinney.errors import InternalError, LedgerError, SpinneyError
+from spinney.privacy.accounting import Job, Line
+from spinney.privacy.budget import Cost
+from spinney.privacy.scopes import Budget, Disclosure, Question, Scope, View
 
 FORMAT: Final = 1
 MEMORY: Final = ":memory:"
 _APPLICATION: Final = 0x5F1A7E1E  # marks the file as a Spinney ledger
-_START: Final = bytes(32)  # what the first entry names as its predecessor
 _FROZEN: Final = "RAISE(ABORT, 'the ledger is append-only')"
 _SCHEMA: Final = (
     """CREATE TABLE entries (
@@ -43,6 +45,9 @@ _SCHEMA: Final = (
         for table in ("entries", "replies")
         for verb in ("UPDATE", "DELETE")
     ),
+    """CREATE TRIGGER entries_INSERT BEFORE INSERT ON entries
+        WHEN NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM entries)
+        BEGIN SELECT RAISE(ABORT, 'an entry is missing'); END""",
 )
 
 
@@ -52,6 +57,9 @@ class Anchor:
 
     seq: int
     hash: bytes
+
+
+START: Final = Anchor(0, bytes(32))  # what the first entry names as its predecessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +72,7 @@ class Row:
     body: bytes
     previous: bytes
     hash: bytes
-    signature: bytes = b""
-
-    @classmethod
-    def after(cls, last: Anchor, at: str, kind: str, body: bytes) -> Self:
-        """Return the next entry of the chain, not yet signed."""
-        seq = last.seq + 1
-        return cls(seq, at, kind, body, last.hash, _hash(seq, at, kind, body, last.hash))
+    signature: bytes
 
     def check_follows(self, last: Anchor) -> None:
         """Raise `LedgerError` unless this is, unchanged, what was written after `last`."""
@@ -91,24 +93,109 @@ class Row:
 
 
 def _hash(seq: int, at: str, kind: str, body: bytes, previous: bytes) -> bytes:
-    """Return SHA-256 over all fields, each with its length before it."""
+    """Return SHA-256 over all fields, each with its type and length before it."""
     digest = sha256(b"spinney ledger")
-    for part in (previous, str(seq).encode(), at.encode(), kind.encode(), body):
-        digest.update(len(part).to_bytes(8, "big") + part)
+    for part in (previous, seq, at, kind, body):  # of any type, in a file that was changed
+        data = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(f"{type(part).__name__} {len(data)} ".encode() + data)
     return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The first entry: whose ledger this is, and the key that signs it (hex; empty: none)."""
+
+    party: str
+    public_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class LifeBudgets:
+    """From here on all jobs on a data set together may cost this much."""
+
+    data: str
+    budgets: tuple[Budget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobOpened:
+    """The party takes part in a job."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """A release is paid for, whatever happens next."""
+
+    question: Question
+    data: str
+    what: str
+    parameters: dict[str, str]  # the mechanism, its sensitivity, norm and noise, as exact text
+    cost: Cost  # of one release
+    n_releases: int
+    n_values: int
+    scopes: tuple[tuple[tuple[str, ...], ...], ...]
+    views: tuple[View, ...]
+    t_honest: int  # parties whose noise must be honest; 1 if this party's own is enough
+    n_parties: int
+    is_seeded: bool  # a test had replaced the source of noise
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What each scope pays."""
+        return tuple(Line(Scope.of_words(s), self.cost, self.n_releases) for s in self.scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosed:
+    """A release that no charge pays for."""
+
+    question: Question
+    data: str
+    disclosure: Disclosure
+    t_honest: int
+    n_parties: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The reply to a question is stored; it may be sent, as often as it is asked for."""
+
+    question: Question
+    reply: str  # SHA-256, hex
+
+
+Body: TypeAlias = Opened | LifeBudgets | JobOpened | Charged | Disclosed | Answered
+_KINDS: Final[dict[str, type[Body]]] = {cls.__name__: cls for cls in Body.__args__}
+
+
+def decoded(row: Row) -> Body:
+    """Return what an entry says, or raise `LedgerError`."""
+    try:
+        body: Body = msgspec.json.decode(
+            row.body, type=_KINDS[row.kind], dec_hook=lambda kind, text: kind(text)
+        )
+    except (KeyError, ValueError, SpinneyError) as error:  # msgspec's errors are ValueErrors
+        raise LedgerError(f"Entry {row.seq} of the ledger cannot be understood.") from error
+    return body
+
+
+def _is_signed(row: Row, verifier: Ed25519PublicKey | None) -> bool:
+    """Say whether an entry carries the signature it should: the party's, or none."""
+    if verifier is None:
+        return row.signature == b""
+    try:
+        verifier.verify(row.signature, row.hash)
+    except (InvalidSignature, TypeError):
+        return False
+    return True
 
 
 class LedgerStore:
     """An append-only chain of entries, and the replies they paid for.
 
-    Parameters
-    ----------
-    path
-        The file, made if missing; `MEMORY` for a ledger that ends with the process.
-    key
-        Signs every entry, if given.
-    busy_seconds
-        How long to wait for another process that is writing.
+    The file is made if missing; `MEMORY` ends with the process. The key, if any, signs all entries.
     """
 
     def __init__(
@@ -117,17 +204,15 @@ class LedgerStore:
         self._where = str(path)
         self._key = key
         self._process = os.getpid()
-        self._writing = False
         with self._plain_errors():
             self._database = sqlite3.connect(
                 self._where, timeout=busy_seconds, isolation_level=None, check_same_thread=False
             )
-        try:
-            with self._plain_errors():
+            try:
                 self._prepare()
-        except BaseException:
-            self._database.close()
-            raise
+            except BaseException:
+                self._database.close()
+                raise
 
     def close(self) -> None:
         """Let go of the file."""
@@ -140,7 +225,6 @@ class LedgerStore:
             raise InternalError("A ledger cannot be used in a forked process; open it there.")
         with self._plain_errors():
             self._database.execute("BEGIN IMMEDIATE")
-            self._writing = True
             try:
                 yield
                 self._database.execute("COMMIT")
@@ -148,22 +232,20 @@ class LedgerStore:
                 if self._database.in_transaction:  # a full disk has already rolled it back
                     self._database.execute("ROLLBACK")
                 raise
-            finally:
-                self._writing = False
 
-    def append(self, last: Anchor, kind: str, body: bytes, reply: bytes | None = None) -> Row:
+    def append(self, last: Anchor, body: Body, reply: bytes | None = None) -> Anchor:
         """Write the entry that follows `last`; only within `writing`."""
-        if not self._writing:
+        if not self._database.in_transaction:
             raise InternalError("Entries are written within `writing` only.")
-        row = Row.after(last, datetime.now(UTC).isoformat(timespec="microseconds"), kind, body)
-        signature = self._key.sign(row.hash) if self._key else b""
-        self._database.execute(
-            "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (row.seq, row.at, kind, body, row.previous, row.hash, signature),
-        )
+        data = msgspec.json.encode(body, enc_hook=str, order="deterministic")  # fractions: "1/4"
+        at = datetime.now(UTC).isoformat(timespec="microseconds")
+        content = (last.seq + 1, at, type(body).__name__, data, last.hash)
+        link = _hash(*content)
+        values = (*content, link, self._key.sign(link) if self._key else b"")
+        self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         if reply is not None:
-            self._database.execute("INSERT INTO replies VALUES (?, ?)", (row.seq, reply))
-        return row
+            self._database.execute("INSERT INTO replies VALUES (?, ?)", (last.seq + 1, reply))
+        return Anchor(last.seq + 1, link)
 
     def rows_after(self, last: Anchor) -> Iterator[Row]:
         """Yield the entries that follow `last`, each checked against the one before it."""
@@ -189,23 +271,26 @@ class LedgerStore:
         verifier = Ed25519PublicKey.from_public_bytes(public_key) if public_key else None
         last = START
         for row in self.rows_after(START):
-            if verifier is not None:
-                _check_signature(row, verifier)
+            if not _is_signed(row, verifier):
+                raise LedgerError(
+                    f"Entry {row.seq} of the ledger does not carry the party's signature."
+                )
             last = row.anchor
             yield row
         with self._plain_errors():
             counted = self._database.execute("SELECT seq FROM sqlite_sequence").fetchone()
-            loose = self._database.execute(
-                "SELECT min(seq) FROM replies WHERE seq NOT IN (SELECT seq FROM entries)"
+            (loose,) = self._database.execute(
+                "SELECT min(seq) FROM replies WHERE seq NOT IN "
+                "(SELECT seq FROM entries WHERE kind = 'Answered')"
             ).fetchone()
         if counted != (last.seq,):
             raise LedgerError(f"Entry {last.seq + 1} of the ledger is missing.")
-        if loose != (None,):
-            raise LedgerError(f"The ledger holds a reply for entry {loose[0]}, which is missing.")
+        if loose is not None:
+            raise LedgerError(f"Entry {loose} of the ledger has a reply but is not an answer.")
 
     def _prepare(self) -> None:
         """Set the file up, or check that it is one of ours."""
-        for pragma in ("journal_mode = TRUNCATE", "synchronous = EXTRA"):
+        for pragma in ("journal_mode = PERSIST", "synchronous = EXTRA"):
             self._database.execute(f"PRAGMA {pragma}")
         if self._pragma("application_id") == 0 and not self._definitions():
             with self.writing():
@@ -255,7 +340,6 @@ class LedgerStore:
             ) from error
 
 
-START: Final = Anchor(0, _START)
 _SENTENCES: Final = {
     "SQLITE_BUSY": "The ledger is locked by another process. Nothing was released; try again.",
     "SQLITE_FULL": "The ledger's disk is full. Nothing was released; make room and try again.",
@@ -265,12 +349,3 @@ _SENTENCES: Final = {
     "forget charges, so use one only if it holds the last entry.",
     "SQLITE_NOTADB": "This file is not a Spinney ledger.",
 }
-
-
-def _check_signature(row: Row, verifier: Ed25519PublicKey) -> None:
-    try:
-        verifier.verify(row.signature, row.hash)
-    except InvalidSignature:
-        raise LedgerError(
-            f"Entry {row.seq} of the ledger does not carry the party's signature."
-        ) from None

@@ -1,7 +1,8 @@
-"""Which rows a release reads: a path from all rows down to disjoint parts and secret samples.
+"""What a question asks a party to release: from which rows, under which protection, to whom.
 
-A scope is split by a *partition* into *parts* that share no row. One record stands in one part of
-every partition, so parts of the same partition cost their maximum, and everything else adds up:
+A *scope* is the rows a release reads: a path from all rows down to parts and secret samples. It is
+split by a *partition* into *parts* that share no row. One record stands in one part of every
+partition, so parts of the same partition cost their maximum, and everything else adds up:
 
 ```text
 cost(scope) = own + sum over its partitions of (max over the parts of cost(part))
@@ -14,18 +15,26 @@ a secret sample costs what the sampling theorem makes of the cost of the whole t
 A partition must be named by its *predicate*, for example "age<=30": a node that is split a second
 time, otherwise, is then a second partition and is paid for again. Named by "split" alone, the left
 of one cut and the right of another would pass for disjoint. Predicates are functions of one record
-and of what was released before, never of true counts.
+and of what was released before, never of true counts; for charges per label, never of the label.
 
 A level that charges every open node of a tree the same needs no parts: one charge to the tree's
 own scope costs the worst path just as much, in one short entry.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from hashlib import sha256
 from typing import Any, Final, Self
 
-from spinney.errors import SettingError
+from spinney.errors import InternalError, SettingError
+from spinney.privacy.budget import Measure, Unit, epsilon_of, positive_epsilon, probability
+from spinney.privacy.release import Mechanism
+
+_ROUNDING: Final = 1 << 96  # a rho found by search is a multiple of 2**-96
+PARTY_TOTALS: Final = "a party's own totals"
+"""A unit that never has an epsilon: hidden in a sum over parties, or disclosed."""
 
 
 class Draw(StrEnum):
@@ -57,6 +66,19 @@ class Step:
         if self.draw is Draw.REPEATED and (self.rate.denominator != 1 or self.rate < 1):
             raise SettingError(f"Rows repeat a whole number of times; got {self.rate}.")
 
+    @classmethod
+    def of_words(cls, words: tuple[str, ...]) -> Self:
+        """Return the step that `words` wrote."""
+        of, part, draw, rate = (*words, *("", "none", "1")[len(words) - 1 :])
+        return cls(of, part, Draw(draw), Fraction(rate))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The step in one to four words, for the ledger; what can be left out is."""
+        if self.draw is not Draw.NONE:
+            return self.of, self.part, self.draw.value, str(self.rate)
+        return (self.of, self.part) if self.part else (self.of,)
+
     @property
     def group(self) -> tuple[str, bool, str, Fraction]:
         """What must be equal for two steps to count as parts of the same partition.
@@ -86,6 +108,16 @@ class Scope:
 
     path: tuple[Step, ...] = ()
 
+    @classmethod
+    def of_words(cls, words: tuple[tuple[str, ...], ...]) -> Self:
+        """Return the scope that `words` wrote."""
+        return cls(tuple(map(Step.of_words, words)))
+
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """The steps in words, for the ledger."""
+        return tuple(step.words for step in self.path)
+
     def part(self, partition: str, part: str) -> Self:
         """Return the rows here that `partition`, named by its predicate, puts in `part`."""
         if not part:
@@ -114,9 +146,9 @@ class Scope:
         return any(step.part for step in self.path)
 
     @property
-    def is_drawn(self) -> bool:
-        """Whether the rows were sampled on the way."""
-        return any(step.draw is not Draw.NONE for step in self.path)
+    def is_sampled(self) -> bool:
+        """Whether the rows were drawn secretly on the way."""
+        return any(step.draw in (Draw.OWN_COIN, Draw.BOOTSTRAP) for step in self.path)
 
     def _below(self, step: Step) -> Self:
         return type(self)((*self.path, step))
@@ -126,6 +158,162 @@ class Scope:
 
 
 ALL_ROWS: Final = Scope()
+
+
+class View(StrEnum):
+    """Who may look. Everyone sees what a reader sees; a coalition sees what anyone sees."""
+
+    READER = "reader"  # of the finished model
+    COORDINATOR = "coordinator"
+    PARTY = "party"  # any other party
+    COALITION = "coalition"  # the coordinator with as many parties as the job allows to collude
+    LABEL_HOLDER = "label holder"
+    FEATURE_PARTY = "feature party"
+
+    def sees(self, shown_to: Sequence["View"]) -> bool:
+        """Say whether a release that is shown to these views is seen from this one."""
+        return self is View.COALITION or self in shown_to or View.READER in shown_to
+
+
+EVERYONE: Final = (View.READER, View.COORDINATOR, View.PARTY, View.COALITION)
+
+
+class Protection(StrEnum):
+    """What stands between a release without noise and those who see it."""
+
+    HIDDEN = "HIDDEN"
+    UNPROTECTED = "UNPROTECTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A round's question; the same job, round and bytes are the same question."""
+
+    job: str
+    round: int
+    digest: str
+
+    @classmethod
+    def of(cls, job: str, round_: int, ask: bytes) -> Self:
+        """Return the question that the bytes of an ask put."""
+        digest = sha256(b"spinney question")
+        for part in (job.encode(), str(round_).encode(), ask):
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return cls(job, round_, digest.hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """A release that a mechanism protects and a charge pays for.
+
+    Parameters
+    ----------
+    what
+        What is released, in words that an officer understands: "class counts of level 4".
+    mechanism
+        What protects it; its cost is computed from its parameters, here, at the party.
+    scopes
+        The rows it reads; where there are several, each pays.
+    n_releases
+        How often it is released: each scope pays, and a charge is issued, for every time.
+    n_values
+        How many numbers one release holds.
+    views
+        Who sees it.
+    """
+
+    what: str
+    mechanism: Mechanism
+    scopes: tuple[Scope, ...] = (ALL_ROWS,)
+    n_releases: int = 1
+    n_values: int = 1
+    views: tuple[View, ...] = EVERYONE
+
+    def __post_init__(self) -> None:
+        if not (self.what and self.scopes and self.views and self.n_releases > 0):
+            raise InternalError("A spend names what it releases, from which rows, and who sees it.")
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """A release without noise.
+
+    Parameters
+    ----------
+    what
+        What is released, in words: "smallest and largest age".
+    protection
+        HIDDEN if something other than noise protects it, UNPROTECTED if nothing does.
+    why
+        The assumption that hides it, or the reason why nothing protects it.
+    units
+        Whose protection rests on that assumption, or ends here.
+    views
+        Who sees it.
+    """
+
+    what: str
+    protection: Protection
+    why: str
+    units: tuple[str, ...]
+    views: tuple[View, ...] = EVERYONE
+
+    def __post_init__(self) -> None:
+        if not (self.what and self.why and self.units and self.views):
+            raise InternalError("A disclosure names what, why, whose, and who sees it.")
+        unknown = set(self.units) - {*Unit, PARTY_TOTALS}
+        if unknown:
+            raise InternalError(f"A disclosure has an unknown unit: {', '.join(sorted(unknown))}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that a job, or all jobs on a data set together, may cost per unit.
+
+    Parameters
+    ----------
+    unit
+        Whose change is protected.
+    measure
+        What `amount` counts.
+    amount
+        epsilon if the measure is pure, rho if it is zCDP.
+    delta
+        Where zCDP is read as an epsilon; 0 for pure.
+    """
+
+    unit: Unit
+    measure: Measure
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+    @classmethod
+    def pure(cls, epsilon: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
+        """Return a budget of pure epsilon."""
+        return cls(unit, Measure.PURE, positive_epsilon(epsilon))
+
+    @classmethod
+    def zcdp(cls, epsilon: Any, delta: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
+        """Return the largest rho that reads as `epsilon` at `delta`."""
+        limit, chance = positive_epsilon(epsilon), probability(delta)
+        low, high = 0, limit.numerator * _ROUNDING // limit.denominator  # rho is below epsilon
+        while low < high:
+            middle = (low + high + 1) // 2
+            if epsilon_of(Fraction(middle, _ROUNDING), chance) <= limit:
+                low = middle
+            else:
+                high = middle - 1
+        return cls(unit, Measure.ZCDP, Fraction(low, _ROUNDING), chance)
+
+    def __str__(self) -> str:
+        if self.measure is Measure.PURE:
+            return f"epsilon={shown(self.amount)} per {self.unit}"
+        return f"rho={shown(self.amount)} (delta={shown(self.delta)}) per {self.unit}"
+
+
+def shown(value: Fraction, digits: int = 6) -> str:
+    """Return a number for people, to so many digits."""
+    return f"{float(value):.{digits}g}"
 
 
 def _is_text(value: Any) -> bool:

@@ -1,0 +1,338 @@
+"""What a ledger's entries add up to: in accounts, for the ledger, and in words, for people.
+
+`Books` follows all entries and knows what is spent and what is left. `claims` says for one job what
+is promised to whom: one line per unit and view, with an epsilon, or HIDDEN and on what assumption,
+or UNPROTECTED and why. One unprotected release is enough to take a unit's epsilon away.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Final, Protocol, Self
+
+from spinney.errors import LedgerError, SettingError
+from spinney.privacy.accounting import Account, Job, Line, Shortfall, implied_factor
+from spinney.privacy.budget import Measure, Unit, epsilon_of, exp_bounds
+from spinney.privacy.ledger_store import (
+    START,
+    Anchor,
+    Answered,
+    Body,
+    Charged,
+    Disclosed,
+    JobOpened,
+    LifeBudgets,
+    Opened,
+    Row,
+    decoded,
+)
+from spinney.privacy.scopes import EVERYONE, PARTY_TOTALS, Protection, Question, Scope, Step, View
+
+_ALWAYS_OPEN: Final = (
+    "Not protected: who takes part, when and how often, the names and public ranges of columns."
+)
+_BITS: Final = 192
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry, with its number and its time."""
+
+    seq: int
+    at: str
+    body: Body
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """Return what a row says."""
+        return cls(row.seq, row.at, decoded(row))
+
+
+@dataclass(slots=True)
+class Books:
+    """What all entries read so far add up to."""
+
+    anchor: Anchor = START
+    opened: Opened | None = None
+    jobs: dict[str, Job] = field(default_factory=dict)
+    job_accounts: dict[str, Account] = field(default_factory=dict)
+    life_accounts: dict[str, Account] = field(default_factory=dict)
+    life_lines: dict[str, list[Line]] = field(default_factory=dict)
+    unanswered: dict[Question, list[Entry]] = field(default_factory=dict)
+    answered: dict[Question, tuple[int, str]] = field(default_factory=dict)  # entry, reply's digest
+
+    @property
+    def owner(self) -> Opened:
+        """The first entry."""
+        if self.opened is None:
+            raise LedgerError("The ledger is empty: it has no first entry.")
+        return self.opened
+
+    def job(self, name: str) -> Job:
+        """Return a job's terms."""
+        if name not in self.jobs:
+            raise LedgerError(f"The ledger knows no job {name!r}. Open the job first.")
+        return self.jobs[name]
+
+    def read(self, row: Row, *, audit: bool = False) -> Body:
+        """Enter one more row; with `audit`, refuse a charge that should have been refused."""
+        entry = Entry.of(row)
+        body = entry.body
+        if isinstance(body, Opened) is not (self.opened is None):
+            raise LedgerError(f"Entry {row.seq} of the ledger is out of place.")
+        if isinstance(body, Opened):
+            self.opened = body
+        elif isinstance(body, LifeBudgets):
+            self.life_accounts[body.data] = self.life_account(body)
+        elif isinstance(body, JobOpened):
+            self.jobs[body.job.name] = body.job
+            self.job_accounts[body.job.name] = Account(body.job.measure, body.job.budgets)
+        elif isinstance(body, Answered):
+            self.answered[body.question] = row.seq, body.reply
+            self.unanswered.pop(body.question, None)
+        else:
+            job = self.job(body.question.job)
+            if isinstance(body, Charged):
+                if audit and self.shortfall(job, body.lines):
+                    raise LedgerError(f"Entry {row.seq} of the ledger spends more than was left.")
+                self._charge(job, body.lines)
+            self.unanswered.setdefault(body.question, []).append(entry)
+        self.anchor = row.anchor
+        return body
+
+    def _charge(self, job: Job, lines: Sequence[Line]) -> None:
+        self.job_accounts[job.name].add(lines)
+        for_life = _for_life(job, lines)
+        self.life_lines.setdefault(job.data, []).extend(for_life)
+        if job.data in self.life_accounts:
+            self.life_accounts[job.data].add(for_life)
+
+    def life_account(self, life: LifeBudgets) -> Account:
+        """Return an account of all that was ever charged to a data set."""
+        if not life.budgets:
+            raise SettingError("The life of a data set needs at least one budget; got none.")
+        account = Account(life.budgets[0].measure, life.budgets)
+        account.add(self.life_lines.get(life.data, []))
+        return account
+
+    def shortfall(self, job: Job, lines: Sequence[Line]) -> Shortfall | None:
+        """Return the budget, of the job or for life, that the lines would overspend; or None."""
+        short = self.job_accounts[job.name].shortfall(lines)
+        life = self.life_accounts.get(job.data)
+        if short is None and life is not None:
+            short = life.shortfall(_for_life(job, lines))
+            return short and replace(short, is_for_life=True)
+        return short
+
+    def paid(self, question: Question, wanted: Sequence[Body]) -> list[int] | None:
+        """Return the entries that already hold all that is wanted for a question, if any do."""
+        pending = list(self.unanswered.get(question, []))
+        found: list[int] = []
+        for body in wanted:
+            match = next((entry for entry in pending if entry.body == body), None)
+            if match is None:
+                return None
+            pending.remove(match)
+            found.append(match.seq)
+        return found
+
+
+def _for_life(job: Job, lines: Iterable[Line]) -> list[Line]:
+    """Return the lines as the data set sees them: jobs read the same rows, so they add up."""
+    step = Step(f"job {job.name}")
+    return [Line(Scope((step, *ln.scope.path)), ln.cost, ln.times) for ln in lines]
+
+
+class Verdict(StrEnum):
+    """What a claim comes to."""
+
+    EPSILON = "EPSILON"
+    HIDDEN = "HIDDEN"
+    UNPROTECTED = "UNPROTECTED"
+    NOTHING = "NOTHING"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one job promises to one unit against one view.
+
+    `epsilon` and `delta` are upper bounds, and None unless the verdict is EPSILON. In a zCDP job
+    that names no delta, `epsilon` is None too and the text states rho.
+    """
+
+    unit: str
+    view: View
+    verdict: Verdict
+    epsilon: Fraction | None
+    delta: Fraction | None
+    t_honest: int
+    n_parties: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Source(Protocol):
+    """Where claims come from: a ledger."""
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all entries."""
+        ...
+
+    def job(self, name: str) -> Job:
+        """Return a job's terms."""
+        ...
+
+
+def claims(ledger: Source, job: str) -> tuple[Claim, ...]:
+    """Return what the job promises, one claim per unit and view."""
+    terms = ledger.job(job)
+    bodies = [entry.body for entry in ledger.entries()]
+    releases = [b for b in bodies if isinstance(b, Charged | Disclosed) and b.question.job == job]
+    units: set[str] = {budget.unit for budget in terms.budgets}
+    views = set(EVERYONE)
+    for release in releases:
+        if isinstance(release, Charged):
+            units.add(release.cost.unit)
+            views.update(release.views)
+        else:
+            units.update(release.disclosure.units)
+            views.update(release.disclosure.views)
+    return tuple(
+        _claim(unit, view, terms, releases)
+        for unit in (*Unit, PARTY_TOTALS)
+        if unit in units
+        for view in View
+        if view in views
+    )
+
+
+def _claim(unit: str, view: View, job: Job, releases: Sequence[Charged | Disclosed]) -> Claim:
+    """Return what one view's part of the releases leaves of one unit's protection."""
+    paid: list[Charged] = []
+    hidden: list[Disclosed] = []
+    reasons: list[str] = []
+    for release in releases:
+        if isinstance(release, Charged):
+            if unit != PARTY_TOTALS and view.sees(release.views):
+                why = _why_broken(release, Unit(unit), view, job.measure)
+                paid += [] if why else [release]
+                reasons += [f"{release.what} ({why})"] if why else []
+        elif view.sees(release.disclosure.views) and _bears_on(release.disclosure.units, unit):
+            disclosure = release.disclosure
+            if disclosure.protection is Protection.HIDDEN:
+                hidden.append(release)
+            else:
+                reasons.append(f"{disclosure.what} ({disclosure.why})")
+    t_honest = max([1, *(charge.t_honest for charge in paid), *(d.t_honest for d in hidden)])
+    epsilon = delta = None
+    if reasons:
+        verdict, words = Verdict.UNPROTECTED, f"UNPROTECTED: {_listed(reasons)}. No epsilon holds."
+    elif paid:
+        verdict = Verdict.EPSILON
+        epsilon, delta, words = _price(Unit(unit), job, paid)
+        words = f"{words}. {_rests_on(hidden)}{_ALWAYS_OPEN}"
+    elif hidden:
+        verdict, words = Verdict.HIDDEN, f"HIDDEN, without an epsilon. {_rests_on(hidden)}"
+    else:
+        verdict, words = Verdict.NOTHING, "nothing of this job is shown there."
+    text = (
+        f"{_SUBJECTS[unit]}, against {_against(view, job.n_parties - t_honest)}: {words.strip()} "
+        f"Honest-but-curious parties; t={t_honest} of K={job.n_parties} must be honest."
+    )
+    return Claim(unit, view, verdict, epsilon, delta, t_honest, job.n_parties, text)
+
+
+def _why_broken(charge: Charged, unit: Unit, view: View, measure: Measure) -> str:
+    """Return why a charge protects nothing here, or an empty text."""
+    if charge.is_seeded:
+        return "its noise was seeded for a test"
+    if implied_factor(charge.cost.unit, unit, measure) is None:
+        return f"protected per {charge.cost.unit.value} only"
+    inside = view not in (View.READER, View.COORDINATOR)
+    if inside and charge.t_honest == charge.n_parties > 1:
+        return "its noise needs every party to be honest, and one can subtract its own share"
+    return ""
+
+
+def _bears_on(units: Sequence[str], unit: str) -> bool:
+    """Say whether what befalls these units befalls `unit`: with its label, a record is known."""
+    if unit == PARTY_TOTALS or unit in units:
+        return unit in units
+    named = (Unit(other) for other in units if other != PARTY_TOTALS)
+    return any(implied_factor(Unit(unit), other, Measure.PURE) is not None for other in named)
+
+
+def _price(
+    unit: Unit, job: Job, paid: Sequence[Charged]
+) -> tuple[Fraction | None, Fraction | None, str]:
+    """Return epsilon, delta and both in words."""
+    account = Account(job.measure)
+    for charge in paid:
+        account.add(charge.lines)
+    spent, missed = account.spent(unit), account.sampler_delta(unit)
+    if job.measure is Measure.PURE:
+        delta = _implementation_delta(spent, missed)
+        return spent, delta, f"epsilon={_up(spent)} ({_sampler(delta)})"
+    if not job.budgets:
+        return None, None, f"rho={_up(spent)} of zCDP; the job names no delta to read it at"
+    chosen = job.budgets[0].delta
+    epsilon = epsilon_of(spent, chosen)
+    delta = _implementation_delta(epsilon, missed)
+    words = f"epsilon={_up(epsilon)}, delta={_up(chosen)} (rho={_up(spent)}; {_sampler(delta)})"
+    return epsilon, chosen + delta, words
+
+
+def _implementation_delta(epsilon: Fraction, missed: Fraction) -> Fraction:
+    """Return the delta of samplers that miss their laws with a total probability of `missed`.
+
+    Both tables' outputs may be off by `missed`, one of them seen through e**epsilon.
+    """
+    low, _ = exp_bounds(epsilon, _BITS)
+    return min(Fraction(1), missed * (1 + Fraction(1 << _BITS, low))) if low else Fraction(1)
+
+
+def _sampler(delta: Fraction) -> str:
+    if delta == 0:
+        return "delta_impl=0: the samplers are exact"
+    return f"delta_impl<={_up(delta)} from sampler rounding"
+
+
+def _up(value: Fraction) -> str:
+    """Return a number for people, rounded up: a claim must never look better than it is."""
+    rounded = Context(prec=6, rounding=ROUND_CEILING).divide(
+        Decimal(value.numerator), Decimal(value.denominator)
+    )
+    return f"{float(rounded):.6g}"
+
+
+_SUBJECTS: Final[dict[str, str]] = {
+    Unit.RECORD_ADD_REMOVE: "One record, added or removed",
+    Unit.RECORD_REPLACE: "One record, replaced by another",
+    Unit.LABEL: "One record's label",
+    PARTY_TOTALS: "A party's own totals",
+}
+
+_VIEWERS: Final = {View.READER: "readers of the model", View.PARTY: "any other party"}
+
+
+def _against(view: View, curious: int) -> str:
+    if view is View.COALITION:
+        return f"the coordinator and any {curious} other parties together"
+    return _VIEWERS.get(view, f"the {view.value}")
+
+
+def _rests_on(hidden: Sequence[Disclosed]) -> str:
+    """Return the assumptions, each once."""
+    assumptions = dict.fromkeys(f"{d.disclosure.what}: {d.disclosure.why}" for d in hidden)
+    return f"Rests on {_listed(list(assumptions))}. " if assumptions else ""
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return the first few texts, each once, and how many more there are."""
+    distinct = list(dict.fromkeys(texts))
+    more = f"; and {len(distinct) - 3} more" if len(distinct) > 3 else ""
+    return "; ".join(distinct[:3]) + more

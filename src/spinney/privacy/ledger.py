@@ -1,0 +1,349 @@
+"""A party's ledger: what was released, to whom, at what price; and the right to refuse.
+
+One round goes *reserve, draw, commit*:
+
+1. `reserve` computes the cost from the mechanism's parameters, checks the job's budget and the
+   budget for the life of the data set, and writes the charge to disk. If it refuses, no noise has
+   been drawn; the answer depends on public parameters only, so a refusal reveals nothing.
+2. The mechanism draws, and takes the `Charge` for it.
+3. `commit` stores the reply and returns the bytes to send. **Send only what it returns.**
+
+The reply leaves after it is stored, so a question has one reply for ever: asked again, it gets the
+same bytes; and whatever a killed process had drawn, nobody has seen. Its charge stands, and the
+same question asked again draws under the same charge. Two processes may answer at once: the first
+to commit wins, and both send its bytes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from threading import RLock
+from typing import Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from spinney.errors import LedgerError, SettingError
+from spinney.privacy.accounting import Job
+from spinney.privacy.budget import Measure, Unit
+from spinney.privacy.claims import Books, Entry
+from spinney.privacy.entropy import is_seeded
+from spinney.privacy.ledger_store import (
+    MEMORY,
+    START,
+    Anchor,
+    Answered,
+    Body,
+    Charged,
+    Disclosed,
+    JobOpened,
+    LedgerStore,
+    LifeBudgets,
+    Opened,
+)
+from spinney.privacy.release import _LEDGER_TOKEN, Charge
+from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Question, Scope, Spend
+
+Watch = Callable[[str], None]  # told the name of each step; tests kill the process there
+
+
+class Ledger:
+    """One party's ledger; open it with `open`, or `in_memory` for a simulation.
+
+    Several threads may use one ledger; several processes open one each on the same file.
+    """
+
+    def __init__(self, store: LedgerStore, watch: Watch, *, may_write: bool) -> None:
+        self._store = store
+        self._watch = watch
+        self._may_write = may_write
+        self._lock = RLock()
+        self._books = Books()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        party: str | None = None,
+        *,
+        key: Ed25519PrivateKey | None = None,
+        busy_seconds: float = 30.0,
+        watch: Watch = lambda _: None,
+    ) -> Self:
+        """Open a party's ledger, and begin it if there is none.
+
+        Parameters
+        ----------
+        path
+            The ledger's file.
+        party
+            Whose it is. None: only to read a ledger that exists.
+        key
+            Signs every entry; the same one from the first entry on.
+        """
+        if party is None and not Path(path).is_file():
+            raise LedgerError("There is no ledger in this place.", local=f"File: {path}.")
+        store = LedgerStore(path, key, busy_seconds=busy_seconds)
+        ledger = cls(store, watch, may_write=party is not None)
+        try:
+            ledger._begin(party, key)
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def in_memory(cls, party: str = "simulation", *, watch: Watch = lambda _: None) -> Self:
+        """Return a ledger that ends with the process and is otherwise like any other."""
+        return cls.open(MEMORY, party, watch=watch)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
+    def allow_for_life(self, data: str, budgets: Sequence[Budget]) -> None:
+        """Limit what all jobs on a data set cost together, past ones included, from here on."""
+        body = LifeBudgets(data, tuple(budgets))
+        with self._turn("allow") as books:
+            account = books.life_accounts.get(data)
+            if account is None or account.budgets != body.budgets:
+                books.life_account(body)  # refuses budgets in which earlier charges have no price
+                self._write([body])
+
+    def open_job(self, job: Job) -> None:
+        """Take part in a job; opening it again on the same terms changes nothing."""
+        with self._turn("open") as books:
+            known = books.jobs.get(job.name)
+            if known not in (None, job):
+                raise LedgerError(
+                    f"Job {job.name!r} was opened on other terms, which cannot change. Give the "
+                    f"new job a name of its own."
+                )
+            life = books.life_accounts.get(job.data)
+            if life and (life.measure, job.measure) == (Measure.PURE, Measure.ZCDP):
+                raise SettingError(
+                    f"Job {job.name!r} counts zCDP, which has no price in pure epsilon; the budget "
+                    f"for the life of the data set counts pure epsilon."
+                )
+            if known is None:
+                self._write([JobOpened(job)])
+
+    def answer(
+        self,
+        question: Question,
+        spends: Sequence[Spend],
+        draw: Callable[[tuple[Charge, ...]], bytes],
+        disclosures: Sequence[Disclosure] = (),
+    ) -> bytes:
+        """Return the reply to send: the stored one, or what `draw` makes once it is paid for.
+
+        `draw` gets one charge per release, in the order of `spends`.
+        """
+        reply = self.stored_reply(question)
+        if reply is None:
+            reply = self.commit(question, draw(self.reserve(question, spends, disclosures)))
+        return reply
+
+    def stored_reply(self, question: Question) -> bytes | None:
+        """Return the reply this question has had, from this process or any other; or None."""
+        with self._reading() as books:
+            return self._reply(books, question)
+
+    def reserve(
+        self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure] = ()
+    ) -> tuple[Charge, ...]:
+        """Return one charge per release, on disk; or refuse before anything is drawn."""
+        with self._turn("reserve") as books:
+            if question in books.answered:
+                raise LedgerError(
+                    f"The question of round {question.round} has been answered; send the stored "
+                    f"reply. Nothing was released."
+                )
+            job = books.job(question.job)
+            charged = [_charged(question, spend, job) for spend in spends]
+            wanted: list[Body] = [
+                *charged,
+                *(
+                    Disclosed(question, job.data, d, job.t_honest, job.n_parties)
+                    for d in disclosures
+                ),
+            ]
+            paid = books.paid(question, wanted)
+            if not paid:
+                _check(books, job, charged)
+                paid = self._write(wanted)
+        return tuple(
+            Charge._issued_by(  # noqa: SLF001 - made for this line
+                _LEDGER_TOKEN, cost=body.cost, entry=str(seq), reason=body.what
+            )
+            for seq, body in zip(paid, charged, strict=False)
+            for _ in range(body.n_releases)
+        )
+
+    def commit(self, question: Question, reply: bytes) -> bytes:
+        """Store a reserved question's reply; return the bytes to send: the first to be stored."""
+        with self._turn("commit") as books:
+            stored = self._reply(books, question)
+            if stored is None:
+                if question not in books.unanswered:
+                    raise LedgerError(
+                        f"The question of round {question.round} was not reserved, so its reply "
+                        f"cannot be stored. Nothing may be sent."
+                    )
+                self._write([Answered(question, sha256(reply).hexdigest())], reply)
+        return reply if stored is None else stored
+
+    def check(self, job: str, spends: Sequence[Spend]) -> None:
+        """Raise `BudgetError` if these releases together would be refused; charge nothing."""
+        with self._reading() as books:
+            terms = books.job(job)
+            question = Question(job, 0, "")
+            _check(books, terms, [_charged(question, spend, terms) for spend in spends])
+
+    @property
+    def party(self) -> str:
+        """Whose ledger this is."""
+        return self._books.owner.party
+
+    def job(self, name: str) -> Job:
+        """Return a job's terms."""
+        with self._reading() as books:
+            return books.job(name)
+
+    def spent(self, job: str, unit: Unit) -> Fraction:
+        """Return what a job has cost the worst record, in the job's measure."""
+        with self._reading() as books:
+            return books.job_accounts[books.job(job).name].spent(unit)
+
+    def left(self, job: str, unit: Unit, scope: Scope = ALL_ROWS) -> Fraction | None:
+        """Return what a job may still cost the worst record of a scope; None: without limit."""
+        with self._reading() as books:
+            return books.job_accounts[books.job(job).name].left(unit, scope)
+
+    def left_for_life(self, data: str, unit: Unit) -> Fraction | None:
+        """Return what jobs on a data set may still cost together; None: without limit."""
+        with self._reading() as books:
+            account = books.life_accounts.get(data)
+            return None if account is None else account.left(unit, ALL_ROWS)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all entries, oldest first."""
+        with self._lock:
+            return tuple(map(Entry.of, self._store.rows_after(START)))
+
+    def anchor(self) -> Anchor:
+        """Return the last entry's place in the chain, to be kept where nobody can rewrite it."""
+        with self._reading() as books:
+            return books.anchor
+
+    def verify(self, anchor: Anchor | None = None, public_key: bytes | None = None) -> Anchor:
+        """Check chain, signatures, replies and budgets; raise `LedgerError` at the first bad entry.
+
+        Parameters
+        ----------
+        anchor
+            An entry known from elsewhere; without one, a file put back to an earlier state passes.
+        public_key
+            The key that must have signed; the one named by the first entry unless given.
+        """
+        with self._lock:
+            key = public_key or bytes.fromhex(self._books.owner.public_key)
+            books = Books()
+            for row in self._store.verified_rows(key):
+                body = books.read(row, audit=True)
+                if isinstance(body, Answered):
+                    self._reply(books, body.question)
+                if anchor and row.seq == anchor.seq and row.hash != anchor.hash:
+                    raise LedgerError(f"Entry {row.seq} of the ledger is not the one known before.")
+            if anchor and books.anchor.seq < anchor.seq:
+                raise LedgerError(f"Entry {books.anchor.seq + 1} of the ledger is missing.")
+            return books.anchor
+
+    def _begin(self, party: str | None, key: Ed25519PrivateKey | None) -> None:
+        """Read all there is, write the first entry if there is none, and check whose it is."""
+        public_key = key.public_key().public_bytes_raw().hex() if key else ""
+        self._catch_up()
+        if party is None:
+            return
+        if self._books.opened is None:
+            with self._turn("begin") as books:
+                if books.opened is None:  # another process may just have written it
+                    self._write([Opened(party, public_key)])
+        owner = self._books.owner
+        if owner.party != party:
+            raise LedgerError(f"This is the ledger of party {owner.party!r}, not of {party!r}.")
+        if owner.public_key != public_key:
+            raise LedgerError(
+                "The ledger was begun with another signing key, or with none. Open it the same way."
+            )
+
+    @contextmanager
+    def _turn(self, step: str) -> Iterator[Books]:
+        """Write as the only one, knowing all that others wrote; on disk when it ends."""
+        if not self._may_write:
+            raise LedgerError("The ledger was opened to be read only. Name its party to write.")
+        self._watch(f"{step}: asked")
+        with self._lock:
+            with self._store.writing():
+                self._catch_up()
+                self._watch(f"{step}: locked")
+                yield self._books
+                self._watch(f"{step}: written")
+            self._watch(f"{step}: on disk")
+            self._catch_up()  # only what is on disk enters the books
+
+    @contextmanager
+    def _reading(self) -> Iterator[Books]:
+        with self._lock:
+            self._catch_up()
+            yield self._books
+
+    def _catch_up(self) -> None:
+        for row in self._store.rows_after(self._books.anchor):
+            self._books.read(row)
+
+    def _write(self, bodies: Sequence[Body], reply: bytes | None = None) -> list[int]:
+        """Write entries, and with the last one its reply; return their numbers."""
+        last, written = self._books.anchor, []
+        for body in bodies:
+            last = self._store.append(last, body, reply)
+            written.append(last.seq)
+        return written
+
+    def _reply(self, books: Books, question: Question) -> bytes | None:
+        """Return a stored reply if it is still the one that was stored."""
+        if question not in books.answered:
+            return None
+        seq, digest = books.answered[question]
+        reply = self._store.reply(seq)
+        if reply is None or sha256(reply).hexdigest() != digest:
+            raise LedgerError(f"The reply stored with entry {seq} of the ledger was changed.")
+        return reply
+
+
+def _charged(question: Question, spend: Spend, job: Job) -> Charged:
+    """Return the charge for a spend, its cost computed here from the mechanism's parameters."""
+    parameters = spend.mechanism.parameters()
+    return Charged(
+        question=question,
+        data=job.data,
+        what=spend.what,
+        parameters=parameters,
+        cost=spend.mechanism.cost(spend.n_values),
+        n_releases=spend.n_releases,
+        n_values=spend.n_values,
+        scopes=tuple(scope.words for scope in spend.scopes),
+        views=spend.views,
+        t_honest=job.honest_for(spend.what, parameters),
+        n_parties=job.n_parties,
+        is_seeded=is_seeded(),
+    )
+
+
+def _check(books: Books, job: Job, charges: Sequence[Charged]) -> None:
+    """Raise `BudgetError` unless both budgets allow the charges together."""
+    short = books.shortfall(job, [line for charge in charges for line in charge.lines])
+    if short is not None:
+        what = " and ".join(dict.fromkeys(charge.what for charge in charges))
+        raise short.refusal(what)
