@@ -10,7 +10,7 @@ Nothing here keeps state or talks to anybody. Private halves never appear in a `
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from spinney.errors import InternalError, ProtocolError, SettingError
 from spinney.privacy.entropy import secret_bytes
 
-Counters = NDArray[np.integer[Any]]
-Words = NDArray[np.unsignedinteger[Any]]  # counters modulo 2^32 (uint32) or 2^64 (uint64)
+Counters = NDArray[np.integer]
+Words = NDArray[np.unsignedinteger]  # counters modulo 2^32 (uint32) or 2^64 (uint64)
 
 KEY_BYTES = 32
 MAX_PARTIES = 63  # a set of parties fits the bits of one signed integer
@@ -142,12 +142,12 @@ class SumSettings:
     roster
         The parties and their keys.
     honest
-        How many honest parties every sum is promised to contain (t).
+        How many honest parties every sum is promised to contain (t): in no round may more than
+        `len(roster) - honest` parties collude or drop out.
     threshold
-        How many parties together can open a secret (tau); more than `len(roster) - honest`, so
-        that colluders alone cannot.
+        How many parties together can open a secret (tau); too many for colluders alone.
     min_survivors
-        How many parties a sum must contain; at least `threshold`.
+        How many parties a sum must contain.
     """
 
     job: str
@@ -163,11 +163,12 @@ class SumSettings:
                 f"honest must be between 1 and {n_parties - 1} for {n_parties} parties; "
                 f"got {self.honest}."
             )
-        if not n_parties - self.honest < self.threshold <= self.min_survivors <= n_parties:
+        colluders, least = n_parties - self.honest, max(self.threshold, self.honest)
+        if not (colluders < self.threshold and least <= self.min_survivors <= n_parties):
             raise SettingError(
-                f"threshold must be above {n_parties - self.honest} (the parties that may "
-                f"collude) and at most min_survivors, which must be at most {n_parties} (the "
-                f"parties); got threshold={self.threshold}, min_survivors={self.min_survivors}."
+                f"threshold must be above {colluders} (the parties that may collude), and "
+                f"min_survivors at least threshold and honest={self.honest} and at most "
+                f"{n_parties}; got threshold={self.threshold}, min_survivors={self.min_survivors}."
             )
 
     @classmethod
@@ -186,7 +187,7 @@ class SumSettings:
         if threshold is None:
             threshold = len(roster) - honest + 1
         if min_survivors is None:
-            min_survivors = threshold
+            min_survivors = max(threshold, honest)
         return cls(job, roster, honest, threshold, min_survivors)
 
     def agreed(self) -> bytes:
@@ -244,7 +245,7 @@ def encoded(*parts: str | bytes | int) -> bytes:
     pieces = []
     for part in parts:
         if isinstance(part, int):
-            kind, content = b"i", struct.pack("<q", part)
+            kind, content = b"i", str(part).encode()
         elif isinstance(part, str):
             kind, content = b"s", part.encode()
         else:

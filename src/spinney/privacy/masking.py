@@ -1,8 +1,8 @@
 """Secure sums: the coordinator learns the sum of the parties' vectors and no single one of them.
 
 Double masking after Bonawitz et al. (2017), for curious parties that follow the protocol, with
-fresh secrets in every round. Of K parties at most K - t pool what they know with the coordinator;
-tau > K - t are needed to open a secret (`SumSettings`). Once per epoch (a run of rounds; see
+fresh secrets in every round. Of K parties at most K - t drop out or pool what they know with the
+coordinator; tau > K - t open a secret (`SumSettings`). Once per epoch (a run of rounds; see
 `sharing`) each party deals shares of two secrets per round, a self seed b and a pair key k. Then:
 
 1. `MaskAsk`: party i sends y_i = x_i + PRG(b_i) + sum_{j>i} PRG(s_ij) - sum_{j<i} PRG(s_ij), with
@@ -56,7 +56,7 @@ from spinney.privacy.keys import (
     digest,
     ring_words,
 )
-from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Shares, check_pieces
+from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Revealed, check_pieces
 
 EPOCH_ROUNDS = 32  # 13 kB of keys and shares per party for five parties
 
@@ -104,9 +104,6 @@ class UnmaskReply:
     shares: tuple[bytes, ...]
 
 
-_Message = KeysAsk | KeysReply | SharesAsk | MaskAsk | MaskReply | UnmaskAsk | UnmaskReply
-
-
 class SecureSumParty:
     """A party's side: it answers four kinds of asks, and the same ask with the same reply."""
 
@@ -123,12 +120,12 @@ class SecureSumParty:
     def make_keys(self, ask: KeysAsk) -> KeysReply:
         """Make keys for an epoch; the secrets of the one before are forgotten."""
         with self._lock:
-            _check_job(ask, self._settings)
+            _check_job(ask.job, self._settings)
             if self._keys is None or ask.epoch > self._keys.ask.epoch:
                 if ask.first_round <= self._last_round:
                     raise ProtocolError(
-                        f"Round {ask.first_round} already has a vector; new keys are for rounds "
-                        f"above {self._last_round}."
+                        f"New keys must be for rounds above {self._last_round}; got "
+                        f"{ask.first_round} as the first."
                     )
                 self._keys = EpochKeys(self._settings, self._name, self._key, ask)
             if ask != self._keys.ask:
@@ -151,8 +148,9 @@ class SecureSumParty:
         words = ring_words(vectors, bits)
         with self._lock:
             keys = self._epoch(ask)
-            told = dict(enumerate(ask.history, start=1))
-            if len(told) != ask.round_number - 1 or not self._opened.items() <= told.items():
+            opened = {item for item in self._opened.items() if item[0] < ask.round_number}
+            told = set(enumerate(ask.history, start=1))
+            if len(told) != ask.round_number - 1 or opened - told:
                 raise ProtocolError(
                     f"The survivors told for the rounds before {ask.round_number} are not those "
                     f"that party {self._name!r} opened them for."
@@ -173,7 +171,7 @@ class SecureSumParty:
         return UnmaskReply(ask.job, ask.epoch, ask.round_number, self._name, shares)
 
     def _epoch(self, ask: SharesAsk | MaskAsk | UnmaskAsk) -> EpochKeys:
-        _check_job(ask, self._settings)
+        _check_job(ask.job, self._settings)
         if self._keys is None or self._keys.ask.epoch != ask.epoch:
             raise ProtocolError(
                 f"Party {self._name!r} has no keys of epoch {ask.epoch}. Begin a new epoch."
@@ -196,14 +194,14 @@ class SecureSumParty:
 
 
 class _Phase(StrEnum):
-    IDLE = "to begin an epoch or a round"
+    IDLE = "a new epoch or round"
     KEYS = "keys"
     VECTORS = "vectors"
     SHARES = "shares"
 
 
 class SecureSumCoordinator:
-    """The coordinator's side: begin an epoch, then rounds; add the replies as they come.
+    """The coordinator's side, for one thread: begin an epoch, then rounds; add what comes.
 
     A refused reply changes nothing. Whose reply is missing when the next step is asked for counts
     as dropped: from the epoch for keys, from the round for vectors.
@@ -216,7 +214,7 @@ class SecureSumCoordinator:
         self._history: list[int] = []  # as in `MaskAsk`, the present round included
         self._senders: list[str] = []
         self._sums: tuple[Words, ...] = ()
-        self._shares: dict[str, Shares] = {}
+        self._shares: dict[str, Revealed] = {}
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -231,13 +229,12 @@ class SecureSumCoordinator:
 
     def begin_epoch(self, n_rounds: int = EPOCH_ROUNDS) -> KeysAsk:
         """Return the ask for keys, to all parties; an unfinished round is given up."""
-        job, epoch = self._settings.job, self._book.ask.epoch + 1
-        self._book = EpochBook(
-            self._settings, KeysAsk(job, epoch, len(self._history) + 1, n_rounds)
-        )
+        epoch, first = self._book.ask.epoch + 1, len(self._history) + 1
+        ask = KeysAsk(self._settings.job, epoch, first, n_rounds)
+        self._book = EpochBook(self._settings, ask)
         self._senders, self._sums, self._shares = [], (), {}
         self._phase = _Phase.KEYS
-        return self._book.ask
+        return ask
 
     def add_keys(self, reply: KeysReply) -> None:
         """Take a party's keys and letters."""
@@ -266,18 +263,17 @@ class SecureSumCoordinator:
     def add_vector(self, reply: MaskReply) -> None:
         """Add a party's masked vector to the sum."""
         self._check(reply, _Phase.VECTORS, self._senders)
-        first = self._sums or tuple(np.zeros_like(vector, order="C") for vector in reply.vectors)
+        sums = self._sums or tuple(np.zeros_like(vector, order="C") for vector in reply.vectors)
         layout = [(vector.dtype, vector.shape) for vector in reply.vectors]
-        if layout != [(total.dtype, total.shape) for total in first] or any(
-            dtype not in (np.uint32, np.uint64) for dtype, _ in layout
-        ):
+        unsigned = all(dtype in (np.uint32, np.uint64) for dtype, _ in layout)
+        if not unsigned or layout != [(total.dtype, total.shape) for total in sums]:
             raise ProtocolError(
                 f"The vectors of party {reply.sender!r} in round {reply.round_number} must be "
                 "uint32 or uint64, and of the types and shapes that the first party sent."
             )
-        for total, vector in zip(first, reply.vectors, strict=True):
+        for total, vector in zip(sums, reply.vectors, strict=True):
             np.add(total, vector, out=total)
-        self._sums = first
+        self._sums = sums
         self._senders.append(reply.sender)
 
     def end_vectors(self) -> UnmaskAsk:
@@ -326,7 +322,7 @@ class SecureSumCoordinator:
     ) -> None:
         """Refuse a reply of a stranger, another job, epoch or round, or one that came before."""
         self._settings.roster.position(reply.sender)
-        _check_job(reply, self._settings)
+        _check_job(reply.job, self._settings)
         here = (self._book.ask.epoch, len(self._history))
         number = here[1] if isinstance(reply, KeysReply) else reply.round_number
         if (reply.epoch, number) != here:
@@ -344,11 +340,11 @@ class SecureSumCoordinator:
         if len(senders) < least:
             lost = [name for name in self._settings.roster.names if name not in senders]
             raise PartyLostError(
-                f"Round {len(self._history)} has {what} from {len(senders)} parties; {least} are "
-                f"needed. Missing: {', '.join(lost)}. Nothing was unmasked."
+                f"Only {len(senders)} parties sent {what} (round {len(self._history)}); "
+                f"{least} are needed. Missing: {', '.join(lost)}. Nothing was unmasked."
             )
 
 
-def _check_job(message: _Message, settings: SumSettings) -> None:
-    if message.job != settings.job:
-        raise ProtocolError(f"A message for job {message.job!r} came to job {settings.job!r}.")
+def _check_job(job: str, settings: SumSettings) -> None:
+    if job != settings.job:
+        raise ProtocolError(f"A message for job {job!r} came to job {settings.job!r}.")

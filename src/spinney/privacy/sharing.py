@@ -39,7 +39,7 @@ PRIME = 2**256 + 297  # the smallest prime above every 32-byte secret
 SHARE_BYTES = 33
 MAX_EPOCH_ROUNDS = 4096  # what a coordinator may make a party hold in memory
 
-Shares = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
+Revealed = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
 MaskKey = tuple[bytes, bool]  # the key of a stream, and whether the stream is subtracted
 
 _NONCE_BYTES = 12
@@ -250,7 +250,7 @@ class EpochKeys(_Epoch):
                 masks.append((mask, own > other))
         return masks
 
-    def reveal(self, number: int, survivors: frozenset[str]) -> Shares:
+    def reveal(self, number: int, survivors: frozenset[str]) -> Revealed:
         """Return one share per party of the epoch: of a survivor's self seed, or a lost one's key.
 
         A round is opened for one list of survivors: a second, different list would add the other
@@ -312,7 +312,7 @@ class EpochBook(_Epoch):
         }
 
     def masks_left(
-        self, number: int, history: bytes, survivors: Sequence[str], shares: Mapping[str, Shares]
+        self, number: int, history: bytes, survivors: Sequence[str], shares: Mapping[str, Revealed]
     ) -> list[MaskKey]:
         """Return the keys of the masks that are in the sum over the survivors.
 

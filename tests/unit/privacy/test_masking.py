@@ -1,0 +1,490 @@
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, combinations
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from spinney.errors import PartyLostError, ProtocolError, SettingError
+from spinney.privacy.keys import KeyPair, Roster, SumSettings
+from spinney.privacy.masking import SecureSumCoordinator, SecureSumParty
+from spinney.transport.codec import decode, encode
+
+CANARY = 123456789
+
+
+class Federation:
+    """Parties and a coordinator; every message goes through the codec."""
+
+    def __init__(self, n_parties=5, *, n_rounds=4, absent=(), **options):
+        self.names = tuple(f"p{i}" for i in range(n_parties))
+        self.pairs = {name: KeyPair.fresh() for name in self.names}
+        roster = Roster.of({name: pair.public for name, pair in self.pairs.items()})
+        self.settings = SumSettings.of("job", roster, **options)
+        self.parties = {
+            name: SecureSumParty(self.settings, name, pair) for name, pair in self.pairs.items()
+        }
+        self.coordinator = SecureSumCoordinator(self.settings)
+        self.replies = {}
+        self.begin_epoch(n_rounds, absent)
+
+    def begin_epoch(self, n_rounds=4, absent=()):
+        ask = sent(self.coordinator.begin_epoch(n_rounds))
+        for name in self.names:
+            if name not in absent:
+                self.coordinator.add_keys(sent(self.parties[name].make_keys(ask)))
+        for name, shares in self.coordinator.end_keys().items():
+            sent(self.parties[name].take_shares(sent(shares)))
+
+    def masked(self, vectors, senders=None, bits=(64,)):
+        """Begin a round and let the senders mask their vectors; return the ask."""
+        ask = sent(self.coordinator.begin_round())
+        self.replies = {
+            name: sent(self.parties[name].mask(ask, vectors[name], bits))
+            for name in (self.names if senders is None else senders)
+        }
+        for reply in self.replies.values():
+            self.coordinator.add_vector(reply)
+        return ask
+
+    def opened(self, helpers=None, *, signed=True):
+        """End the round with the shares of the helpers."""
+        ask = sent(self.coordinator.end_vectors())
+        for name in helpers or ask.survivors:
+            self.coordinator.add_shares(sent(self.parties[name].unmask(ask)))
+        return self.coordinator.sums(signed=signed)
+
+    def zeros(self, size=8):
+        return {name: [np.zeros(size, dtype=np.int64)] for name in self.names}
+
+
+def sent(message):
+    return decode(encode(message), type(message))
+
+
+def subsets(names, least):
+    return chain.from_iterable(combinations(names, n) for n in range(least, len(names) + 1))
+
+
+def modulo(vectors, bits, *, signed):
+    total = sum(vector.astype(object) for vector in vectors) % 2**bits
+    return (total + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) if signed else total
+
+
+def every_set_of_dropouts(n_parties):
+    everyone = Federation(n_parties, n_rounds=2**n_parties)
+    least, threshold = everyone.settings.min_survivors, everyone.settings.threshold
+    rng = np.random.default_rng(n_parties)
+    for survivors in subsets(everyone.names, least):
+        vectors = {name: [rng.integers(-(2**40), 2**40, 5)] for name in everyone.names}
+        everyone.masked(vectors, survivors)
+        helpers = rng.permutation(survivors)[:threshold].tolist()
+        (total,) = everyone.opened(helpers)
+        np.testing.assert_array_equal(total, sum(vectors[name][0] for name in survivors))
+
+
+@pytest.mark.parametrize("n_parties", [2, 3, 4, 5, 6])
+def test_the_sum_is_exact_for_every_set_of_dropouts(n_parties):
+    every_set_of_dropouts(n_parties)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_parties", [7, 8, 9, 10])
+def test_the_sum_is_exact_for_every_set_of_dropouts_of_more_parties(n_parties):
+    every_set_of_dropouts(n_parties)
+
+
+EXTREME = st.sampled_from([-(2**63), 2**63 - 1, -(2**31), 2**31 - 1, 2**32, -1, 0, 1])
+VALUE = st.one_of(EXTREME, st.integers(-(2**63), 2**63 - 1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_sums_are_exact_whatever_the_parties_promise_vectors_and_rings(data):
+    n_parties = data.draw(st.integers(3, 10), "n_parties")
+    honest = data.draw(st.integers(1, n_parties - 1), "honest")
+    everyone = Federation(n_parties, n_rounds=2, honest=honest)
+    least, threshold = everyone.settings.min_survivors, everyone.settings.threshold
+    bits = data.draw(st.lists(st.sampled_from([32, 64]), min_size=1, max_size=3), "bits")
+    shapes = [data.draw(st.sampled_from([(), (0,), (3,), (2, 2)])) for _ in bits]
+    signed = data.draw(st.booleans(), "signed")
+    for _ in range(2):
+        vectors = {}
+        for name in everyone.names:
+            flat = [
+                data.draw(st.lists(VALUE, min_size=n, max_size=n))
+                for n in (int(np.prod(shape)) for shape in shapes)
+            ]
+            vectors[name] = [
+                np.array(values, dtype=np.int64).reshape(shape)
+                for values, shape in zip(flat, shapes, strict=True)
+            ]
+        order = data.draw(st.permutations(everyone.names))
+        survivors = order[: data.draw(st.integers(least, n_parties))]
+        everyone.masked(vectors, survivors, bits)
+        helpers = survivors[: data.draw(st.integers(threshold, len(survivors)))]
+        totals = everyone.opened(helpers, signed=signed)
+        for i, total in enumerate(totals):
+            expected = modulo([vectors[n][i] for n in survivors], bits[i], signed=signed)
+            assert total.dtype == np.dtype(f"{'iu'[not signed]}{bits[i] // 8}")
+            np.testing.assert_array_equal(total.astype(object), expected)
+
+
+def test_unsigned_and_narrow_vectors_are_summed_too():
+    everyone = Federation(3)
+    vectors = {
+        name: [np.full(2, 2**64 - 1, np.uint64), np.array([-(2**31), 5], np.int32)]
+        for name in everyone.names
+    }
+    everyone.masked(vectors, bits=(64, 32))
+    wide, narrow = everyone.opened(signed=False)
+    np.testing.assert_array_equal(wide, np.full(2, 2**64 - 3, np.uint64))
+    np.testing.assert_array_equal(narrow, [2**31, 15])
+
+
+def test_a_party_that_dropped_out_is_in_the_next_round_without_new_keys():
+    everyone = Federation(5)
+    ones = {name: [np.ones(3, dtype=np.int64)] for name in everyone.names}
+    for senders, expected in [
+        (("p0", "p2", "p3"), 3),
+        (everyone.names, 5),
+        (("p1", "p2", "p4"), 3),
+    ]:
+        everyone.masked(ones, senders)
+        np.testing.assert_array_equal(everyone.opened()[0], np.full(3, expected))
+
+
+def test_a_party_that_missed_an_epoch_is_in_the_next_one():
+    everyone = Federation(5, absent=("p3",))
+    ones = {name: [np.ones(3, dtype=np.int64)] for name in everyone.names}
+    assert everyone.coordinator.participants == ("p0", "p1", "p2", "p4")
+    everyone.masked(ones, ("p0", "p1", "p4"))
+    np.testing.assert_array_equal(everyone.opened(("p0", "p1", "p4"))[0], np.full(3, 3))
+    everyone.begin_epoch()
+    everyone.masked(ones)
+    np.testing.assert_array_equal(everyone.opened()[0], np.full(3, 5))
+
+
+def test_below_the_least_survivors_the_round_is_over_and_nothing_was_revealed():
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros(), ("p0", "p1"))
+    with pytest.raises(PartyLostError, match=r"Only 2 parties sent vectors \(round 1\); 3 are ne"):
+        everyone.coordinator.end_vectors()
+    with pytest.raises(ProtocolError, match="waits for a new epoch or round, not shares"):
+        everyone.coordinator.sums()
+    assert not everyone.coordinator._shares
+    everyone.masked(everyone.zeros())
+    np.testing.assert_array_equal(everyone.opened()[0], np.zeros(8))
+
+
+def test_below_the_threshold_of_shares_there_is_no_sum_until_more_come():
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros())
+    ask = everyone.coordinator.end_vectors()
+    for name in ("p0", "p1"):
+        everyone.coordinator.add_shares(everyone.parties[name].unmask(ask))
+    with pytest.raises(PartyLostError, match=r"Only 2 parties sent shares .* Missing: p2, p3, p4"):
+        everyone.coordinator.sums()
+    everyone.coordinator.add_shares(everyone.parties["p4"].unmask(ask))
+    np.testing.assert_array_equal(everyone.coordinator.sums()[0], np.zeros(8))
+
+
+def test_too_few_parties_make_no_epoch():
+    with pytest.raises(PartyLostError, match=r"sent keys .* 3 are needed. Missing: p0, p1, p2\."):
+        Federation(5, absent=("p0", "p1", "p2"))
+
+
+def byte_p_value(vector):
+    return chisquare(np.bincount(vector.view(np.uint8), minlength=256)).pvalue
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_what_the_coordinator_sees_of_a_zero_vector_is_uniform_and_new_every_round(bits):
+    everyone = Federation(4)
+    seen = []
+    for _ in range(3):
+        everyone.masked(everyone.zeros(20_000), bits=(bits,))
+        seen += [reply.vectors[0] for reply in everyone.replies.values()]
+    assert all(byte_p_value(vector) > 1e-6 for vector in seen)
+    differences = [one - other for one, other in combinations(seen, 2)]
+    assert all(byte_p_value(difference) > 1e-6 for difference in differences)
+    # The test can fail: one party's masks alone leave the sum of the others' in the clear.
+    assert byte_p_value(np.zeros(20_000, dtype=np.uint64)) < 1e-6
+
+
+def test_a_retry_gives_the_same_bytes_and_another_vector_is_refused():
+    everyone = Federation(3)
+    vectors = {name: [np.arange(5)] for name in everyone.names}
+    ask = everyone.masked(vectors)
+    for name, party in everyone.parties.items():
+        again = party.mask(ask, vectors[name], (64,))
+        assert encode(again) == encode(everyone.replies[name])
+    unmask = everyone.coordinator.end_vectors()
+    party = everyone.parties["p0"]
+    assert party.unmask(unmask) == party.unmask(unmask)
+    others: list[Any] = [
+        ([np.arange(1, 6)], (64,)),
+        ([np.arange(5)], (32,)),
+        ([np.arange(5).reshape(5, 1)], (64,)),
+        ([np.arange(5), np.arange(5)], (64, 64)),
+    ]
+    for other, bits in others:
+        with pytest.raises(ProtocolError, match="Round 1 already masks another vector"):
+            party.mask(ask, other, bits)
+
+
+def test_the_callers_vector_is_untouched_and_no_big_temporary_is_made():
+    everyone = Federation(6)
+    vector = np.arange(1_000_000)
+    ask = everyone.coordinator.begin_round()
+    tracemalloc.start()
+    try:
+        everyone.parties["p3"].mask(ask, [vector], (64,))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(vector, np.arange(1_000_000))
+    assert peak < vector.nbytes * 1.1
+
+
+def test_both_shares_of_a_party_are_never_revealed():
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros())
+    ask = everyone.coordinator.end_vectors()
+    party = everyone.parties["p0"]
+    with pytest.raises(ProtocolError, match="both shares of party 'p4' were asked for"):
+        party.unmask(replace(ask, dropped=("p4",)))
+    party.unmask(ask)
+    other = replace(ask, survivors=everyone.names[:4], dropped=("p4",))
+    with pytest.raises(ProtocolError, match=r"opened for another list of survivors\. .* never"):
+        party.unmask(other)
+
+
+def test_of_two_lists_that_come_at_once_one_is_answered():
+    for _ in range(20):
+        everyone = Federation(3, n_rounds=1)
+        everyone.masked(everyone.zeros())
+        whole = everyone.coordinator.end_vectors()
+        part = replace(whole, survivors=("p0", "p1"), dropped=("p2",))
+        start = Barrier(2)
+
+        def answered(ask, party=everyone.parties["p0"], start=start):
+            start.wait()
+            try:
+                return party.unmask(ask)
+            except ProtocolError:
+                return None
+
+        with ThreadPoolExecutor(2) as pool:
+            replies = list(pool.map(answered, (whole, part)))
+        assert replies.count(None) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"survivors": ("p0", "p1"), "dropped": ("p2", "p3", "p4")}, "2 survivors; at least 3"),
+        ({"survivors": ("p1", "p2", "p3", "p4"), "dropped": ("p0",)}, "'p0' is not among the surv"),
+        ({"survivors": ("p0", "p1", "p2")}, "must name each party of the epoch once"),
+        ({"survivors": ("p0", "p1", "p2", "p3", "p4", "p4")}, "each party of the epoch once"),
+        ({"survivors": ("p0", "p1", "p2", "p3", "zoe")}, "each party of the epoch once"),
+        ({"round_number": 2}, "Party 'p0' sent no vector in round 2"),
+        ({"round_number": 9}, "Round 9 is over, or not one that epoch 1 has keys for"),
+        ({"epoch": 2}, "Party 'p0' has no keys of epoch 2. Begin a new epoch"),
+        ({"job": "spy"}, "A message for job 'spy' came to job 'job'"),
+    ],
+)
+def test_a_party_refuses_to_open_a_round_for_a_wrong_list(change, message):
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros())
+    ask = everyone.coordinator.end_vectors()
+    with pytest.raises(ProtocolError, match=message):
+        everyone.parties["p0"].unmask(replace(ask, **change))
+    everyone.parties["p0"].unmask(ask)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"round_number": 1, "history": ()}, "Round 1 is over"),
+        ({"round_number": 5, "history": (31, 0, 0, 0)}, "not one that epoch 1 has keys for"),
+        ({"history": ()}, "survivors told for the rounds before 2 are not those that party 'p0'"),
+        ({"history": (7,)}, "survivors told for the rounds before 2 are not those that party 'p0'"),
+        ({"epoch": 0}, "no keys of epoch 0"),
+        ({"job": "spy"}, "A message for job 'spy' came"),
+    ],
+)
+def test_a_party_refuses_to_mask_out_of_turn(change, message):
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros())
+    everyone.opened()
+    ask = everyone.masked(everyone.zeros())
+    with pytest.raises(ProtocolError, match=message):
+        everyone.parties["p0"].mask(replace(ask, **change), everyone.zeros()["p0"], (64,))
+
+
+def test_a_party_makes_keys_once_per_epoch_and_never_for_a_round_it_answered():
+    everyone = Federation(3)
+    party, book = everyone.parties["p0"], everyone.coordinator._book
+    assert party.make_keys(book.ask) == party.make_keys(book.ask)
+    for ask in (replace(book.ask, epoch=0), replace(book.ask, n_rounds=9)):
+        with pytest.raises(ProtocolError, match="is over, or was begun for other rounds"):
+            party.make_keys(ask)
+    everyone.masked(everyone.zeros())
+    with pytest.raises(ProtocolError, match="must be for rounds above 1; got 1 as the first"):
+        party.make_keys(replace(book.ask, epoch=2))
+    with pytest.raises(ProtocolError, match="A message for job 'spy'"):
+        party.make_keys(replace(book.ask, job="spy"))
+    party.make_keys(replace(book.ask, epoch=2, first_round=2))
+    with pytest.raises(ProtocolError, match="Epoch 2 has no shares yet; send them first"):
+        party.mask(replace(everyone.coordinator.begin_round(), epoch=2), [np.zeros(1, int)], (64,))
+
+
+def test_a_party_with_a_foreign_key_or_name_is_refused():
+    everyone = Federation(3)
+    with pytest.raises(ProtocolError, match="Party 'p1' came with a key that is not its key on"):
+        SecureSumParty(everyone.settings, "p1", KeyPair.fresh())
+    with pytest.raises(ProtocolError, match="Party 'zoe' is not on the roster"):
+        SecureSumParty(everyone.settings, "zoe", KeyPair.fresh())
+    ask = everyone.coordinator.begin_epoch()
+    reply = replace(everyone.parties["p1"].make_keys(ask), public_key=KeyPair.fresh().public)
+    with pytest.raises(ProtocolError, match="Party 'p1' came with a key that is not its key on"):
+        everyone.coordinator.add_keys(reply)
+
+
+def test_the_coordinator_refuses_replayed_reordered_and_foreign_replies():
+    everyone = Federation(5, absent=("p4",))
+    coordinator = everyone.coordinator
+    first = everyone.masked(everyone.zeros(), ("p0", "p1"))
+    old = everyone.replies["p1"]
+    late = everyone.parties["p3"].mask(first, everyone.zeros()["p3"], (64,))
+    with pytest.raises(ProtocolError, match="Party 'p0' already sent its vectors: a replay"):
+        coordinator.add_vector(everyone.replies["p0"])
+    everyone.masked(everyone.zeros(), ("p0", "p2", "p3"))
+    right = everyone.replies["p0"]
+    for reply, message in [
+        (old, "Party 'p1' sent vectors of epoch 1, round 1, in epoch 1, round 2: replayed"),
+        (late, "Party 'p3' sent vectors of epoch 1, round 1, in epoch 1, round 2: .* too late"),
+        (replace(right, round_number=3), "Party 'p0' sent vectors of epoch 1, round 3"),
+        (replace(right, epoch=0), "Party 'p0' sent vectors of epoch 0, round 2"),
+        (replace(right, job="spy"), "A message for job 'spy' came to job 'job'"),
+        (replace(right, sender="zoe"), "Party 'zoe' is not on the roster of this job"),
+        (replace(right, sender="p4"), "Party 'p4' has no keys in epoch 1"),
+        (replace(right, sender="p1", vectors=()), "vectors of party 'p1' in round 2 must be uint"),
+        (replace(right, sender="p1", vectors=(np.zeros(7, np.uint64),)), "types and shapes"),
+        (replace(right, sender="p1", vectors=(np.zeros(8, np.uint32),)), "types and shapes"),
+    ]:
+        with pytest.raises(ProtocolError, match=message):
+            coordinator.add_vector(reply)
+    np.testing.assert_array_equal(everyone.opened()[0], np.zeros(8))
+    with pytest.raises(
+        ProtocolError, match="Out of turn: job 'job' waits for a new epoch or round"
+    ):
+        coordinator.end_vectors()
+
+
+def test_the_first_vector_must_be_unsigned_too():
+    everyone = Federation(3)
+    ask = everyone.coordinator.begin_round()
+    reply: Any = everyone.parties["p0"].mask(ask, [np.zeros(2, int)], (64,))
+    with pytest.raises(ProtocolError, match="vectors of party 'p0' in round 1 must be uint32 or"):
+        everyone.coordinator.add_vector(replace(reply, vectors=(np.zeros(2),)))
+
+
+def test_the_coordinator_refuses_shares_that_are_truncated_replayed_or_not_asked_for():
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros(), ("p0", "p1", "p2", "p3"))
+    ask = everyone.coordinator.end_vectors()
+    reply = everyone.parties["p0"].unmask(ask)
+    for bad in (reply.shares[:-1], (*reply.shares[:-1], reply.shares[-1][:-1])):
+        with pytest.raises(ProtocolError, match="message from party 'p0' is truncated or padded"):
+            everyone.coordinator.add_shares(replace(reply, shares=bad))
+    with pytest.raises(ProtocolError, match="Party 'p4' is not a survivor of this round"):
+        everyone.coordinator.add_shares(replace(reply, sender="p4"))
+    everyone.coordinator.add_shares(reply)
+    with pytest.raises(ProtocolError, match="Party 'p0' already sent its shares: a replay"):
+        everyone.coordinator.add_shares(reply)
+
+
+@pytest.mark.parametrize("owner", [1, 4])
+def test_a_wrong_share_is_noticed_before_anything_is_unmasked(owner):
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros(), ("p0", "p1", "p2", "p3"))
+    ask = everyone.coordinator.end_vectors()
+    for name in ("p0", "p1", "p2"):
+        reply = everyone.parties[name].unmask(ask)
+        shares = list(reply.shares)
+        if name == "p1":
+            shares[owner] = bytes(33)
+        everyone.coordinator.add_shares(replace(reply, shares=tuple(shares)))
+    with pytest.raises(ProtocolError, match=f"shares of party 'p{owner}' in round 1 do not fit"):
+        everyone.coordinator.sums()
+
+
+def test_an_epoch_ends_and_a_new_one_begins_where_it_stopped():
+    everyone = Federation(3, n_rounds=1)
+    assert everyone.coordinator.rounds_left == 1
+    everyone.masked(everyone.zeros())
+    everyone.opened()
+    with pytest.raises(ProtocolError, match="Epoch 1 has no keys for another round"):
+        everyone.coordinator.begin_round()
+    everyone.begin_epoch(2)
+    everyone.masked(everyone.zeros())
+    np.testing.assert_array_equal(everyone.opened()[0], np.zeros(8))
+
+
+def test_a_party_that_restarted_has_no_keys_until_the_next_epoch():
+    everyone = Federation(3)
+    everyone.masked(everyone.zeros())
+    everyone.opened()
+    name = "p1"
+    everyone.parties[name] = SecureSumParty(everyone.settings, name, everyone.pairs[name])
+    with pytest.raises(ProtocolError, match="Party 'p1' has no keys of epoch 1"):
+        everyone.masked(everyone.zeros())
+    everyone.begin_epoch()
+    everyone.masked(everyone.zeros())
+    np.testing.assert_array_equal(everyone.opened()[0], np.zeros(8))
+
+
+def test_after_a_lie_about_the_survivors_the_two_groups_cannot_be_summed_again():
+    everyone = Federation(4)
+    everyone.masked(everyone.zeros())
+    truth = everyone.coordinator.end_vectors()
+    lie = replace(truth, survivors=("p0", "p1", "p2"), dropped=("p3",))
+    for name, told in (("p0", truth), ("p1", truth), ("p2", lie)):
+        everyone.parties[name].unmask(told)
+    ask = everyone.coordinator.begin_round()
+    history = {"p0": (15,), "p1": (15,), "p2": (7,), "p3": (15,)}
+    with pytest.raises(ProtocolError, match="rounds before 2 are not those that party 'p2' opened"):
+        everyone.parties["p2"].mask(ask, everyone.zeros()["p2"], (64,))
+    for name, party in everyone.parties.items():
+        own = replace(ask, history=history[name])
+        everyone.coordinator.add_vector(party.mask(own, everyone.zeros()["p0"], (64,)))
+    unmask = everyone.coordinator.end_vectors()
+    for party in everyone.parties.values():
+        everyone.coordinator.add_shares(party.unmask(unmask))
+    assert np.all(everyone.coordinator.sums()[0] != 0)  # the masks between the groups remain
+
+
+def test_no_error_tells_anything_about_a_vector():
+    everyone = Federation(3)
+    canary = np.array([CANARY, CANARY])
+    ask = everyone.coordinator.begin_round()
+    party = everyone.parties["p0"]
+    party.mask(ask, [canary], (64,))
+    for wrong in (
+        lambda: party.mask(ask, [canary + 1], (64,)),
+        lambda: party.mask(ask, [canary.astype(float)], (64,)),
+        lambda: party.mask(ask, [canary], (8,)),
+        lambda: party.mask(replace(ask, job="spy"), [canary], (64,)),
+        lambda: party.mask(replace(ask, round_number=9, history=(0,) * 8), [canary], (64,)),
+    ):
+        with pytest.raises((ProtocolError, SettingError)) as error:
+            wrong()
+        assert str(CANARY)[:6] not in f"{error.value} {error.value.public} {error.value.local}"
