@@ -141,6 +141,21 @@ def test_settings_that_differ_in_anything_agree_on_nothing():
     assert SumSettings.of("job", roster).agreed() in digests
 
 
+def test_the_mask_of_a_pair_is_theirs_in_one_round_of_one_job():
+    ann, bob = KeyPair.fresh(), KeyPair.fresh()
+    own = keys.pair_mask_key(ann, bob.public, b"told", 1, ("ann", "bob"))
+    assert keys.pair_mask_key(bob, ann.public, b"told", 1, ("bob", "ann")) == own
+    others = [
+        keys.pair_mask_key(ann, bob.public, b"else", 1, ("ann", "bob")),
+        keys.pair_mask_key(ann, bob.public, b"told", 2, ("ann", "bob")),
+        keys.pair_mask_key(ann, bob.public, b"told", 1, ("ann", "cat")),
+        keys.self_mask_key(bytes(32), b"told", 1, "ann"),
+        keys.self_mask_key(bytes(32), b"told", 1, "bob"),
+        keys.self_check(bytes(32), b"told", 1, "ann"),
+    ]
+    assert len({own, *others}) == 7
+
+
 PARTS = st.lists(st.one_of(st.text(), st.binary(), st.integers()), max_size=4)
 
 
