@@ -5,6 +5,7 @@ types (a data frame's "object") stays an array of Python objects.
 """
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from decimal import Decimal
@@ -63,7 +64,7 @@ class Cells:
     def type_name(self) -> str:
         """The name of the cells' type, for a message."""
         if self._is_arrow:
-            return str(self.data.type)
+            return re.split(r"[<\[(]", str(self.data.type))[0]  # a struct's fields are cell content
         names = {type(value).__name__ for value in self.data if value is not None}
         return " and ".join(sorted(names))
 

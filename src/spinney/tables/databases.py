@@ -99,11 +99,13 @@ class PostgresStream(_CursorStream):
             ) from None
         with closing(connection):
             try:
-                yield self._opened(psycopg, connection)
+                with closing(self._prepared(psycopg, connection)) as cursor:
+                    cursor.execute(self.query)
+                    yield cursor
             except psycopg.Error as failure:
                 raise query_failed(str(failure)) from None
 
-    def _opened(self, psycopg: Any, connection: Any) -> Any:
+    def _prepared(self, psycopg: Any, connection: Any) -> Any:
         connection.read_only = True
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         # Large tables else start in the middle, where another reader is, or come from two workers.
@@ -111,9 +113,7 @@ class PostgresStream(_CursorStream):
         connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
         numeric = importlib.import_module("psycopg.types.numeric")
         connection.adapters.register_loader("numeric", numeric.FloatLoader)
-        cursor = connection.cursor(name="spinney")
-        cursor.execute(self.query)
-        return cursor
+        return connection.cursor(name="spinney")
 
 
 def _psycopg() -> Any:

@@ -24,6 +24,7 @@ from spinney.tables.queries import first_line, not_a_select, query_failed, requi
 from spinney.tables.schema import Category, Schema
 
 _MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+_TEXT_ROWS = 16384
 _FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 
 
@@ -153,25 +154,34 @@ class CsvStream(_FileStream):
         with _connection() as connection:
             try:
                 query = f"SELECT Columns, DateFormat, TimestampFormat {sniff}"
-                columns, date, timestamp = connection.execute(query).fetchone()
+                ((columns, date, timestamp),) = connection.execute(query).fetchall()
             except _FAILURES as failure:
                 # The sniffer only says that it failed; the reader says where.
-                as_text = _columns_option(dict.fromkeys(names, "VARCHAR"))
-                self._read_through(connection, f"read_csv({self._options}, {as_text})")
+                self._texts_of(connection, names)
                 raise self._error(failure) from None
-        types = [str(column["type"]) for column in columns]
+            types = dict(zip(names, (str(column["type"]) for column in columns), strict=True))
+            claimed = [name for name in names if types[name] == "BOOLEAN"]
+            for name, texts in self._texts_of(connection, claimed).items():
+                if not texts <= {"true", "false"}:  # "yes" and "no" stay the words they are
+                    types[name] = "VARCHAR"
         formats = {"dateformat": date, "timestampformat": timestamp}
-        return (
-            dict(zip(names, types, strict=True)),
-            [f"{name} = {_text_in_sql(form)}" for name, form in formats.items() if form],
-        )
+        return types, [f"{name} = {_text_in_sql(form)}" for name, form in formats.items() if form]
 
-    def _read_through(self, connection: Any, scan: str) -> None:
+    def _texts_of(self, connection: Any, chosen: Sequence[str]) -> dict[str, set[str]]:
+        """Read all cells as text, and return the distinct ones of the chosen columns."""
+        as_text = _columns_option(dict.fromkeys(self._header.names, "VARCHAR"))
+        texts: dict[str, set[str]] = {name: set() for name in chosen}
+        if not chosen:
+            return texts
         try:
-            for _ in connection.sql(f"FROM {scan}").to_arrow_reader():
-                pass
+            scan = connection.sql(f"FROM read_csv({self._options}, {as_text})")
+            for batch in scan.project(_names_in_sql(chosen)).to_arrow_reader(_TEXT_ROWS):
+                for name in chosen:
+                    found = batch.column(name).unique().drop_null().to_pylist()
+                    texts[name].update(text.lower() for text in found)
         except _FAILURES as failure:
             raise self._error(failure) from None
+        return texts
 
 
 def _columns_option(type_of_name: Mapping[str, str]) -> str:

@@ -107,7 +107,7 @@ def test_numbers_find_their_category():
     schema = Schema(
         (Column("grade", "category", categories=(3, 1, 2.5)), Column("a", "number")), LABEL
     )
-    expected = [[1, 0, 2, np.nan], [0, 1, 2, 3]]
+    expected = np.array([[1, 0, 2, np.nan], [0, 1, 2, 3]])
     grades, rest = [1, 3, 2.5, None], [0, 1, 2, 3]
     array = np.array([grades, rest], dtype=float).T
     data = {"grade": grades, "a": rest}

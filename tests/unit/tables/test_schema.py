@@ -1,6 +1,7 @@
 """The public facts of a table."""
 
 import math
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -98,11 +99,8 @@ def test_a_constant_range_is_allowed():
 
 
 def test_numbers_are_one_category_however_they_are_written():
-    assert Column("a", "category", categories=(np.float32(2), np.int64(1), 0.5)).categories == (
-        2,
-        1,
-        0.5,
-    )
+    written: tuple[Any, ...] = (np.float32(2), np.int64(1), 0.5)
+    assert Column("a", "category", categories=written).categories == (2, 1, 0.5)
     assert [type(plain(value)) for value in (np.True_, np.str_("a"), 1.0)] == [bool, str, int]
 
 
@@ -162,8 +160,10 @@ def test_the_order_of_categories_does_not_depend_on_how_they_came(values, random
 )
 def test_a_schema_survives_json(values, name, ends):
     kept = in_order(map(plain, values))
-    columns = (Column(name, "number", range=(min(ends), max(ends))),)
-    columns += (Column(name + "!", "category", categories=kept),)
+    columns = (
+        Column(name, "number", range=(min(ends), max(ends))),
+        Column(name + "!", "category", categories=kept),
+    )
     label = Label(name + "?", "class", (*kept, "one more", "another"))
     schema = Schema(columns, label)
     loaded = msgspec.json.decode(msgspec.json.encode(schema), type=Schema)

@@ -1,0 +1,219 @@
+"""Tables in SQLite and PostgreSQL."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spinney.errors import MissingExtraError, SchemaError, SettingError, TableError
+from spinney.tables.readers import Source, describe_source, read_table
+from spinney.tables.schema import Column, Label, Schema
+
+SCHEMA = Schema(
+    (
+        Column("age", "number"),
+        Column("ward", "category", categories=("eye", "ear")),
+        Column("smokes", "boolean"),
+    ),
+    Label("ill", "class", (0, 1)),
+)
+ROWS = [(30, "eye", True, 1), (None, "ear", False, 0), (60.5, None, None, 1)]
+VALUES = [[30, np.nan, 60.5], [0, 1, np.nan], [1, 0, np.nan]]
+QUERY = "select age, ward, smokes, ill from visits order by id;"
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    path = tmp_path / "a table?.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("create table visits (id integer primary key, age, ward, smokes, ill)")
+        database.executemany("insert into visits values (null, ?, ?, ?, ?)", ROWS)
+        database.commit()
+
+    def source(query=QUERY, **facts):
+        return Source("sql", url=f"sqlite:///{path}", query=query, **facts)
+
+    return source
+
+
+def read(source, schema=SCHEMA, size=2):
+    table = read_table(source, schema)
+    batches = list(table.batches(size))
+    assert table.n_rows == sum(len(batch.target) for batch in batches)
+    values = np.concatenate([batch.values for batch in batches], axis=1)
+    return values, np.concatenate([batch.target for batch in batches]).tolist()
+
+
+def change(source, statement):
+    with closing(sqlite3.connect(source.url.removeprefix("sqlite:///"))) as database:
+        database.execute(statement)
+        database.commit()
+
+
+def test_an_sqlite_table_is_read(sqlite):
+    values, target = read(sqlite())
+    assert np.array_equal(values, VALUES, equal_nan=True)
+    assert target == [1, 0, 1]
+
+
+def test_an_sqlite_table_is_described(sqlite):
+    schema = describe_source(sqlite(), "ill", "class")
+    assert schema.columns[0] == Column("age", "number", range=(30, 60.5))
+    assert schema.columns[1] == Column("ward", "category", categories=("ear", "eye"))
+    assert schema.columns[2] == Column("smokes", "number", range=(0, 1))
+
+
+def test_a_column_that_changes_its_type_on_the_way_is_refused(sqlite, monkeypatch):
+    monkeypatch.setattr("spinney.tables.readers.BATCH_ROWS", 1)
+    change(sqlite(), "update visits set age = 'old' where id = 3")
+    with pytest.raises(TableError, match="'age' holds text in some rows and numbers in others"):
+        describe_source(sqlite(), "ill", "class")
+    with pytest.raises(SchemaError, match="'age' is a number in the schema, but holds text"):
+        read_table(sqlite(), SCHEMA)
+
+
+def test_a_table_that_changes_between_passes_is_refused(sqlite):
+    table = read_table(sqlite(), SCHEMA)
+    change(sqlite(), "update visits set age = 31 where id = 1")
+    with pytest.raises(TableError, match="changed while it was being used"):
+        list(table.batches())
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "wording"),
+    [
+        ("delete from visits", TableError, "not a single SELECT"),
+        ("pragma user_version", TableError, "not a single SELECT"),
+        ("   -- nothing", TableError, "not a single SELECT"),
+        ("select 1; delete from visits", TableError, "query failed.*one statement"),
+        ("select nope from visits", TableError, "says: no such column: nope"),
+        ("select age from visits", SchemaError, "no column 'ward', 'smokes', 'ill'. It has: age"),
+        (QUERY.replace("visits", "visits where age > 999"), TableError, "has no rows"),
+        ("with gone as (select 1) select * from gone where x", TableError, "query failed"),
+        ("select *, age from visits", TableError, "more than one column called 'age'"),
+    ],
+)
+def test_a_bad_query_is_refused(sqlite, query, error, wording):
+    with pytest.raises(error, match=wording):
+        read_table(sqlite(query), SCHEMA)
+    assert len(read(sqlite())[1]) == 3
+
+
+def test_a_query_may_start_with_comments_and_parts(sqlite):
+    query = "/* all\n of */ -- them\n with v as (select * from visits) select * from v order by id"
+    assert read(sqlite(query))[1] == [1, 0, 1]
+
+
+def test_a_missing_or_foreign_database_is_refused(tmp_path):
+    foreign = tmp_path / "foreign.db"
+    foreign.write_text("hello " * 500)
+    for path, wording in ((tmp_path / "none.db", "does not exist"), (foreign, "not an SQLite")):
+        with pytest.raises(TableError, match=wording) as caught:
+            read_table(Source("sql", url=f"sqlite:///{path}", query=QUERY), SCHEMA)
+        assert str(tmp_path) not in caught.value.public
+
+
+def test_an_unknown_database_is_refused():
+    for url in ("mysql://me:secret@host/db", "sqlite:visits.db", "host"):
+        with pytest.raises(
+            SettingError, match="must start with sqlite:/// or postgresql://"
+        ) as got:
+            read_table(Source("sql", url=url, query=QUERY), SCHEMA)
+        assert "secret" not in str(got.value)
+
+
+def test_postgres_needs_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    source = Source("sql", url="postgresql://host/db", query=QUERY)
+    with pytest.raises(MissingExtraError, match=r"pip install 'spinney\[postgres\]'"):
+        read_table(source, SCHEMA)
+
+
+def server_programs():
+    """Return the folder of PostgreSQL's server programs, or None."""
+    found = shutil.which("initdb")
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return Path(found).parent if found else next(iter(folders), None)
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory):
+    """Run a real server on a socket of its own."""
+    psycopg = pytest.importorskip("psycopg")
+    programs = server_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed")
+    home = tmp_path_factory.mktemp("postgres")
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:  # the server refuses to run as root
+        user = {"user": "nobody"}
+        shutil.chown(home, "nobody")
+        for folder in (home, *home.parents[:3]):
+            folder.chmod(0o755)
+
+    def run(*command):
+        subprocess.run(command, check=True, capture_output=True, cwd=home, **user)
+
+    run(programs / "initdb", "-D", home / "data", "-U", "me", "-A", "trust", "-N", "-E", "UTF8")
+    options = f"-c listen_addresses='' -c fsync=off -k {home}"
+    start = (programs / "pg_ctl", "-D", home / "data", "-w", "-l", home / "log", "-o", options)
+    run(*start, "start")
+    url = f"postgresql://me@/postgres?host={home}"
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "create table visits (id serial, age numeric, ward text, smokes bool, ill int, "
+                "at date default '2020-01-01')"
+            )
+            insert = "insert into visits (age, ward, smokes, ill) values (%s, %s, %s, %s)"
+            connection.cursor().executemany(insert, ROWS)
+        yield url
+    finally:
+        run(programs / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop")
+
+
+def test_a_postgres_table_is_read_and_described(postgres):
+    source = Source("sql", url=postgres, query=QUERY, row_id=None)
+    values, target = read(source)
+    assert np.array_equal(values, VALUES, equal_nan=True)
+    assert target == [1, 0, 1]
+    schema = describe_source(source, "ill", "class")
+    assert schema.columns == (
+        Column("age", "number", range=(30, 60.5)),
+        Column("ward", "category", categories=("ear", "eye")),
+        Column("smokes", "boolean"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "wording"),
+    [
+        ("delete from visits", TableError, "not a single SELECT"),
+        ("with x as (delete from visits returning *) select * from x", TableError, "query failed"),
+        ("select nope from visits", TableError, 'says: column "nope" does not exist'),
+        ("select 1; delete from visits", TableError, "query failed"),
+        ("select age from visits", SchemaError, "no column 'ward'"),
+        (QUERY.replace("age,", "at as age,"), TableError, "'age' holds dates or times"),
+        (QUERY.replace("age,", "1 / (ill - 1) as age,"), TableError, "query failed.*by zero"),
+    ],
+)
+def test_a_bad_postgres_query_is_refused_and_changes_nothing(postgres, query, error, wording):
+    with pytest.raises(error, match=wording) as caught:
+        read_table(Source("sql", url=postgres, query=query), SCHEMA)
+    assert "\n" not in str(caught.value)
+    assert len(read(Source("sql", url=postgres, query=QUERY))[1]) == 3
+
+
+def test_a_postgres_server_that_does_not_answer_is_named():
+    pytest.importorskip("psycopg")
+    source = Source("sql", url="postgresql://me:secret@127.0.0.1:1/db", query=QUERY)
+    with pytest.raises(TableError, match="database does not answer") as caught:
+        read_table(source, SCHEMA)
+    assert "secret" not in str(caught.value)
