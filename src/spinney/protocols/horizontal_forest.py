@@ -59,7 +59,7 @@ from spinney.trees.growth import Growth, LeafValues, StoppingRules, forest_of_le
 from spinney.trees.histogram import level_counts
 from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
-from spinney.trees.split import BestSplits, Criterion, best_splits
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress, silent
 
@@ -281,6 +281,7 @@ def _grow(
         settings.min_impurity_decrease,
         is_regression=settings.task == "regression",
     )
+    least = LeastLeaf(rules.min_samples_leaf, settings.min_weight_fraction_leaf)
     growth = Growth(job.roots(), rules, weights)
     criterion = Criterion.of(settings.criterion, weights, 2 * n_rows + 64)
     while growth.frontier.n_open:
@@ -300,7 +301,8 @@ def _grow(
                     part,
                     growth.frontier.columns,
                     criterion,
-                    min_samples_leaf=rules.min_samples_leaf,
+                    least=least,
+                    root_weight=growth.root_weight[first:last],
                     n_threads=n_threads,
                 )
             )

@@ -30,6 +30,7 @@ class ForestSettings:
     max_depth: int | None = None
     min_samples_split: int | float = 2
     min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
     min_impurity_decrease: float = 0.0
     max_features: MaxFeatures = "sqrt"
     max_bins: int = MAX_BINS
@@ -51,6 +52,12 @@ class ForestSettings:
         _require_samples("min_samples_split", self.min_samples_split, 2)
         _require_samples("min_samples_leaf", self.min_samples_leaf, 1)
         _require_real("min_impurity_decrease", self.min_impurity_decrease)
+        _require_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf)
+        if self.min_weight_fraction_leaf > 0.5:
+            raise SettingError(
+                "min_weight_fraction_leaf must be at most 0.5, or no node could be split; "
+                f"got {self.min_weight_fraction_leaf!r}."
+            )
         _require_choice("criterion", self.criterion, CRITERIA[self.task])
         _require_choice("binning", self.binning, BINNINGS)
         _require_features(self.max_features)

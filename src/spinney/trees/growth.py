@@ -69,12 +69,18 @@ class Growth:
         self._next = _LevelNodes(
             frontier.tree, np.zeros((0, 0), np.int64), np.ones(frontier.n_open, np.bool_)
         )
-        self._root_weight = np.zeros(0)
+        self._root_weight = np.zeros(frontier.n_open)  # of each tree, once its root is counted
 
     @property
     def depth(self) -> int:
         """The depth of the open nodes."""
         return len(self.levels)
+
+    @property
+    def root_weight(self) -> Floats:
+        """The weight of each open node's tree; 0 for roots, which are not counted yet."""
+        weight: Floats = self._root_weight[self.frontier.tree]
+        return weight
 
     def _weight(self, moments: Integers) -> Floats:
         if self._rules.is_regression:
@@ -87,7 +93,7 @@ class Growth:
         if not self.levels:
             self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
             self._root_weight = np.maximum(self._weight(best.total), 1e-300)
-        accepted = self._rules.accepts(best, self._root_weight[self.frontier.tree])
+        accepted = self._rules.accepts(best, self.root_weight)
         split = np.flatnonzero(accepted)
         slots = self.frontier.slots
         feature = np.full(self.frontier.n_open, -1, np.int32)

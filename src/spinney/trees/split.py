@@ -32,6 +32,14 @@ class Criterion:
 
 
 @dataclass(frozen=True)
+class LeastLeaf:
+    """What each child of a cut must hold."""
+
+    rows: int
+    share: float = 0.0  # of its tree's weight
+
+
+@dataclass(frozen=True)
 class BestSplits:
     """The best cut of each node, or slot -1 where there is none."""
 
@@ -58,10 +66,11 @@ def best_splits(
     columns: Columns,
     criterion: Criterion,
     *,
-    min_samples_leaf: int,
+    least: LeastLeaf,
+    root_weight: Floats,
     n_threads: int,
 ) -> BestSplits:
-    """Return the best cut of each node; both children get at least `min_samples_leaf` rows."""
+    """Return the best cut of each node; `root_weight` is that of its tree, 0 for roots."""
     n_nodes, width = len(slots.feature), counters.shape[1]
     best = BestSplits(
         np.zeros((n_nodes, width), np.int64),
@@ -73,6 +82,7 @@ def best_splits(
         np.zeros((n_nodes, CATEGORY_WORDS), np.uint64),
     )
     shape = (slots.feature, slots.add, slots.shift, slots.cells, slots.offset)
+    limits = (least.rows, least.share, root_weight)
     kinds = (columns.is_category, columns.has_missing)
     found = (
         best.total, best.slot, best.cut, best.missing_left, best.gain, best.left, best.bin_set,
@@ -80,13 +90,11 @@ def best_splits(
 
     def task(first: int, last: int) -> None:
         if criterion.name == "squared_error":
-            kernels.best_mean_splits(
-                counters, first, last, *shape, *kinds, min_samples_leaf, *found
-            )
+            kernels.best_mean_splits(counters, first, last, *shape, *kinds, *limits, *found)
         else:
             kernels.best_class_splits(
                 counters, first, last, *shape, *kinds, criterion.class_weight,
-                criterion.name == "gini", criterion.log_table, min_samples_leaf, *found,
+                criterion.name == "gini", criterion.log_table, *limits, *found,
             )  # fmt: skip
 
     run_ranges(task, equal_ranges(slots.cells.sum(axis=1, dtype=np.int64), n_threads), n_threads)

@@ -27,8 +27,11 @@ def _f(weight, table):
 
 
 @inlined
-def _score(left, total, class_weight, is_gini, table):
-    """Return the score of the cut that sends the counts `left` out of `total` left."""
+def _score(left, total, class_weight, is_gini, table, least):
+    """Return the score of the cut that sends the counts `left` out of `total` left.
+
+    It is minus infinity where a side weighs less than `least`.
+    """
     weight_left = 0.0
     weight_right = 0.0
     sum_left = 0.0
@@ -44,6 +47,8 @@ def _score(left, total, class_weight, is_gini, table):
         else:
             sum_left += _f(a, table)
             sum_right += _f(b, table)
+    if weight_left < least or weight_right < least:
+        return -np.inf
     if is_gini:
         return sum_left / weight_left + sum_right / weight_right
     return sum_left - _f(weight_left, table) + sum_right - _f(weight_right, table)
@@ -81,13 +86,14 @@ def _fill_set(order, n_left, n_used, missing_cell, rest_left, words):
 @kernel
 def best_class_splits(
     counts, first, last, feature, add, shift, cells, offset, is_category, has_missing,
-    class_weight, is_gini, table, min_leaf,
+    class_weight, is_gini, table, min_leaf, least_share, root_weight,
     total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
 ):  # fmt: skip
     """Find the best cut of nodes `first` to `last`; `best_slot` is -1 where there is none.
 
     `counts` is (cells, classes); the other inputs describe the level's slots. `total` receives
-    each node's class counts.
+    each node's class counts. Each side gets `min_leaf` rows and `least_share` of its tree's
+    `root_weight` (0 at the roots, whose weight is found here).
     """
     n_classes = counts.shape[1]
     left = np.zeros(n_classes, np.int64)
@@ -108,6 +114,11 @@ def best_class_splits(
         if n_all == 0:
             continue
         parent = _parent_score(whole, class_weight, is_gini, table)
+        of_tree = root_weight[node]
+        if of_tree == 0.0:  # a root: its own weight
+            for c in range(n_classes):
+                of_tree += whole[c] * class_weight[c]
+        least = least_share * of_tree
         for slot in range(feature.shape[1]):
             column = feature[node, slot]
             if column < 0:
@@ -137,7 +148,7 @@ def best_class_splits(
                             continue
                         if n_all - n_left < min_leaf:
                             break
-                        score = _score(left, whole, class_weight, is_gini, table)
+                        score = _score(left, whole, class_weight, is_gini, table, least)
                         if score > best:
                             best = score
                             best_slot[node] = slot
@@ -186,7 +197,7 @@ def best_class_splits(
                             n_left += counts[at + order[i], c]
                         if n_left < min_leaf or n_all - n_left < min_leaf:
                             continue
-                        score = _score(left, whole, class_weight, is_gini, table)
+                        score = _score(left, whole, class_weight, is_gini, table, least)
                         if score > best:
                             best = score
                             best_slot[node] = slot
@@ -210,7 +221,8 @@ def _variance_gain(sum_left, n_left, sum_all, n_all):
 
 @kernel
 def best_mean_splits(
-    sums, first, last, feature, add, shift, cells, offset, is_category, has_missing, min_leaf,
+    sums, first, last, feature, add, shift, cells, offset, is_category, has_missing,
+    least_rows, least_share, root_weight,
     total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
 ):  # fmt: skip
     """Find the best cut of nodes `first` to `last` by variance.
@@ -233,6 +245,8 @@ def best_mean_splits(
         best_gain[node] = 0.0
         if n_all == 0:
             continue
+        of_tree = root_weight[node] if root_weight[node] > 0.0 else float(n_all)
+        min_leaf = max(least_rows, math.ceil(least_share * of_tree))
         middle = s_all // n_all
         s_rest = s_all - n_all * middle
         best = 0.0

@@ -1,0 +1,145 @@
+"""What all forest estimators share: fitting over parties, predicting, saving, exporting."""
+
+import os
+import sys
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from spinney.errors import SettingError
+from spinney.estimators.inputs import checked_features, dealt_tables, fit_input, warn_of_leaks
+from spinney.protocols.model import ForestModel
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.training import Training
+from spinney.report.report import Report
+from spinney.tables.frames import columns_of
+from spinney.tables.table import MemoryTable
+from spinney.trees.threads import thread_count
+from spinney.typing import Floats, Progress, silent
+
+
+class ForestEstimator(BaseEstimator):  # type: ignore[misc]
+    """Validate, deal out to parties, train, report.
+
+    Subclasses say what they are (`_is_classifier`), make `_settings` and `_train`.
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"party": True}
+    _is_classifier: bool
+
+    def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
+        raise NotImplementedError
+
+    def _train(
+        self, tables: dict[str, MemoryTable], settings: ForestSettings, progress: Progress
+    ) -> Training:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X
+            A numeric array, or a data frame (pandas, polars, pyarrow).
+        y
+            The label of each row.
+        party
+            Which party holds each row; see `deal_rows`. None: one party holds them all.
+        """
+        given = fit_input(
+            self,
+            X,
+            y,
+            is_classifier=self._is_classifier,
+            needs_ranges=self.binning == "ranges",
+            schema=self.schema,
+            categorical_features=self.categorical_features,
+        )
+        if party is not None:
+            warn_of_leaks(given.read_facts)
+        classes = given.table.schema.label.classes or ()
+        settings = self._settings(classes)
+        tables = dealt_tables(given.table, party)
+        training = self._train(tables, settings, _printed if self.verbose else silent)
+        if self._is_classifier:
+            self.classes_ = _classes_like(given.labels, classes)
+            self.n_classes_ = len(classes)
+        self._adopt(training.model)
+        self.report_ = Report.of(training)
+        if self.oob_score:
+            self.oob_score_ = training.score
+        return self
+
+    def _adopt(self, model: ForestModel) -> None:
+        """Take a trained model as this estimator's own."""
+        self.model_ = model
+        self.n_features_in_ = len(model.schema.columns)
+        self.n_outputs_ = 1
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Each column's share in the drop of impurity, averaged over trees."""
+        check_is_fitted(self)
+        return self.model_.forest.importances(self.n_features_in_)
+
+    def _predicted(self, X: Any) -> Floats:
+        """Return the mean of the trees, (n_rows, n_outputs)."""
+        check_is_fitted(self)
+        X = checked_features(self, X, self.categorical_features, reset=False)
+        columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
+        return self.model_.predict(columns, n_threads=thread_count(self.n_jobs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `load_model` reads; the same model, the same bytes."""
+        check_is_fitted(self)
+        self.model_.save(path)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted scikit-learn forest with equal predictions.
+
+        With categories it is a pipeline that encodes them first.
+        """
+        check_is_fitted(self)
+        from spinney.estimators.to_sklearn import sklearn_forest  # noqa: PLC0415  slow to load
+
+        names = getattr(self, "feature_names_in_", None)
+        return sklearn_forest(self.model_, getattr(self, "classes_", None), names)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _class_weights(self, classes: tuple[Any, ...]) -> str | tuple[float, ...] | None:
+        """Return the class weights in the order of `classes`."""
+        given = self.class_weight
+        if given is None or given == "balanced":
+            return given  # type: ignore[no-any-return]
+        if not isinstance(given, dict):
+            raise SettingError(
+                "class_weight must be None, 'balanced' or a dict of weights by class; "
+                f"got {given!r}."
+            )
+        unknown = [label for label in given if label not in classes]
+        if unknown:
+            raise SettingError(f"class_weight names classes that y does not have: {unknown}.")
+        return tuple(float(given.get(label, 1.0)) for label in classes)
+
+
+def _classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
+    """Return the classes in the type of the labels."""
+    if labels.dtype.kind == "O":
+        return np.array(classes, dtype=object)
+    return np.array(classes).astype(labels.dtype)
+
+
+def _printed(phase: str, done: int, total: int) -> None:
+    """Print progress as lines."""
+    step = f" {done}/{total}" if total else f" {done}" if done else ""
+    print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  asked for by verbose

@@ -1,0 +1,230 @@
+"""`HorizontalForestClassifier` and `HorizontalForestRegressor`: scikit-learn faces of S1."""
+
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from spinney.errors import SettingError
+from spinney.estimators.base import ForestEstimator
+from spinney.protocols import horizontal_forest
+from spinney.protocols.settings import ForestSettings, MaxFeatures
+from spinney.protocols.training import Training
+from spinney.seeds import job_seed
+from spinney.tables.schema import Schema
+from spinney.tables.table import MemoryTable
+from spinney.transport.in_process import InProcess
+from spinney.typing import Floats, Progress
+
+Binning = Literal["quantiles", "ranges", "adaptive"]
+
+
+class _HorizontalForest(ForestEstimator):
+    """What classifier and regressor share."""
+
+    def _checked(self) -> None:
+        if self.max_leaf_nodes is not None:
+            raise SettingError(
+                "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
+                "Use max_depth, min_samples_leaf or min_impurity_decrease."
+            )
+
+    def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
+        self._checked()
+        return ForestSettings(
+            task="classification" if self._is_classifier else "regression",
+            n_estimators=self.n_estimators,
+            criterion=self.criterion,
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
+            min_impurity_decrease=self.min_impurity_decrease,
+            max_features=self.max_features,
+            max_bins=self.max_bins,
+            max_cells=self.max_cells,
+            binning=self.binning,
+            bootstrap=self.bootstrap,
+            class_weight=self._class_weights(classes) if self._is_classifier else None,
+            oob_score=self.oob_score,
+            seed=job_seed(self.random_state),
+        )
+
+    def _train(
+        self, tables: dict[str, MemoryTable], settings: ForestSettings, progress: Progress
+    ) -> Training:
+        parties = {
+            name: horizontal_forest.Party(table, n_jobs=self.n_jobs)
+            for name, table in tables.items()
+        }
+        return horizontal_forest.train(
+            InProcess(parties), settings, n_jobs=self.n_jobs, progress=progress
+        )
+
+
+class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: ignore[misc]
+    r"""A random forest grown jointly by parties that hold different rows (S1).
+
+    With `party` given to `fit` the rows are dealt to simulated parties; the forest is the same,
+    bit for bit, as with all rows in one place. Parameters are scikit-learn's where it has them.
+
+    Parameters
+    ----------
+    n_estimators, criterion, max_depth, min_samples_split, min_samples_leaf, max_features, \
+    min_weight_fraction_leaf, min_impurity_decrease, bootstrap, class_weight, oob_score, \
+    random_state, n_jobs
+        As in scikit-learn's `RandomForestClassifier`, but for `n_jobs`: None means all cores.
+    max_leaf_nodes
+        Refused unless None: trees grow a level at a time.
+    max_bins
+        How finely numbers are told apart: bins in a table, 2 to 255.
+    max_cells
+        How finely a node's histogram is asked for; it zooms into the bins its path leaves open.
+    binning
+        "quantiles" of the pooled table, found by counting; "ranges", equal parts of the schema's
+        declared ranges; "adaptive", the paper's own histograms (not exact over parties).
+    categorical_features
+        "from_dtype", None, or which columns are categories: names, positions or a mask.
+    unknown_categories
+        What `predict` does with a category it has never seen: "refuse" it, or take it
+        "as_missing".
+    schema
+        The public facts: kinds, ranges, categories, classes. None: read from the data.
+    verbose
+        Print progress.
+
+    Attributes
+    ----------
+    classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_
+        As in scikit-learn.
+    model_
+        The trained forest, which predicts on its own.
+    report_
+        What happened: quality, traffic, time, disclosures.
+    """
+
+    _is_classifier = True
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        criterion: Literal["gini", "entropy"] = "gini",
+        max_depth: int | None = None,
+        min_samples_split: float = 2,
+        min_samples_leaf: float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        min_impurity_decrease: float = 0.0,
+        max_features: MaxFeatures = "sqrt",
+        max_leaf_nodes: int | None = None,
+        max_bins: int = 255,
+        max_cells: int = 33,
+        binning: Binning = "quantiles",
+        bootstrap: bool = True,
+        class_weight: Any = None,
+        oob_score: bool = False,
+        categorical_features: Any = "from_dtype",
+        unknown_categories: Literal["refuse", "as_missing"] = "refuse",
+        schema: Schema | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.min_impurity_decrease = min_impurity_decrease
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_bins = max_bins
+        self.max_cells = max_cells
+        self.binning = binning
+        self.bootstrap = bootstrap
+        self.class_weight = class_weight
+        self.oob_score = oob_score
+        self.categorical_features = categorical_features
+        self.unknown_categories = unknown_categories
+        self.schema = schema
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, party: Any = None) -> "HorizontalForestClassifier":
+        """Grow the forest; `party` says which party holds each row, None that one holds all."""
+        if y is not None:
+            check_classification_targets(y)
+        super().fit(X, y, party)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, in the order of `classes_`."""
+        return self._predicted(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class of each row."""
+        best = self._predicted(X).argmax(axis=1)
+        found: NDArray[Any] = self.classes_.take(best)
+        return found
+
+
+class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ignore[misc]
+    """A random forest for numbers, grown jointly by parties that hold different rows (S1).
+
+    As `HorizontalForestClassifier`; the criterion is the variance. Targets travel as sums of
+    fixed-point numbers over their declared range.
+    """
+
+    _is_classifier = False
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        criterion: Literal["squared_error"] = "squared_error",
+        max_depth: int | None = None,
+        min_samples_split: float = 2,
+        min_samples_leaf: float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        min_impurity_decrease: float = 0.0,
+        max_features: MaxFeatures = 1.0,
+        max_leaf_nodes: int | None = None,
+        max_bins: int = 255,
+        max_cells: int = 33,
+        binning: Binning = "quantiles",
+        bootstrap: bool = True,
+        oob_score: bool = False,
+        categorical_features: Any = "from_dtype",
+        unknown_categories: Literal["refuse", "as_missing"] = "refuse",
+        schema: Schema | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.min_impurity_decrease = min_impurity_decrease
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_bins = max_bins
+        self.max_cells = max_cells
+        self.binning = binning
+        self.bootstrap = bootstrap
+        self.oob_score = oob_score
+        self.categorical_features = categorical_features
+        self.unknown_categories = unknown_categories
+        self.schema = schema
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predicted target of each row."""
+        return self._predicted(X)[:, 0]

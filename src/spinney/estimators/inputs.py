@@ -1,0 +1,161 @@
+"""From what users pass to `fit` and `predict` to tables of parties."""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from spinney.errors import PrivacyLeakWarning, SettingError, TableError
+from spinney.tables.describe import completed, describe
+from spinney.tables.frames import columns_of, encode_target
+from spinney.tables.schema import LabelKind, Schema
+from spinney.tables.table import MemoryTable
+
+_NAMED_FACTS = 20  # how many facts a warning spells out
+
+
+@dataclass(frozen=True)
+class FitInput:
+    """A checked table, the label as given, and the public facts that were read from the data."""
+
+    table: MemoryTable
+    labels: NDArray[Any]
+    read_facts: tuple[str, ...]
+
+
+def fit_input(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    *,
+    is_classifier: bool,
+    needs_ranges: bool,
+    schema: Schema | None,
+    categorical_features: Any,
+) -> FitInput:
+    """Check X and y and return them as one table."""
+    X = checked_features(estimator, X, categorical_features, reset=True)
+    labels = _checked_labels(y, X, is_classifier=is_classifier)
+    kind: LabelKind = "class" if is_classifier else "number"
+    if schema is None or _lacks_facts(schema, needs_ranges=needs_ranges):
+        found, facts = describe(
+            X,
+            labels,
+            categorical_features=categorical_features,
+            label_kind=kind,
+            label_name=getattr(y, "name", None),
+        )
+        if not needs_ranges:
+            found, facts = _without_ranges(found, facts)
+        if schema is None:
+            schema = found
+        else:
+            schema, facts = completed(schema, found)
+    else:
+        facts = ()
+    if schema.label.kind != kind:
+        raise SettingError(
+            f"The schema's label {schema.label.name!r} is a {schema.label.kind}; "
+            f"{type(estimator).__name__} needs a {kind}."
+        )
+    columns = columns_of(X, schema)
+    table = MemoryTable(schema, columns, encode_target(labels, schema.label))
+    return FitInput(table, labels, facts)
+
+
+def checked_features(
+    estimator: BaseEstimator, X: Any, categorical_features: Any, *, reset: bool
+) -> Any:
+    """Return X as scikit-learn's contract wants it checked; data frames keep their columns."""
+    if _is_frame(X) or _has_own_categories(X, categorical_features):
+        return validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+
+
+def dealt_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
+    """Return each party's own table, in the order of their names; None is one party."""
+    if party is None:
+        return {"all": table}
+    labels = column_or_1d(np.asarray(party))
+    if labels.shape[0] != table.n_rows:
+        raise SettingError(
+            f"party must name a party for each of the {table.n_rows} rows; "
+            f"got {labels.shape[0]} labels."
+        )
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise SettingError("party must name a party for every row; some labels are missing.")
+    names, row_party = np.unique(
+        labels.astype(str) if labels.dtype == object else labels, return_inverse=True
+    )
+    order = np.argsort(row_party, kind="stable")
+    ends = np.cumsum(np.bincount(row_party, minlength=names.size))
+    rows = np.split(order, ends[:-1])
+    return {str(name): table.select(part) for name, part in zip(names, rows, strict=True)}
+
+
+def warn_of_leaks(facts: tuple[str, ...]) -> None:
+    """Name the public facts that a simulation read from private data."""
+    if not facts:
+        return
+    named = ", ".join(facts[:_NAMED_FACTS])
+    more = len(facts) - _NAMED_FACTS
+    text = f"{named} and {more} more" if more > 0 else named
+    warnings.warn(
+        f"Public facts were read from the parties' data: {text}. That is fine in a simulation; "
+        "real parties declare them. Pass schema=Schema(...) to do so here.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")
+
+
+def _has_own_categories(X: Any, categorical_features: Any) -> bool:
+    """Tell whether X is an array of objects in which the caller has named the categories."""
+    named = categorical_features is not None and not isinstance(categorical_features, str)
+    return named and isinstance(X, np.ndarray) and X.dtype.kind in "OUS" and X.ndim == 2
+
+
+def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    labels: NDArray[Any] = column_or_1d(
+        y if not hasattr(y, "to_numpy") else y.to_numpy(), warn=True
+    )
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if labels.shape[0] != n_rows:
+        raise ValueError(
+            f"X and y must have the same number of rows; got {n_rows} and {labels.shape[0]}."
+        )
+    if n_rows == 0:
+        raise TableError("X has no rows. A forest needs at least one.")
+    if not is_classifier and labels.dtype.kind in "OUS":
+        labels = labels.astype(np.float64)
+    return labels
+
+
+def _lacks_facts(schema: Schema, *, needs_ranges: bool) -> bool:
+    """Tell whether a declared schema leaves a fact open that training needs."""
+    label = schema.label
+    label_open = label.classes is None if label.kind == "class" else label.range is None
+    return label_open or any(
+        (column.kind == "category" and column.categories is None)
+        or (needs_ranges and column.kind == "number" and column.range is None)
+        for column in schema.columns
+    )
+
+
+def _without_ranges(schema: Schema, facts: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+    """Forget the columns' ranges, which nothing will use; the label's stays."""
+    columns = tuple(replace(column, range=None) for column in schema.columns)
+    unused = {f"range of {column.name!r}" for column in schema.columns if column.range}
+    kept = tuple(
+        fact for fact in facts if fact not in unused or fact == f"range of {schema.label.name!r}"
+    )
+    return Schema(columns, schema.label), kept

@@ -1,0 +1,36 @@
+"""Saved models as estimators again."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import StorageError
+from spinney.estimators.base import ForestEstimator
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
+from spinney.protocols.model import ForestModel
+
+_FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
+    ("horizontal_forest", "class"): HorizontalForestClassifier,
+    ("horizontal_forest", "number"): HorizontalForestRegressor,
+}
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a saved model and return an estimator that predicts; it needs no network."""
+    model = ForestModel.load(path)
+    label = model.schema.label
+    face = _FACE_OF_MODEL.get((model.protocol, label.kind))
+    if face is None:
+        raise StorageError(
+            f"{str(path)!r} holds a model of {model.protocol!r}, which this Spinney does not know."
+        )
+    estimator = face(n_estimators=model.forest.n_trees)
+    estimator._adopt(model)  # noqa: SLF001  a sibling's own step
+    if label.classes is not None:
+        estimator.classes_ = np.array(label.classes)
+        estimator.n_classes_ = len(label.classes)
+    return estimator
