@@ -75,8 +75,6 @@ class Ledger:
 
         Parameters
         ----------
-        path
-            The ledger's file.
         party
             Whose it is. None: only to read a ledger that exists.
         key
@@ -136,14 +134,10 @@ class Ledger:
         draw: Callable[[tuple[Charge, ...]], bytes],
         disclosures: Sequence[Disclosure] = (),
     ) -> bytes:
-        """Return the reply to send: the stored one, or what `draw` makes once it is paid for.
-
-        `draw` gets one charge per release, in the order of `spends`.
-        """
-        reply = self.stored_reply(question)
-        if reply is None:
-            reply = self.commit(question, draw(self.reserve(question, spends, disclosures)))
-        return reply
+        """Return the reply to send: the stored one, or what `draw` makes of the paid charges."""
+        charges = self._reserved(question, spends, disclosures)
+        reply = b"" if charges is None else draw(charges)  # answered: `commit` has the stored one
+        return self.commit(question, reply)
 
     def stored_reply(self, question: Question) -> bytes | None:
         """Return the reply this question has had, from this process or any other; or None."""
@@ -153,22 +147,26 @@ class Ledger:
     def reserve(
         self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure] = ()
     ) -> tuple[Charge, ...]:
-        """Return one charge per release, on disk; or refuse before anything is drawn."""
+        """Return a charge per release, in order, on disk; or refuse before anything is drawn."""
+        charges = self._reserved(question, spends, disclosures)
+        if charges is None:
+            raise LedgerError(
+                f"The question of round {question.round} has been answered; send the stored reply."
+            )
+        return charges
+
+    def _reserved(
+        self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure]
+    ) -> tuple[Charge, ...] | None:
+        """Return the charges, or None if the question has been answered, also if just now."""
         with self._turn("reserve") as books:
             if question in books.answered:
-                raise LedgerError(
-                    f"The question of round {question.round} has been answered; send the stored "
-                    f"reply. Nothing was released."
-                )
+                return None
             job = books.job(question.job)
             charged = [_charged(question, spend, job) for spend in spends]
-            wanted: list[Body] = [
-                *charged,
-                *(
-                    Disclosed(question, job.data, d, job.t_honest, job.n_parties)
-                    for d in disclosures
-                ),
-            ]
+            promise = (job.t_honest, job.n_parties)
+            disclosed = [Disclosed(question, job.data, d, *promise) for d in disclosures]
+            wanted: list[Body] = [*charged, *disclosed]
             paid = books.paid(question, wanted)
             if not paid:
                 _check(books, job, charged)

@@ -309,10 +309,7 @@ class LedgerStore:
                 local=f"File: {self._where}.",
             )
         if self._definitions() != set(_SCHEMA):
-            raise LedgerError(
-                "The ledger's tables or its append-only rules were changed.",
-                local=f"File: {self._where}.",
-            )
+            raise LedgerError("The ledger's tables or its append-only rules were changed.")
 
     def _pragma(self, name: str) -> int:
         value: int = self._database.execute(f"PRAGMA {name}").fetchone()[0]

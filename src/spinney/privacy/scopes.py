@@ -287,6 +287,14 @@ class Budget:
     amount: Fraction
     delta: Fraction = Fraction(0)
 
+    def __post_init__(self) -> None:
+        positive_epsilon(self.amount, "A budget's amount")
+        if (self.measure is Measure.ZCDP) is not (self.delta > 0) or not 0 <= self.delta < 1:
+            raise SettingError(
+                f"A zCDP budget names the delta, between 0 and 1, at which it is read; a pure one "
+                f"does not. Got {self.measure.value} and delta={self.delta}."
+            )
+
     @classmethod
     def pure(cls, epsilon: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
         """Return a budget of pure epsilon."""
