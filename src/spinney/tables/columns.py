@@ -29,7 +29,7 @@ class Columns(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MatrixColumns:
     """A numeric matrix, one line per row, left as it is; only the rows asked for are turned."""
 
@@ -53,7 +53,7 @@ class MatrixColumns:
         return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class VectorColumns:
     """One array per column, each of the type it came in; categories are codes already."""
 

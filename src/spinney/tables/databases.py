@@ -2,8 +2,9 @@
 
 import importlib
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def stream_of_url(url: str, query: str) -> Stream:
     )
 
 
-class _CursorStream:
+class _CursorStream(ABC):
     """A query whose rows come as Python tuples from a cursor."""
 
     def names(self) -> tuple[str, ...]:
@@ -46,10 +47,9 @@ class _CursorStream:
                 columns = list(zip(*rows, strict=True))
                 yield Frame(tuple(wanted), tuple(cells_of(columns[place]) for place in places))
 
-    @contextmanager
-    def _cursor(self) -> Iterator[Any]:
-        raise NotImplementedError
-        yield
+    @abstractmethod
+    def _cursor(self) -> AbstractContextManager[Any]:
+        """Run the query, and close all when the caller is done."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,4 @@ def _psycopg() -> Any:
 
 
 def _names(cursor: Any) -> tuple[str, ...]:
-    if cursor.description is None:
-        raise query_failed("the query gives no columns")
     return tuple(column[0] for column in cursor.description)

@@ -3,10 +3,8 @@
 Only for simulation and for drafting a party's file: in a deployed job public facts are declared.
 """
 
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -211,11 +209,6 @@ def label_of(name: str, kind: LabelKind, found: Findings) -> Label:
             "check the label, or declare all classes in a schema."
         )
     return Label(name, kind, classes=in_order(found.seen))
-
-
-def joined(parts: Iterable[Findings]) -> Findings:
-    """Return the findings of all parts of a column."""
-    return reduce(operator.or_, parts, Findings())
 
 
 def _names(

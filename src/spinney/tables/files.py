@@ -6,6 +6,7 @@ shares out the work, so queries run on one thread.
 
 import re
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ _FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 
 
 @dataclass(frozen=True)
-class _FileStream:
+class _FileStream(ABC):
     """A file, or a query that calls it `source`."""
 
     path: str
@@ -80,13 +81,13 @@ class _FileStream:
             local=first_line(str(failure)),
         )
 
+    @abstractmethod
     def _scan(self) -> str:
         """Return the table function that reads the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _error_of_file(self, failure: Exception) -> SpinneyError | None:
         """Return the error if the file itself is at fault."""
-        raise NotImplementedError
 
 
 class ParquetStream(_FileStream):
@@ -96,7 +97,10 @@ class ParquetStream(_FileStream):
         return f"read_parquet({_text_in_sql(self.path)})"
 
     def _error_of_file(self, failure: Exception) -> SpinneyError | None:
-        if not re.search("parquet", str(failure), re.IGNORECASE):
+        is_query = isinstance(failure, duckdb.ProgrammingError) and not isinstance(
+            failure, duckdb.InvalidInputException
+        )
+        if is_query or not re.search("parquet", str(failure), re.IGNORECASE):
             return None
         return TableError(
             "The Parquet file cannot be read. Check that it is one, and write it again if it is.",

@@ -33,13 +33,14 @@ __all__ = [
     "Stream",
     "Table",
     "VectorColumns",
+    "in_memory",
     "keys_of_ids",
 ]
 
 BATCH_ROWS = 16384
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Some consecutive rows of a table."""
 
@@ -66,7 +67,7 @@ class Table(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemoryTable:
     """A table over features in memory, all rows or those named by `rows`.
 
@@ -124,6 +125,20 @@ class MemoryTable:
         return slice(start, stop) if self.rows is None else self.rows[start:stop]
 
 
+def in_memory(table: Table) -> MemoryTable:
+    """Return a table with all its rows in memory, as float32, so that rows can be selected."""
+    values = np.empty((len(table.schema.columns), table.n_rows), dtype=np.float32)
+    is_class = table.schema.label.kind == "class"
+    target = np.empty(table.n_rows, dtype=np.int32 if is_class else np.float64)
+    keys = np.empty(table.n_rows, dtype=np.uint64)
+    start = 0
+    for batch in table.batches():
+        rows = slice(start, start + len(batch.keys))
+        values[:, rows], target[rows], keys[rows] = batch.values, batch.target, batch.keys
+        start = rows.stop
+    return MemoryTable(table.schema, VectorColumns(tuple(values)), target, keys)
+
+
 class Stream(Protocol):
     """A query or a file that can be read again and again."""
 
@@ -136,7 +151,7 @@ class Stream(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SourceTable:
     """A table that stays in its file or database and is read anew on every pass.
 
@@ -189,7 +204,7 @@ class SourceTable:
             raise _changed()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """Some rows as they were read."""
 

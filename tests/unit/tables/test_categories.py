@@ -1,7 +1,7 @@
 """Categories find their number, as text or as numbers."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.tables.categories import MISSING, UNKNOWN, CategoryIndex, values_of
@@ -49,6 +49,7 @@ numbers = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=10), st.lists(numbers, max_size=10))
 def test_both_ways_of_looking_numbers_up_agree(known, asked):
     index = CategoryIndex(in_order(map(plain, known)))

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SettingError, TableError
@@ -167,6 +167,7 @@ def test_cells_that_no_tree_can_use_are_refused(values, wording):
 cell = st.one_of(st.none(), st.text(max_size=3), st.integers(-9, 9), st.booleans(), st.floats())
 
 
+@settings(deadline=None)
 @given(st.lists(cell, max_size=12))
 def test_odd_columns_are_seen_coded_and_counted(values):
     cells = cells_of(values)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import InternalError
@@ -51,6 +51,7 @@ def test_vectors_of_unequal_length_are_a_bug():
         VectorColumns((np.zeros(2), np.zeros(3)))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 5000), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_both_kinds_of_columns_agree(n_rows, n_columns, seed):
     random = np.random.RandomState(seed)

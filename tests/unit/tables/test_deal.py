@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SettingError
@@ -19,6 +19,7 @@ def shares(y, party):
     return np.array([count / count.sum() for count in counts])
 
 
+@settings(deadline=None)
 @given(
     n_rows=st.integers(1, 200),
     n_parties=st.integers(1, 12),
@@ -35,6 +36,7 @@ def test_every_party_gets_a_row_and_every_row_a_party(n_rows, n_parties, skew, n
     assert set(party) == set(range(n_parties))
 
 
+@settings(deadline=None)
 @given(n_rows=st.integers(5, 200), seed=st.integers(0, 2**32))
 def test_blind_and_stratified_deals_are_of_near_equal_size(n_rows, seed):
     y = np.arange(n_rows) % 3
@@ -43,6 +45,7 @@ def test_blind_and_stratified_deals_are_of_near_equal_size(n_rows, seed):
         assert sizes.max() - sizes.min() <= 1
 
 
+@settings(deadline=None)
 @given(
     n_rows=st.integers(30, 300),
     sizes=st.lists(st.floats(0.2, 5), min_size=1, max_size=6),

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SchemaError, TableError
@@ -308,6 +308,7 @@ rows = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(names, rows)
 def test_odd_tables_are_the_same_through_every_frame(columns, cells):
     data = {name: [row[place] for row in cells] for place, name in enumerate(columns)}
@@ -323,6 +324,7 @@ def test_odd_tables_are_the_same_through_every_frame(columns, cells):
         assert np.array_equal(values(shuffled, schema), expected, equal_nan=True)
 
 
+@settings(deadline=None)
 @given(names, rows)
 def test_what_is_described_can_be_read(columns, cells):
     data = pd.DataFrame(

@@ -85,6 +85,17 @@ def test_a_text_for_missing_may_be_a_category(csv):
     assert target.dtype == np.float64
 
 
+def test_a_label_may_be_true_or_false(csv):
+    schema = Schema((Column("a", "number"),), Label("y", "class", (False, True)))
+    assert read(csv("a,y\n1,true\n2,False\n"), schema)[1].tolist() == [1, 0]
+
+
+def test_long_whole_numbers_stay_apart(csv):
+    schema = Schema((Column("a", "category", categories=(2**60, 2**60 + 1)),), Label("y", "number"))
+    values, _ = read(csv(f"a,y\n{2**60 + 1},1\n{2**60},2\n"), schema)
+    assert values.tolist() == [[1, 0]]
+
+
 def test_a_query_maps_own_columns_to_the_schema(csv):
     text = (
         "alter;station;raucht;note;krank;tag\n"
@@ -165,6 +176,7 @@ def test_unknown_categories_can_be_taken_as_missing(csv):
         (CSV + "old,eye,t,1,no\n", SchemaError, "'age' of the CSV file holds text that cannot be"),
         (CSV + "1,eye,maybe,1,no\n", SchemaError, "'smokes'.*cannot be read as booleans"),
         (CSV + '1,"eye,t,1,no\n', TableError, "a quote that is never closed"),
+        (CSV + '1,"eye"s,t,1,no\n', TableError, "not well formed|never closed"),
         (CSV + "inf,eye,t,1,no\n", TableError, "'age' holds a number that is infinite"),
         (CSV + "1,eye,t,1,maybe\n", SchemaError, "'ill' holds a class that the schema does not"),
         (CSV + "1,eye,t,1,\n", TableError, "'ill' is missing"),
@@ -181,9 +193,11 @@ def test_a_bad_csv_file_is_refused_in_one_sentence(csv, text, error, wording):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("place", ["header", "cell"])
+@pytest.mark.parametrize("place", ["header", "cell", "far below"])
 def test_a_csv_file_in_another_encoding_is_refused(csv, place):
     text = CSV.replace("ward", "wärd") if place == "header" else CSV.replace("eye", "Äuge")
+    if place == "far below":
+        text = CSV + "1,eye,true,1,yes\n" * 10_000 + "1,Äuge,true,1,yes\n"
     with pytest.raises(TableError, match=r"not UTF-8 text\. Save it as UTF-8"):
         read_table(csv(text, encoding="latin-1"), SCHEMA)
 
@@ -240,6 +254,11 @@ def test_a_missing_or_foreign_file_is_refused(tmp_path):
             read_table(Source("parquet", path=str(foreign), query=query), SCHEMA)
 
 
+def test_a_wrong_query_over_a_parquet_file_is_not_blamed_on_the_file(parquet):
+    with pytest.raises(TableError, match=r"query failed.*parquet_rows"):
+        read_table(parquet({"age": [1]}, query="select parquet_rows from source"), SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("facts", "wording"),
     [
@@ -293,7 +312,9 @@ cells = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None
+)
 @given(rows=st.lists(st.tuples(st.none() | st.floats(-1e9, 1e9), cells), min_size=1, max_size=8))
 def test_odd_tables_read_the_same_from_parquet_and_from_memory(parquet, rows):
     frame = pa.table(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SchemaError, SettingError
@@ -144,6 +144,7 @@ categories = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(categories, min_size=1, max_size=20), st.randoms(use_true_random=False))
 def test_the_order_of_categories_does_not_depend_on_how_they_came(values, random):
     plain_values = [plain(value) for value in values]
@@ -153,6 +154,7 @@ def test_the_order_of_categories_does_not_depend_on_how_they_came(values, random
     assert set(in_order(plain_values)) == set(plain_values)
 
 
+@settings(deadline=None)
 @given(
     st.lists(categories, min_size=2, max_size=8),
     st.text(min_size=1),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SettingError, TableError
@@ -14,7 +14,7 @@ from spinney.tables.cells import cells_of
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.opening import Frame
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MemoryTable, SourceTable, keys_of_ids
+from spinney.tables.table import MemoryTable, SourceTable, in_memory, keys_of_ids
 
 SCHEMA = Schema((Column("a", "number"), Column("b", "number")), Label("y", "class", (0, 1)))
 
@@ -43,6 +43,7 @@ def same(left, right):
     )
 
 
+@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(1, 70), st.integers(0, 2**32 - 1))
 def test_batches_are_the_table_whatever_their_size(n_rows, size, seed):
     table = memory_table(n_rows, seed)
@@ -60,6 +61,7 @@ def test_keys_are_those_of_the_seeds():
     assert np.array_equal(keys, row_keys(row_hashes(values, target)))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_a_row_keeps_its_key_however_rows_are_dealt(n_rows, n_parties, seed):
     table = memory_table(n_rows, seed)
@@ -145,6 +147,13 @@ def test_a_source_reads_like_a_table_in_memory(size):
     table = MemoryTable(SCHEMA, MatrixColumns(X), np.array([0, 1, 1, 0], dtype=np.int32))
     assert source.n_rows == 4
     assert same(whole(source, size), whole(table))
+
+
+def test_a_source_can_be_brought_into_memory_and_dealt():
+    source = SourceTable.checked(SCHEMA, stream(), "id")
+    table = in_memory(source)
+    assert same(whole(table), whole(source))
+    assert same(whole(table.select(np.array([2]))), [part[..., [2]] for part in whole(source)])
 
 
 def test_a_source_takes_its_keys_from_its_row_ids():
