@@ -26,6 +26,8 @@ from spinney.privacy.budget import Cost, Measure, Unit, exp_bounds, positive_eps
 from spinney.privacy.release import Mechanism, Shares
 from spinney.typing import Floats, Integers
 
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "PermuteAndFlip", "RandomisedResponse", "Shares"]
+
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down: pi**2 = 9.8696044
 _TAU_BITS = 192
 _LARGEST_SCORE = 1 << 61  # so that a difference of two fits 64 bits
@@ -219,7 +221,7 @@ class RandomisedResponse(Mechanism):
             f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}."
         )
 
-    def estimated_counts(self, reported: Integers) -> Floats:
+    def estimated_counts(self, reported: Integers | Floats) -> Floats:
         """Return the likely true counts from counts of reports, categories along the last axis.
 
         Removes the bias, (reported - n q) / (p - q) with q = (1 - p) / (k - 1), then moves to the
@@ -307,13 +309,9 @@ class PermuteAndFlip(Mechanism):
         # P[G >= k] = exp(-decay k) for a geometric G: all coins are flipped at once, and the first
         # success in a random order is any success, each alike
         luck = samplers.geometric(self.decay, values.size).reshape(values.shape)
-        taken = (luck >= behind).reshape(-1, values.shape[-1])
-        chosen = [_any_of(np.flatnonzero(row)) for row in taken]
+        taken = map(np.flatnonzero, (luck >= behind).reshape(-1, values.shape[-1]))
+        chosen = [places[samplers.uniform_below(places.size, 1)[0]] for places in taken]
         return np.array(chosen, dtype=np.int64).reshape(values.shape[:-1])
-
-
-def _any_of(places: Integers) -> int:
-    return int(places[samplers.uniform_below(places.size, 1)[0]])
 
 
 def _check_decay(decay: Fraction) -> None:

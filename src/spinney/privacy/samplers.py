@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import count as naturals
 from math import isqrt
 
 import numpy as np
@@ -220,12 +219,13 @@ def _share_table(decay: Fraction, honest: int) -> Table:
         log_low, _ = log_bounds(Fraction(one - alpha_high, one), bits)
         low, _ = exp_bounds(Fraction(-log_low, honest << bits), bits)
         _, high = exp_bounds(Fraction(max(-log_high, 0), honest << bits), bits)
-        sum_low, sum_high = 0, 0
-        for k in naturals():
+        k, sum_low, sum_high = 0, 0, 0
+        while True:
             sum_low, sum_high = sum_low + low, sum_high + high
             yield sum_low, sum_high
             times, over = k * honest + 1, honest * (k + 1) << bits
             low, high = low * alpha_low * times // over, -(-high * alpha_high * times // over)
+            k += 1
 
     return Table.of(law)
 
@@ -263,13 +263,15 @@ def _gaussian_table(variance: Fraction) -> Table:
 
     def law(bits: int) -> Iterator[tuple[int, int]]:
         norm_low, norm_high = -(1 << bits), -(1 << bits)  # zero is counted once, not twice
-        for k, (low, high) in enumerate(weights(bits)):
+        left, low = enumerate(weights(bits)), 1
+        while low:
+            k, (low, high) = next(left)
             norm_low, norm_high = norm_low + 2 * low, norm_high + 2 * high
-            if low == 0:  # the weights left are below high / (1 - q**(2k+1))
-                norm_high += 2 * high * (2 + int(2 * variance / (2 * k + 1)))
-                break
-        sum_low, sum_high = 0, 0
-        for k, (low, high) in enumerate(weights(bits)):
+        # the weights left out sum to less than high / (q**-(2k+1) - 1) <= high 2 variance / (2k+1)
+        norm_high += 2 * high * (2 + int(2 * variance / (2 * k + 1)))
+        sum_low, sum_high, left = 0, 0, enumerate(weights(bits))
+        while True:
+            k, (low, high) = next(left)
             for _ in range(2 if k else 1):
                 sum_low, sum_high = sum_low + low, sum_high + high
                 yield (sum_low << bits) // norm_high, -(-(sum_high << bits) // norm_low)
@@ -314,9 +316,10 @@ def _block_table(decay: Fraction) -> Table:
 
     def law(bits: int) -> Iterator[tuple[int, int]]:
         rates, norm_low, norm_high = _block_rates(decay, bits)
-        sum_low, sum_high = 0, 0
-        for j in naturals():
+        j, sum_low, sum_high = 0, 0, 0
+        while True:
             low, high = rates[j] if j < len(rates) else (0, 1)
+            j += 1
             sum_low, sum_high = sum_low + low, sum_high + high
             yield (sum_low << bits) // norm_high, -(-(sum_high << bits) // norm_low)
 
@@ -331,10 +334,11 @@ def _candidates_table(decay: Fraction, honest: int) -> Table:
         _, rate_low, rate_high = _block_rates(decay, bits)
         low, _ = exp_bounds(Fraction(rate_high, honest << bits), bits)
         _, high = exp_bounds(Fraction(rate_low, honest << bits), bits)
-        sum_low, sum_high = 0, 0
-        for k in naturals(1):
+        k, sum_low, sum_high = 0, 0, 0
+        while True:
             sum_low, sum_high = sum_low + low, sum_high + high
             yield sum_low, sum_high
+            k += 1
             over = honest * k << bits
             low, high = low * rate_low // over, -(-high * rate_high // over)
 

@@ -98,15 +98,12 @@ def test_a_cost_adds_to_costs_and_multiplies_by_whole_numbers_only():
         pure(1) * True
 
 
-@pytest.mark.parametrize("amount", [0.5, 1, Fraction(-1)])
-def test_an_amount_is_a_fraction_of_at_least_zero(amount):
+@pytest.mark.parametrize("number", [0.5, 1, Fraction(-1)])
+def test_amount_and_delta_are_fractions_of_at_least_zero(number):
     with pytest.raises(InternalError, match="amount must be a Fraction of at least 0"):
-        Cost(Measure.PURE, amount, RECORD)
-
-
-def test_a_delta_is_a_fraction_of_at_least_zero():
+        Cost(Measure.PURE, number, RECORD)
     with pytest.raises(InternalError, match="delta must be a Fraction of at least 0"):
-        Cost(Measure.PURE, Fraction(1), RECORD, 1e-9)
+        Cost(Measure.PURE, Fraction(1), RECORD, number)
 
 
 def test_pure_epsilon_is_half_its_square_in_zcdp():

@@ -5,6 +5,7 @@ import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,8 +98,8 @@ def test_a_charge_cannot_be_made_by_hand(make):
 
 
 def test_a_charge_cannot_be_issued_without_the_ledgers_token():
-    forged = object.__new__(LedgerToken)
-    for token in (None, object(), forged):
+    tokens: list[Any] = [None, object(), object.__new__(LedgerToken)]
+    for token in tokens:
         with pytest.raises(InternalError, match="Only a ledger makes a Charge"):
             Charge._issued_by(token, cost=cost(1), entry="1", reason="level 1")
 
