@@ -4,12 +4,12 @@ Data frames are matched by column name, in any order; arrays by position.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import SchemaError, TableError
+from spinney.errors import SchemaError, SettingError, TableError
 from spinney.tables.categories import MISSING, UNKNOWN, CategoryCodes, CategoryIndex, values_of
 from spinney.tables.cells import WORD_OF_NATURE, Cells, cells_of, refuse_unusable
 from spinney.tables.columns import Columns, MatrixColumns, VectorColumns
@@ -38,6 +38,7 @@ def columns_of(
         "refuse" a category that the schema does not name, or take it "as_missing".
     """
     table = opened(X)
+    _require_choice(unknown_categories)
     if isinstance(table, Frame):
         return columns_of_frame(table, schema, unknown_categories)
     _require_width(table.shape[1], schema)
@@ -56,6 +57,7 @@ def columns_of_frame(
     frame: Frame, schema: Schema, unknown_categories: UnknownCategories = "refuse"
 ) -> Columns:
     """Return the features of an opened frame, as `columns_of` does."""
+    _require_choice(unknown_categories)
     cells = _in_schema_order(frame, schema)
     vectors = (
         _vector(column, found, unknown_categories)
@@ -105,6 +107,13 @@ def _missing_label(where: str) -> TableError:
         f"The {where} is missing (NaN) in some rows. Every row needs its label; "
         "leave those rows out."
     )
+
+
+def _require_choice(unknown_categories: str) -> None:
+    if unknown_categories not in get_args(UnknownCategories):
+        raise SettingError(
+            f"unknown_categories must be 'refuse' or 'as_missing'; got {unknown_categories!r}."
+        )
 
 
 def _in_schema_order(frame: Frame, schema: Schema) -> tuple[Cells, ...]:

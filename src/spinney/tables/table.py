@@ -175,10 +175,11 @@ class SourceTable:
     ) -> "SourceTable":
         """Read all rows once, checking every cell, and return the table."""
         hashes = [np.empty(0, dtype=np.uint64)]
-        fingerprint = 0
+        start = fingerprint = 0
         for part in _encoded(schema, stream, row_id, unknown_categories, BATCH_ROWS):
-            fingerprint = part.added_to(fingerprint, sum(map(len, hashes)))
+            fingerprint = part.added_to(fingerprint, start)
             hashes.append(part.hashes if part.ids is None else part.ids)
+            start += len(part.hashes)
         keys = row_keys(np.concatenate(hashes))
         if not keys.size:
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
@@ -250,8 +251,7 @@ def _changed() -> TableError:
 
 def keys_of_ids(ids: Any, *, name: str = "row_id") -> Keys:
     """Return a key per row from its id's text, distinct also where an id repeats."""
-    hashes = hashes_of_ids(ids, name=name)
-    return row_keys(hashes)
+    return row_keys(hashes_of_ids(ids, name=name))
 
 
 def hashes_of_ids(ids: Any, *, name: str = "row_id") -> Keys:

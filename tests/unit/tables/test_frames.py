@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.errors import SchemaError, TableError
+from spinney.errors import SchemaError, SettingError, TableError
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.frames import columns_of, describe, encode_target, feature_names
 from spinney.tables.schema import Column, Label, Schema
@@ -127,6 +127,8 @@ def test_an_unknown_category_is_refused_or_missing():
             columns_of(X, known)
         found = values(X, known, unknown_categories="as_missing")
         assert np.array_equal(found, [[0, np.nan]], equal_nan=True)
+        with pytest.raises(SettingError, match="must be 'refuse' or 'as_missing'; got 'ignore'"):
+            values(X, known, unknown_categories="ignore")
 
 
 @pytest.mark.parametrize(
