@@ -94,6 +94,8 @@ class Growth:
             self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
             self._root_weight = np.maximum(self._weight(best.total), 1e-300)
         accepted = self._rules.accepts(best, self.root_weight)
+        if not self.levels:  # a root is asked about before anything is known of it
+            accepted &= self._rules.opens(best.total, 0)
         split = np.flatnonzero(accepted)
         slots = self.frontier.slots
         feature = np.full(self.frontier.n_open, -1, np.int32)

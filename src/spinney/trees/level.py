@@ -141,7 +141,8 @@ class Frontier:
         high = self.high[parent]
         number = np.flatnonzero(level.subset[parent] < 0)
         feature = level.feature[parent][number]
-        cut = level.cut[parent][number]
+        # A cell may reach past the highest open bin; only missing values are beyond that.
+        cut = np.minimum(level.cut[parent][number], high[number, feature])
         is_right = (child[number] & 1).astype(bool)
         left, right = number[~is_right], number[is_right]
         high[left, feature[~is_right]] = cut[~is_right]
