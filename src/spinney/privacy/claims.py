@@ -291,6 +291,8 @@ def _implementation_delta(epsilon: Fraction, missed: Fraction) -> Fraction:
 
     Both tables' outputs may be off by `missed`, one of them seen through e**epsilon.
     """
+    if missed == 0:
+        return missed
     low, _ = exp_bounds(epsilon, _BITS)
     return min(Fraction(1), missed * (1 + Fraction(1 << _BITS, low))) if low else Fraction(1)
 

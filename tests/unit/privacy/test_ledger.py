@@ -57,10 +57,17 @@ def ledger():
 @pytest.fixture
 def draws(monkeypatch):
     """Count every call for secret randomness."""
-    calls = []
+    calls: list[int] = []
+
+    def spied(drawn):
+        def spy(count):
+            calls.append(count)
+            return drawn(count)
+
+        return spy
+
     for name in ("words", "secret_bytes"):
-        drawn = getattr(entropy, name)
-        monkeypatch.setattr(entropy, name, lambda n, f=drawn: (calls.append(n), f(n))[1])
+        monkeypatch.setattr(entropy, name, spied(getattr(entropy, name)))
     return calls
 
 
@@ -165,7 +172,7 @@ def test_every_release_has_a_charge_in_the_order_of_the_spends(ledger):
 
 
 def test_a_batch_is_paid_for_together_or_not_at_all(ledger):
-    with pytest.raises(BudgetError, match="refused for level 0 and level 1: asked epsilon=1.25"):
+    with pytest.raises(BudgetError, match=r"refused for level 0 and level 1: asked epsilon=1.25"):
         ledger.reserve(ask(0), [level(0, n_releases=4), level(1)])
 
     assert ledger.spent("q3", RECORD) == 0
@@ -197,7 +204,7 @@ def test_pure_noise_in_a_zcdp_job_costs_half_its_square(ledger):
 
 def test_checking_first_charges_nothing(ledger):
     ledger.check("q3", [level(0, n_releases=4)])
-    with pytest.raises(BudgetError, match="asked epsilon=1.25, left epsilon=1"):
+    with pytest.raises(BudgetError, match=r"asked epsilon=1.25, left epsilon=1"):
         ledger.check("q3", [level(0, n_releases=5)])
 
     assert ledger.spent("q3", RECORD) == 0
@@ -224,7 +231,9 @@ def test_seeded_noise_is_on_the_record(ledger):
 def test_noise_that_needs_more_honest_parties_than_promised_is_refused(ledger):
     shares = DiscreteLaplace(Fraction(1, 4), shares=Shares(5, 4))
 
-    with pytest.raises(SettingError, match="of which 4 must be honest; job 'q3' has 5 and promises"):
+    with pytest.raises(
+        SettingError, match="of which 4 must be honest; job 'q3' has 5 and promises"
+    ):
         ledger.reserve(ask(0), [level(0, shares)])
 
 
@@ -232,7 +241,7 @@ def test_noise_that_needs_more_honest_parties_than_promised_is_refused(ledger):
 
 
 def test_an_unknown_job_is_refused(ledger):
-    with pytest.raises(LedgerError, match="The ledger knows no job 'q4'. Open the job first"):
+    with pytest.raises(LedgerError, match=r"The ledger knows no job 'q4'. Open the job first"):
         ledger.reserve(Question.of("q4", 0, b""), [level(0)])
     with pytest.raises(LedgerError, match="The ledger knows no job 'q4'"):
         ledger.job("q4")
@@ -244,7 +253,9 @@ def test_a_job_is_resumed_on_its_terms_only(ledger):
     ledger.open_job(terms)
     assert len(ledger.entries()) == entries
 
-    with pytest.raises(LedgerError, match="Job 'q3' was opened on other terms, which cannot change"):
+    with pytest.raises(
+        LedgerError, match="Job 'q3' was opened on other terms, which cannot change"
+    ):
         ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(2)]))
 
 
@@ -255,7 +266,9 @@ def test_all_jobs_debit_the_life_of_the_data_set(ledger):
     ledger.reserve(Question.of("q4", 0, b""), [level(0, n_releases=2)])
 
     assert ledger.left_for_life("data", RECORD) == 0
-    with pytest.raises(BudgetError, match="more than is left for the life of the data set") as caught:
+    with pytest.raises(
+        BudgetError, match="more than is left for the life of the data set"
+    ) as caught:
         ledger.reserve(Question.of("q4", 1, b""), [level(1)])
     assert caught.value.local == "Left epsilon=0."
     assert ledger.left("q4", RECORD) == Fraction(1, 2)
@@ -300,7 +313,9 @@ def test_a_life_in_zcdp_holds_pure_and_zcdp_jobs(ledger):
 def test_a_zcdp_job_does_not_fit_a_pure_life(ledger):
     ledger.allow_for_life("data", [Budget.pure(9)])
 
-    with pytest.raises(SettingError, match="Job 'z' counts zCDP, which has no price in pure epsilon"):
+    with pytest.raises(
+        SettingError, match="Job 'z' counts zCDP, which has no price in pure epsilon"
+    ):
         ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(2, 1e-6)]))
 
 
@@ -352,7 +367,7 @@ def test_published_algorithm_6_costs_more_than_it_claims_and_is_refused(ledger, 
     published_algorithm_6(ledger, "counted", p, corrected=False)
     assert ledger.spent("counted", RECORD) == Fraction(true_epsilon)
 
-    with pytest.raises(BudgetError, match="Charge refused for .* Nothing was released"):
+    with pytest.raises(BudgetError, match=r"Charge refused for .* Nothing was released"):
         published_algorithm_6(ledger, "q3", p, corrected=False)
     assert ledger.spent("q3", RECORD) <= 1
 
@@ -402,7 +417,7 @@ def test_a_ledger_opened_to_be_read_exists_and_is_not_written(tmp_path):
     Ledger.open(path, "north").close()
     with closing(Ledger.open(path)) as ledger:
         assert ledger.verify().seq == 1
-        with pytest.raises(LedgerError, match="opened to be read only. Name its party to write"):
+        with pytest.raises(LedgerError, match=r"opened to be read only. Name its party to write"):
             ledger.open_job(Job.agreed("q3", "data", 5))
 
 
@@ -535,6 +550,18 @@ def test_a_question_that_another_process_has_just_answered_gets_that_reply(tmp_p
             assert ledger.spent("q3", RECORD) == Fraction(1, 4)
 
 
+def test_a_ledger_that_another_process_has_just_begun_is_shared(tmp_path):
+    path = tmp_path / "ledger.db"
+    others = []
+
+    def overtake(step):
+        if step == "begin: asked":
+            others.append(Ledger.open(path, "north"))
+
+    with closing(Ledger.open(path, "north", watch=overtake)) as ledger, closing(others[0]):
+        assert ledger.verify().seq == 1
+
+
 STEPS = [
     f"{verb}: {step}"
     for verb in ("reserve", "commit")
@@ -577,7 +604,7 @@ def test_a_process_killed_at_any_step_has_paid_for_what_it_drew(tmp_path, step):
     with closing(Ledger.open(path, "north")) as ledger:
         ledger.verify()
         assert ledger.spent("q", RECORD) >= Fraction(lines.count("drawn"), 40)
-        assert ledger.stored_reply(Question.of("q", 0, b"")).hex() == sent["0"]
+        assert ledger.stored_reply(Question.of("q", 0, b"")) == bytes.fromhex(sent["0"])
         noise = DiscreteLaplace(Fraction(1, 40))
         for n in range(3):  # the job can still be finished within its budget
             ledger.answer(Question.of("q", n, b""), [Spend("counts", noise)], lambda _: b"later")

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -68,8 +69,8 @@ def tamper(path, *statements):
     """Change the file as somebody would who knows SQLite: the rules are lifted and put back."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA synchronous = OFF")
-        rules = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-        rules = rules.fetchall()
+        found = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        rules = found.fetchall()
         for name, _ in rules:
             database.execute(f"DROP TRIGGER {name}")
         for statement in statements:
@@ -175,9 +176,13 @@ def test_a_changed_reply_is_found_and_never_sent(path):
     filled(path).close()
     tamper(path, "UPDATE replies SET reply = x'00'")
     with closing(Ledger.open(path, "north")) as ledger:
-        with pytest.raises(LedgerError, match="reply stored with entry 6 of the ledger was changed"):
+        with pytest.raises(
+            LedgerError, match="reply stored with entry 6 of the ledger was changed"
+        ):
             ledger.verify()
-        with pytest.raises(LedgerError, match="reply stored with entry 6 of the ledger was changed"):
+        with pytest.raises(
+            LedgerError, match="reply stored with entry 6 of the ledger was changed"
+        ):
             ledger.stored_reply(Question.of("q3", 0, b"level 0"))
 
 
@@ -215,7 +220,7 @@ def test_an_entry_of_a_later_version_is_not_guessed_at(path):
     with closing(LedgerStore(path)) as store:
         last = [row.anchor for row in store.rows_after(START)][-1]
         with store.writing():
-            store.append(last, Novelty("red"))
+            store.append(last, cast("Any", Novelty("red")))
         row = next(store.rows_after(last))
     with pytest.raises(LedgerError, match="Entry 8 of the ledger cannot be understood"):
         decoded(row)
@@ -236,7 +241,7 @@ def test_what_fails_half_way_is_not_written(path):
             raise ValueError
 
     with closing(LedgerStore(path)) as store:
-        with pytest.raises(ValueError, match="^$"):
+        with pytest.raises(ValueError, match=r"^$"):
             fails(store)
         assert list(store.rows_after(START)) == []
 
@@ -250,7 +255,7 @@ def test_every_transaction_is_synced_to_the_disk(path):
 def test_a_locked_ledger_says_so(path):
     with closing(filled(path)) as ledger, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(LedgerError, match="locked by another process. Nothing was released"):
+        with pytest.raises(LedgerError, match=r"locked by another process. Nothing was released"):
             ledger.reserve(Question.of("q3", 2, b""), [Spend("level 2", NOISE)])
         other.execute("ROLLBACK")
         assert len(ledger.reserve(Question.of("q3", 2, b""), [Spend("level 2", NOISE)])) == 1
@@ -261,7 +266,7 @@ def test_a_full_disk_refuses_and_keeps_what_was_written(path):
         database = ledger._store._database
         database.execute(f"PRAGMA max_page_count = {ledger._store._pragma('page_count')}")
         question = Question.of("q3", 1, b"level 1")
-        with pytest.raises(LedgerError, match="The ledger's disk is full. Nothing was released"):
+        with pytest.raises(LedgerError, match=r"The ledger's disk is full. Nothing was released"):
             ledger.commit(question, bytes(100_000))
         assert ledger.stored_reply(question) is None
         assert ledger.spent("q3", NOISE.unit) == Fraction(1, 2)
@@ -300,7 +305,7 @@ def test_a_read_only_ledger_can_be_read_and_verified_but_not_written(public_fold
             assert ledger.verify().seq == 7
         with (
             closing(Ledger.open(path, "north")) as ledger,
-            pytest.raises(LedgerError, match="it is read-only. Nothing was released"),
+            pytest.raises(LedgerError, match=r"it is read-only. Nothing was released"),
         ):
             ledger.reserve(Question.of("q3", 2, b""), [Spend("level 2", NOISE)])
 
@@ -321,7 +326,7 @@ def test_a_damaged_ledger_says_so(path):
     data = bytearray(path.read_bytes())
     data[4096:] = bytes(len(data) - 4096)  # all pages but the first
     path.write_bytes(data)
-    with pytest.raises(LedgerError, match="file is damaged. Nothing was released; an older copy"):
+    with pytest.raises(LedgerError, match=r"file is damaged. Nothing was released; an older copy"):
         Ledger.open(path, "north")
 
 
@@ -358,7 +363,7 @@ def test_a_ledger_without_its_rules_is_refused(path):
 def test_any_other_trouble_is_told_without_the_path(path):
     ledger = filled(path)
     ledger.close()
-    with pytest.raises(LedgerError, match="cannot be read or written. Nothing was") as caught:
+    with pytest.raises(LedgerError, match=r"cannot be read or written. Nothing was") as caught:
         ledger.verify()
     assert str(path) not in caught.value.public
     assert "closed database" in caught.value.local
@@ -382,7 +387,9 @@ def test_two_processes_that_begin_a_ledger_make_one(path, monkeypatch):
     """The second has seen an empty file, waits for the first, and then finds the tables there."""
     filled(path).close()
     pragma, definitions = LedgerStore._pragma, LedgerStore._definitions
-    stale_pragmas, stale_definitions = iter([0]), iter([set()])
+    stale_pragmas = iter([0])
+    nothing_yet: set[str] = set()
+    stale_definitions = iter([nothing_yet])
     monkeypatch.setattr(LedgerStore, "_pragma", lambda s, n: next(stale_pragmas, pragma(s, n)))
     monkeypatch.setattr(
         LedgerStore, "_definitions", lambda s: next(stale_definitions, definitions(s))

@@ -1,6 +1,7 @@
 """What a question may ask for: scopes, budgets, spends and disclosures that make sense."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,7 +104,9 @@ def test_a_delta_is_a_probability(delta):
 def test_a_budget_cannot_be_made_wrong_by_hand():
     with pytest.raises(SettingError, match="A budget's amount must be a positive finite number"):
         Budget(Unit.LABEL, Measure.PURE, Fraction(-1))
-    with pytest.raises(SettingError, match=r"names the delta, between 0 and 1.*Got zcdp and delta=0"):
+    with pytest.raises(
+        SettingError, match=r"names the delta, between 0 and 1.*Got zcdp and delta=0"
+    ):
         Budget(Unit.LABEL, Measure.ZCDP, Fraction(1))
     with pytest.raises(SettingError, match=r"a pure one does not. Got pure and delta=1/2"):
         Budget(Unit.LABEL, Measure.PURE, Fraction(1), Fraction(1, 2))
@@ -150,7 +153,7 @@ def test_a_spend_is_complete(wrong):
 
 @pytest.mark.parametrize("wrong", [{"what": ""}, {"why": ""}, {"units": ()}, {"views": ()}])
 def test_a_disclosure_is_complete(wrong):
-    facts = {
+    facts: dict[str, Any] = {
         "what": "bin means",
         "protection": Protection.UNPROTECTED,
         "why": "exact",
