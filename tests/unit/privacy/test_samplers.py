@@ -104,6 +104,29 @@ def test_the_shares_of_the_honest_sum_to_the_geometric_law(honest):
     assert max(abs(a - b) for a, b in zip(together, whole, strict=True)) < 100 * honest
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "parties", "curious", "true_epsilon"),
+    [
+        *[("1/10", 3, 1, 0.343), ("1/10", 5, 1, 0.212), ("1/10", 5, 2, 0.433)],
+        *[("1/10", 10, 1, 0.146), ("1/10", 10, 5, 0.606)],
+        *[("1", 3, 1, 1.389), ("1", 5, 1, 1.212), ("1", 5, 2, 1.494), ("1", 10, 5, 1.675)],
+    ],
+)
+def test_shares_for_all_parties_protect_less_against_the_curious(
+    epsilon, parties, curious, true_epsilon
+):
+    """PRIVACY A.3, item 9: what is left of NB(1/K) shares once some parties subtract theirs."""
+    words = samplers._share_table(Fraction(epsilon), parties).thresholds.astype(np.float64)
+    share = np.diff(words, prepend=0) / 2**64
+    left = np.ones(1)
+    for _ in range(parties - curious):
+        left = np.convolve(left, share)
+    noise = np.convolve(left, left[::-1])
+    middle = noise.size // 2
+    steps = np.log(noise[middle : middle + 20] / noise[middle + 1 : middle + 21])
+    assert steps.max() == pytest.approx(true_epsilon, abs=0.0006)
+
+
 def test_a_word_below_at_and_above_a_threshold():
     table = samplers._share_table(Fraction(1), 1)
     first = int(table.thresholds[0])
