@@ -28,7 +28,9 @@ T = TypeVar("T")
 _MAGIC = b"SPNY"
 _VERSION = 1
 _FRAME = struct.Struct("<4sBI")
-_ARRAY_KINDS = frozenset("biuf")
+_ARRAY_TYPES = frozenset(
+    {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
+)
 MESSAGE_LIMIT = 1 << 31
 """No message may be longer: what claims to be is refused before anything is allocated."""
 
@@ -90,7 +92,7 @@ def decode(data: bytes, kind: type[T], *, limit: int = MESSAGE_LIMIT) -> T:
 
     try:
         message = msgspec.msgpack.decode(fields, type=kind, dec_hook=hook)
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"A {kind.__name__} is malformed.", local=str(error)) from None
@@ -117,7 +119,7 @@ def _parts(data: bytes) -> tuple[str, msgspec.Raw, list[memoryview]]:
         name, fields, sizes = msgspec.msgpack.decode(
             data[_FRAME.size : body], type=tuple[str, msgspec.Raw, list[int]]
         )
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StorageError("A message's head is malformed.", local=str(error)) from None
     if any(size < 0 for size in sizes) or body + sum(sizes) != len(data):
         raise StorageError("A message is cut short or too long.")
@@ -130,9 +132,10 @@ def _parts(data: bytes) -> tuple[str, msgspec.Raw, list[memoryview]]:
 
 
 def _little_endian(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if array.dtype.kind not in _ARRAY_KINDS:
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
+    if plain.dtype.str not in _ARRAY_TYPES:
         raise StorageError(f"A message cannot carry an array of {array.dtype}.")
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return plain
 
 
 def _array(wanted: Any, value: object, blob: memoryview) -> np.ndarray[Any, Any]:
@@ -140,8 +143,10 @@ def _array(wanted: Any, value: object, blob: memoryview) -> np.ndarray[Any, Any]
     text, shape = msgspec.convert(value, type=tuple[str, list[int]])
     arguments = get_args(wanted)
     allowed = get_args(arguments[1])[0] if len(arguments) == 2 else Any
+    if text not in _ARRAY_TYPES:
+        raise ValueError("unexpected array type")
     dtype = np.dtype(text)
-    if dtype.kind not in _ARRAY_KINDS or (allowed is not Any and not _fits(dtype, allowed)):
+    if allowed is not Any and not _fits(dtype, allowed):
         raise ValueError("unexpected array type")
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(blob):
         raise ValueError("array shape does not fit its bytes")

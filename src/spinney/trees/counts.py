@@ -13,6 +13,7 @@ from spinney.typing import Bools, Integers
 
 Counters = NDArray[np.int32] | NDArray[np.int64]
 _HEAD = struct.Struct("<BQQQ")  # bytes per counter, cells, counters per cell, runs
+_MOST_WIDTH = 1 << 16  # classes
 
 
 class Counts:
@@ -59,8 +60,11 @@ class Counts:
             raise StorageError("Packed counts are too short to hold their head.")
         itemsize, n_cells, width, n_runs = _HEAD.unpack_from(data)
         body = _HEAD.size + 2 * n_runs
+        fits = itemsize == 4 or (itemsize == 8 and width == 2)
+        if not (fits and 0 < width <= _MOST_WIDTH and len(data) >= body):
+            raise StorageError("Packed counts have a head that does not fit their length.")
         # A counter takes at least one bit, which bounds what a hostile head can make us allocate.
-        if itemsize not in {4, 8} or len(data) < body or n_cells * (width - 1) > 8 * len(data):
+        if n_cells * (width if itemsize == 4 else 1) > 8 * (len(data) - body):
             raise StorageError("Packed counts have a head that does not fit their length.")
         cells = np.frombuffer(data, "<u2", n_runs, _HEAD.size)
         run_ends = np.cumsum(cells, dtype=np.int64)
