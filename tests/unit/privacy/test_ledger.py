@@ -469,13 +469,25 @@ def run(script, *arguments):
     """Start another process on the ledger."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
 
 
+def outputs_of_both(script, path):
+    """Run the script as two processes that start their work at the same moment."""
+    processes = [run(script, path, name) for name in ("first", "second")]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return [process.communicate(timeout=120)[0].split() for process in processes]
+
+
 PRELUDE = """
-    import os, signal, sys
+    import os, signal, sys, time
     from fractions import Fraction
     from spinney.errors import BudgetError
     from spinney.privacy.accounting import Job
@@ -492,6 +504,8 @@ def test_two_coordinators_at_once_cannot_overspend_one_account(tmp_path):
         PRELUDE
         + """
     path, me = sys.argv[1:]
+    print("ready", flush=True)
+    sys.stdin.readline()
     ledger = Ledger.open(path, "north")
     ledger.allow_for_life("data", [Budget.pure(1)])
     ledger.open_job(Job.agreed(me, "data", 5, [Budget.pure(1)]))
@@ -502,11 +516,11 @@ def test_two_coordinators_at_once_cannot_overspend_one_account(tmp_path):
             paid += 1
         except BudgetError:
             pass
+        time.sleep(0.001)  # lets the other one in
     print(paid)
     """
     )
-    processes = [run(script, path, name) for name in ("first", "second")]
-    paid = [int(process.communicate(timeout=120)[0]) for process in processes]
+    paid = [int(output) for (output,) in outputs_of_both(script, path)]
 
     assert sum(paid) == 40
     with closing(Ledger.open(path)) as ledger:
@@ -520,6 +534,8 @@ def test_two_processes_with_one_question_send_the_same_bytes(tmp_path):
         PRELUDE
         + """
     path, me = sys.argv[1:]
+    print("ready", flush=True)
+    sys.stdin.readline()
     ledger = Ledger.open(path, "north")
     ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
     for n in range(30):
@@ -527,8 +543,7 @@ def test_two_processes_with_one_question_send_the_same_bytes(tmp_path):
         print(ledger.answer(question, [Spend("counts", NOISE)], lambda _: os.urandom(8)).hex())
     """
     )
-    processes = [run(script, path, name) for name in ("first", "second")]
-    first, second = (process.communicate(timeout=120)[0].split() for process in processes)
+    first, second = outputs_of_both(script, path)
 
     assert len(first) == 30
     assert first == second
@@ -548,6 +563,42 @@ def test_a_question_that_another_process_has_just_answered_gets_that_reply(tmp_p
         with closing(Ledger.open(path, "north", watch=overtake)) as ledger:
             assert ledger.answer(ask(0), [level(0)], lambda _: b"ours") == b"theirs"
             assert ledger.spent("q3", RECORD) == Fraction(1, 4)
+
+
+def test_nobody_else_charges_between_the_check_and_the_entry(tmp_path):
+    path = tmp_path / "ledger.db"
+    locked = []
+    with closing(Ledger.open(path, "north", busy_seconds=0.01)) as other:
+        other.open_job(Job.agreed("q3", "data", 5, [Budget.pure(Fraction(1, 4))]))
+
+        def intrude(step):
+            if step == "reserve: locked":
+                with pytest.raises(LedgerError, match="locked by another process"):
+                    other.reserve(ask(1), [level(1)])
+                locked.append(step)
+
+        with closing(Ledger.open(path, "north", watch=intrude)) as ledger:
+            ledger.reserve(ask(0), [level(0)])
+        assert locked
+        with pytest.raises(BudgetError, match="left epsilon=0"):
+            other.reserve(ask(1), [level(1)])
+
+
+def test_a_charge_is_on_disk_before_it_is_handed_out(tmp_path):
+    path = tmp_path / "ledger.db"
+    seen: dict[str, object] = {}
+    with closing(Ledger.open(path, "north")) as other:
+        other.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
+
+        def look(step):
+            if step == "reserve: on disk":
+                seen["spent"] = other.spent("q3", RECORD)
+            if step == "commit: on disk":
+                seen["reply"] = other.stored_reply(ask(0))
+
+        with closing(Ledger.open(path, "north", watch=look)) as ledger:
+            reply = ledger.answer(ask(0), [level(0)], noised)
+    assert seen == {"spent": Fraction(1, 4), "reply": reply}
 
 
 def test_a_ledger_that_another_process_has_just_begun_is_shared(tmp_path):
