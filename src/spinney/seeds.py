@@ -7,10 +7,12 @@ The hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014); `trees._kerne
 three lines compiled, and a test keeps the two equal.
 """
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from spinney.errors import SettingError
 from spinney.typing import Keys, Values
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -47,6 +49,11 @@ def job_seed(random_state: Any) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**62))
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise SettingError(
+            "random_state must be a whole number, None, or a numpy generator; "
+            f"got {random_state!r}."
+        )
     return int(random_state) & (2**63 - 1)
 
 

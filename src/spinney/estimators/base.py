@@ -2,6 +2,7 @@
 
 import os
 import sys
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
 from spinney.report.report import Report
 from spinney.tables.frames import columns_of
+from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress, silent
@@ -49,6 +51,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         party
             Which party holds each row; see `deal_rows`. None: one party holds them all.
         """
+        self.__dict__.pop("model_", None)  # a fit that fails or is stopped leaves nothing behind
+        self._require_sound_parameters()
         given = fit_input(
             self,
             X,
@@ -116,11 +120,24 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
+    def _require_sound_parameters(self) -> None:
+        """Raise if a parameter that the settings do not hold cannot work."""
+        thread_count(self.n_jobs)
+        if self.schema is not None and not isinstance(self.schema, Schema):
+            raise SettingError(
+                f"schema must be a spinney Schema or None; got a {type(self.schema).__name__}."
+            )
+        if self.unknown_categories not in {"refuse", "as_missing"}:
+            raise SettingError(
+                "unknown_categories must be 'refuse' or 'as_missing'; "
+                f"got {self.unknown_categories!r}."
+            )
+
     def _class_weights(self, classes: tuple[Any, ...]) -> str | tuple[float, ...] | None:
         """Return the class weights in the order of `classes`."""
         given = self.class_weight
-        if given is None or given == "balanced":
-            return given  # type: ignore[no-any-return]
+        if given is None or (isinstance(given, str) and given == "balanced"):
+            return given
         if not isinstance(given, dict):
             raise SettingError(
                 "class_weight must be None, 'balanced' or a dict of weights by class; "
@@ -129,6 +146,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         unknown = [label for label in given if label not in classes]
         if unknown:
             raise SettingError(f"class_weight names classes that y does not have: {unknown}.")
+        if not all(isinstance(weight, Real) for weight in given.values()):
+            raise SettingError(f"class_weight must give a number for each class; got {given!r}.")
         return tuple(float(given.get(label, 1.0)) for label in classes)
 
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from spinney.errors import PrivacyLeakWarning, SettingError, TableError
+from spinney.tables.cells import cells_of
 from spinney.tables.describe import completed, describe
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.schema import LabelKind, Schema
@@ -86,7 +87,7 @@ def dealt_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
             f"party must name a party for each of the {table.n_rows} rows; "
             f"got {labels.shape[0]} labels."
         )
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
+    if labels.dtype.kind in "fO" and None in cells_of(labels).texts():
         raise SettingError("party must name a party for every row; some labels are missing.")
     names, row_party = np.unique(
         labels.astype(str) if labels.dtype == object else labels, return_inverse=True

@@ -12,6 +12,7 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestRegressor,
 )
 from spinney.protocols.model import ForestModel
+from spinney.tables.names import default_names
 
 _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
     ("horizontal_forest", "class"): HorizontalForestClassifier,
@@ -30,6 +31,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         )
     estimator = face(n_estimators=model.forest.n_trees)
     estimator._adopt(model)  # noqa: SLF001  a sibling's own step
+    if model.schema.names != default_names(len(model.schema.columns)):
+        estimator.feature_names_in_ = np.array(model.schema.names, dtype=object)
     if label.classes is not None:
         estimator.classes_ = np.array(label.classes)
         estimator.n_classes_ = len(label.classes)

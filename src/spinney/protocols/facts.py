@@ -116,7 +116,7 @@ def binning_of(
             edges.append(np.zeros(1, np.float32))
         elif settings.binning == "quantiles":
             edges.append(quantiles[number])
-        elif settings.binning == "ranges":
+        elif settings.binning == "ranges" and facts.missing[number] < facts.n_rows[0]:
             edges.append(equal_width(column.name, column.range, settings.max_bins))
         else:
             edges.append(_NO_EDGES)
@@ -148,7 +148,13 @@ def target_range(label: Label) -> tuple[float, float]:
             f"The label {label.name!r} has no declared range, and regression sums travel as fixed-"
             "point numbers over it. Declare its range in the schema."
         )
-    return label.range
+    low, high = label.range
+    if not np.isfinite(high - low):
+        raise SettingError(
+            f"The range of the label {label.name!r} is too wide for sums of it to be kept. "
+            "Divide the label by a large number first."
+        )
+    return low, high
 
 
 def fixed_point(target: Floats, label: Label) -> NDArray[np.int32]:

@@ -13,6 +13,7 @@ from spinney.errors import StorageError
 from spinney.tables.columns import Columns
 from spinney.tables.schema import Schema
 from spinney.trees import storage
+from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.trees.forest import Forest, RowValues
 from spinney.typing import Bools, Floats, Values
 
@@ -84,31 +85,58 @@ class ForestModel:
 
     def check(self, name: str) -> None:
         """Raise unless every node leads to a node that exists; nothing is believed of a file."""
-        forest, n = self.forest, self.forest.n_nodes
-        sound = (
-            n > 0
-            and forest.tree_start.size >= 2
-            and forest.tree_start[0] == 0
-            and forest.tree_start[-1] == n
-            and bool(np.all(np.diff(forest.tree_start) > 0))
-            and all(len(a) == n for a in (forest.threshold, forest.left, forest.value))
-            and all(len(a) == n for a in (forest.missing_left, forest.subset, forest.moments))
-            and self._links_are_sound()
-        )
-        if not sound:
+        if not (self._arrays_are_sound() and self._links_are_sound() and self._splits_are_sound()):
             raise StorageError(f"{name!r} does not hold a sound forest. Save the model again.")
 
+    def _arrays_are_sound(self) -> bool:
+        """Tell whether every array has the type and the shape that it must have."""
+        forest, n = self.forest, self.forest.feature.shape[:1]
+        classes = self.schema.label.classes
+        n_outputs = 1 if classes is None else len(classes)
+        expected = {
+            "tree_start": (np.int64, forest.tree_start.shape[:1]),
+            "feature": (np.int32, n),
+            "threshold": (np.float32, n),
+            "left": (np.uint32, n),
+            "missing_left": (np.bool_, n),
+            "subset": (np.int32, n),
+            "bin_sets": (np.uint64, (*forest.bin_sets.shape[:1], CATEGORY_WORDS)),
+            "moments": (np.int64, (*n, 2 if classes is None else n_outputs)),
+            "gain": (np.float64, n),
+            "value": (np.float64, (*n, n_outputs)),
+        }
+        arrays = all(
+            getattr(forest, name).dtype == dtype and getattr(forest, name).shape == shape
+            for name, (dtype, shape) in expected.items()
+        )
+        bins = all(
+            bins.dtype == np.uint8 and bins.shape == (len(column.categories or ()),)
+            for bins, column in zip(self.bin_of_category, self.schema.columns, strict=True)
+        )
+        return arrays and bins and bool(np.all(np.isfinite(forest.value)))
+
     def _links_are_sound(self) -> bool:
+        """Tell whether every walk ends: children come after their parent in the same tree."""
         forest, n = self.forest, self.forest.n_nodes
+        start = forest.tree_start
+        if start.size < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 1):
+            return False
         node = np.arange(n)
         left = forest.left.astype(np.int64)
-        tree_end = np.repeat(forest.tree_start[1:], np.diff(forest.tree_start))
+        tree_end = np.repeat(start[1:], np.diff(start))
         is_leaf: Bools = forest.feature < 0
-        # Children come after their parent in the same tree, so a walk always ends.
         linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < tree_end))
-        in_range = forest.feature < len(self.schema.columns)
-        sets = forest.subset < len(forest.bin_sets)
-        return bool(np.all(linked) and np.all(in_range) and np.all(sets))
+        return bool(np.all(linked))
+
+    def _splits_are_sound(self) -> bool:
+        """Tell whether a set of bins stands where a category is asked for, and nowhere else."""
+        forest, n_columns = self.forest, len(self.schema.columns)
+        if np.any(forest.feature < -1) or np.any(forest.feature >= n_columns):
+            return False
+        is_category = np.array([len(bins) > 0 for bins in self.bin_of_category] + [False])
+        has_set = forest.subset >= 0
+        known = (forest.subset >= -1) & (forest.subset < len(forest.bin_sets))
+        return bool(np.all(known) and np.all(has_set == is_category[forest.feature]))
 
     def _meta(self) -> dict[str, Any]:
         return {"protocol": self.protocol, "schema": msgspec.to_builtins(self.schema)}

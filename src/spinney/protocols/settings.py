@@ -4,9 +4,11 @@ Legal values are data: one table, one wording.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Literal
+
+import numpy as np
 
 from spinney.errors import SettingError
 from spinney.trees.dtypes import MAX_BINS
@@ -43,6 +45,10 @@ class ForestSettings:
     message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
 
     def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, np.generic):  # messages and reports carry Python's own types
+                object.__setattr__(self, name, value.item())
         _require_int("n_estimators", self.n_estimators, 1)
         if self.max_depth is not None:
             _require_int("max_depth", self.max_depth, 1, "or None for no limit")
@@ -61,6 +67,8 @@ class ForestSettings:
         _require_choice("criterion", self.criterion, CRITERIA[self.task])
         _require_choice("binning", self.binning, BINNINGS)
         _require_features(self.max_features)
+        _require_choice("bootstrap", self.bootstrap, (True, False))
+        _require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:
             raise SettingError("oob_score=True needs bootstrap=True: else no row is out of bag.")
 
@@ -110,8 +118,8 @@ def _require_samples(name: str, value: object, least: int) -> None:
     _require_int(name, value, least, "or a fraction between 0 and 1")
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
+def _require_choice(name: str, value: object, choices: tuple[str | bool, ...]) -> None:
+    if not isinstance(value, str | bool) or value not in choices:
         known = " or ".join(repr(choice) for choice in choices)
         raise SettingError(f"{name} must be {known}; got {value!r}.")
 

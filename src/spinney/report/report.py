@@ -1,7 +1,8 @@
 """What happened in a job, as a frozen value; printing it is the normal way to read it."""
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class Report(msgspec.Struct, frozen=True):
         """Return the report of a training."""
         forest = training.model.forest
         quality = (
-            PartyQuality(party, found.rows, found.n_rows, dict(found.scores))
+            PartyQuality(party, found.rows, found.n_rows, _known(found.scores))
             for party, found in training.quality.items()
         )
         traffic = (
@@ -132,7 +133,7 @@ def load_report(path: str | os.PathLike[str]) -> Report:
     source = Path(path)
     source = source / "report.json" if source.is_dir() else source
     try:
-        return msgspec.json.decode(source.read_bytes(), type=Report)
+        report = msgspec.json.decode(source.read_bytes(), type=Report)
     except OSError as error:
         raise StorageError(
             f"Cannot read {str(source)!r}: {error.strerror or error}. Check the path."
@@ -143,6 +144,17 @@ def load_report(path: str | os.PathLike[str]) -> Report:
             "Give the path of a report.json that Spinney wrote.",
             local=str(error),
         ) from None
+    if report.format != FORMAT:
+        raise StorageError(
+            f"{str(source)!r} has format {report.format}; this Spinney reads format {FORMAT}. "
+            "Install the Spinney that wrote it, or a newer one."
+        )
+    return report
+
+
+def _known(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores that there are; a party with one row has no R2."""
+    return {name: score for name, score in scores.items() if math.isfinite(score)}
 
 
 def _disclosures(rounds: Sequence[Round]) -> tuple[Disclosure, ...]:

@@ -150,7 +150,10 @@ def _array(wanted: Any, value: object, blob: memoryview) -> np.ndarray[Any, Any]
         raise ValueError("unexpected array type")
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(blob):
         raise ValueError("array shape does not fit its bytes")
-    return np.frombuffer(blob, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+    flat = np.frombuffer(blob, dtype)
+    if dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
+        raise ValueError("neither true nor false")
+    return flat.reshape(shape).astype(dtype.newbyteorder("="))
 
 
 def _fits(dtype: np.dtype[Any], allowed: Any) -> bool:

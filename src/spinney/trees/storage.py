@@ -139,6 +139,8 @@ def _arrays(head: _Head, data: bytes, at: int) -> dict[str, NDArray[Any]]:
         if at + size > end:
             raise ValueError("arrays longer than the file")
         flat = np.frombuffer(data, dtype, math.prod(shape), at)
+        if dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
+            raise ValueError("neither true nor false")
         arrays[name] = flat.reshape(shape).astype(dtype.newbyteorder("="))
         at += size
     if at != end:

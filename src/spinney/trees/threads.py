@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
+from numbers import Integral
 
 import numpy as np
 
@@ -19,8 +20,12 @@ def thread_count(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if n_jobs is None:
         return cores or 1
-    if n_jobs == 0:
-        raise SettingError("n_jobs must not be 0; use a positive number, or -1 for all cores.")
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise SettingError(
+            "n_jobs must be a whole number other than 0, such as 4, or -1 for all cores; "
+            f"got {n_jobs!r}."
+        )
+    n_jobs = int(n_jobs)
     return n_jobs if n_jobs > 0 else max(1, (cores or 1) + 1 + n_jobs)
 
 
