@@ -59,6 +59,7 @@ from spinney.trees.growth import Growth, LeafValues, StoppingRules, forest_of_le
 from spinney.trees.histogram import level_counts
 from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
+from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress, silent
@@ -86,7 +87,8 @@ class Job:
     def roots(self) -> Frontier:
         """Return the roots of all trees."""
         settings, columns = self.settings, self.binning.columns
-        draws = Draws(settings.n_slots(columns.n_columns), settings.max_cells, shared_phase=False)
+        n_slots = settings.n_slots(columns.n_columns)
+        draws = Draws(n_slots, settings.max_cells, shared_phase=n_slots == columns.n_columns)
         return Frontier.of_roots(columns, draws, settings.seed, settings.n_estimators)
 
 
@@ -111,14 +113,6 @@ class LevelAsk(Ask[CountsReply]):
         for level in self.levels:
             frontier = frontier.after(level)
         return frontier
-
-    @cached_property
-    def digests(self) -> tuple[bytes, ...]:
-        """A digest of the forest at its roots and after each level."""
-        found = [self.job.digest]
-        for level in self.levels:
-            found.append(level.digest(found[-1]))
-        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -147,6 +141,19 @@ class QualityAsk(Ask[QualityReply]):
 # --- a party -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """Where the rows stood when the forest was this far."""
+
+    job: bytes
+    levels: tuple[Level, ...]
+    standing: Standing
+
+    def is_before(self, ask: LevelAsk) -> bool:
+        """Tell whether a question is about this forest, grown on or not."""
+        return self.job == ask.job.digest and self.levels == ask.levels[: len(self.levels)]
+
+
 class Party:
     """One organisation's side. What it keeps between questions only saves time."""
 
@@ -154,7 +161,7 @@ class Party:
         self._table = table
         self._n_threads = thread_count(n_jobs)
         self._binned: tuple[bytes, BinnedTable] | None = None
-        self._standing: tuple[bytes, Standing] | None = None
+        self._standing: _Kept | None = None
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -174,7 +181,7 @@ class Party:
             table,
             ask.frontier.columns,
             standing,
-            ask.frontier.slots.part(ask.first, ask.last),
+            ask.frontier.asked.part(ask.first, ask.last),
             (ask.first, ask.last),
             n_classes=ask.job.n_classes,
             n_threads=self._n_threads,
@@ -190,10 +197,9 @@ class Party:
 
     def _standing_at(self, ask: LevelAsk, table: BinnedTable) -> Standing:
         """Return where the rows stand: as kept, a level further, or from the roots again."""
-        digests = ask.digests
         kept = self._standing
-        if kept is not None and kept[0] in digests[-2:]:
-            done, standing = digests.index(kept[0]), kept[1]
+        if kept is not None and kept.is_before(ask):
+            standing, done = kept.standing, len(kept.levels)
         else:
             settings = ask.job.settings
             keys = tree_keys(settings.seed, settings.n_estimators)
@@ -203,7 +209,7 @@ class Party:
             done = 0
         for level in ask.levels[done:]:
             standing = standing.after(level, table, self._n_threads)
-        self._standing = (digests[-1], standing)
+        self._standing = _Kept(ask.job.digest, ask.levels, standing)
         return standing
 
     def _judge(self, ask: QualityAsk) -> QualityReply:
@@ -284,42 +290,51 @@ def _grow(
     least = LeastLeaf(rules.min_samples_leaf, settings.min_weight_fraction_leaf)
     growth = Growth(job.roots(), rules, weights)
     criterion = Criterion.of(settings.criterion, weights, 2 * n_rows + 64)
+    above = None
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or 0)
-        slots = growth.frontier.slots
+        frontier = growth.frontier
         parts = []
-        for first, last in _batches(slots, job):
+        batches = list(_batches(frontier.asked, job))
+        for first, last in batches:
             ask = LevelAsk(job, growth.levels, first, last)
-            ask.__dict__["frontier"] = growth.frontier  # known here; others compute it
-            reply = channel.sum(ask)
-            part = slots.part(first, last)
-            if len(reply.counts.counters) != part.n_cells:
+            ask.__dict__["frontier"] = frontier  # known here; others compute it
+            counters = channel.sum(ask).counts.counters
+            if len(counters) != frontier.asked.part(first, last).n_cells:
                 raise ProtocolError("A party's histograms do not have the cells asked for.")
+            if above is not None and frontier.derived.any():
+                counters = with_derived(frontier, above, counters)
             parts.append(
                 best_splits(
-                    reply.counts.counters,
-                    part,
-                    growth.frontier.columns,
+                    counters,
+                    frontier.slots.part(first, last),
+                    frontier.columns,
                     criterion,
                     least=least,
                     root_weight=growth.root_weight[first:last],
                     n_threads=n_threads,
                 )
             )
-        growth.grow(BestSplits.of_parts(parts))  # Alg. 1, line 3: the best feature and value
+        # Where a level came in one piece its histograms are kept, to derive the next from.
+        above = Above(frontier.slots, counters) if len(batches) == 1 else None
+        within = settings.message_limit // _cell_bytes(job) if above is not None else 0
+        growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
     return growth
 
 
 def _batches(slots: Slots, job: Job) -> Iterator[tuple[int, int]]:
     """Cut a level into ranges of nodes whose counters keep to the message limit."""
-    cell = 4 * job.n_classes if job.n_classes else 16
-    ends = np.cumsum(slots.cells.sum(axis=1, dtype=np.int64) * cell)
+    ends = np.cumsum(slots.cells.sum(axis=1, dtype=np.int64) * _cell_bytes(job))
     first, done = 0, 0
     while first < ends.size:
         last = int(np.searchsorted(ends, done + job.settings.message_limit, side="right"))
         last = max(last, first + 1)
         yield first, last
         first, done = last, int(ends[last - 1])
+
+
+def _cell_bytes(job: Job) -> int:
+    return 4 * job.n_classes if job.n_classes else 16
 
 
 def _leaf_values(schema: Schema, weights: Floats) -> LeafValues:

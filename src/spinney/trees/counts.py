@@ -20,13 +20,15 @@ class Counts:
     """Counters in runs of cells that are alike in size, such as the cells of one slot.
 
     32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends` says
-    where each run ends, in cells; `bits` is the packed size, where it was counted while the cells
-    were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
+    where each run ends, in cells; `bits` are the packed sizes, where they were counted while the
+    cells were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
     """
 
     __slots__ = ("bits", "counters", "run_ends")
 
-    def __init__(self, counters: Counters, run_ends: Integers, bits: int | None = None) -> None:
+    def __init__(
+        self, counters: Counters, run_ends: Integers, bits: tuple[int, ...] | None = None
+    ) -> None:
         self.counters = counters
         self.run_ends = run_ends
         self.bits = bits
@@ -47,10 +49,7 @@ class Counts:
 
     def packed_size(self) -> int:
         """Return the length of `pack()` without encoding."""
-        if self.counters.itemsize == 4 and self.bits is not None:
-            bits = [self.bits]
-        else:
-            bits = [int(packing.packed_bits(*stream)) for stream in self._streams()]
+        bits = self.bits or packed_bits(self.counters, self.run_ends)
         return _HEAD.size + 2 * self.run_ends.size + sum((n + 7) // 8 for n in bits)
 
     @classmethod
@@ -95,6 +94,15 @@ class Counts:
         held = np.greater(weights, 0)
         sums = self.counters[held, 1]
         return [(weights, self.run_ends), (sums, _ends_within(held, self.run_ends))]
+
+
+def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
+    """Return the bits of each stream that `Counts.pack` writes, without encoding."""
+    if counters.itemsize == 4:
+        ends = run_ends * counters.shape[1]
+        return (int(packing.packed_bits(counters.reshape(-1), ends)),)
+    weights, sums = packing.packed_bits_of_sums(counters, run_ends)
+    return int(weights), int(sums)
 
 
 def _ends_within(held: Bools, run_ends: Integers) -> Integers:

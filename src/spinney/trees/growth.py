@@ -16,6 +16,7 @@ from spinney.trees.level import Frontier, Level, empty_bin_sets
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
+_WORTH_DERIVING = 0.1  # share of the open nodes
 _LEAF_RUN = 64  # leaves that share a packing parameter
 _ROUNDING = 1e-12  # a gain this far below the least one asked for is rounding, not loss
 
@@ -82,14 +83,49 @@ class Growth:
         weight: Floats = self._root_weight[self.frontier.tree]
         return weight
 
+    def _derived(
+        self,
+        split: Integers,
+        moments: Integers,
+        child_open: Bools,
+        child_cells: NDArray[np.uint8],
+        within: int,
+    ) -> Bools:
+        """Tell which open children follow from parent and sibling.
+
+        That takes all features in every node, and cells that lie alike in all three nodes.
+        """
+        frontier = self.frontier
+        most = int(frontier.columns.cells(frontier.draws.max_cells).sum())
+        if not frontier.draws.shared_phase or not 0 < child_cells.size * most <= within:
+            return np.zeros(child_cells.size, np.bool_)
+        cells = np.zeros(child_open.size, np.uint8)
+        cells[child_open] = child_cells
+        pair = cells.reshape(-1, 2)
+        alike = (pair == frontier.most_cells[split][:, None]).all(axis=1)
+        rows = self._rows(moments).reshape(-1, 2)
+        heavier = np.zeros((split.size, 2), np.bool_)
+        heavier[np.arange(split.size), (rows[:, 1] >= rows[:, 0]).astype(np.intp)] = alike
+        chosen: Bools = heavier.reshape(-1)[child_open]
+        # Among many small nodes a few derived ones save less than it costs to put them in place.
+        return chosen if chosen.mean() > _WORTH_DERIVING else np.zeros_like(chosen)
+
+    def _rows(self, moments: Integers) -> Integers:
+        rows: Integers = moments[:, 0] if self._rules.is_regression else moments.sum(axis=1)
+        return rows
+
     def _weight(self, moments: Integers) -> Floats:
         if self._rules.is_regression:
             return moments[:, 0].astype(np.float64)
         weight: Floats = moments @ self._class_weight
         return weight
 
-    def grow(self, best: BestSplits) -> None:
-        """Decide the open nodes and open their children."""
+    def grow(self, best: BestSplits, *, derive_within: int = 0) -> None:
+        """Decide the open nodes and open their children.
+
+        Of two open children the heavier is derived from parent and sibling, if the next level
+        has at most `derive_within` cells; 0 where the parents' histograms are not kept.
+        """
         if not self.levels:
             self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
             self._root_weight = np.maximum(self._weight(best.total), 1e-300)
@@ -107,14 +143,17 @@ class Growth:
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
         child_open = self._rules.opens(moments, self.depth + 1)
+        child_cells = self.frontier.draws.cells(self._rows(moments[child_open]))
         level = Level(
-            feature,
-            np.where(accepted, best.cut, 0).astype(np.uint8),
-            accepted & best.missing_left,
-            subset,
-            best.bin_set[is_category],
-            child_open,
-            np.zeros(0, np.float32),
+            feature=feature,
+            cut=np.where(accepted, best.cut, 0).astype(np.uint8),
+            missing_left=accepted & best.missing_left,
+            subset=subset,
+            bin_sets=best.bin_set[is_category],
+            child_open=child_open,
+            child_cells=child_cells,
+            child_derived=self._derived(split, moments, child_open, child_cells, derive_within),
+            threshold=np.zeros(0, np.float32),
         )
         self._nodes.append(self._next)
         self._gains.append(best.gain[split])

@@ -3,9 +3,8 @@
 import numpy as np
 
 from spinney.trees._kernels import histogram as kernels
-from spinney.trees._kernels import packing
 from spinney.trees.binning import BinnedTable
-from spinney.trees.counts import Counters, Counts
+from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.level import Columns, Slots
 from spinney.trees.rows import Standing
 from spinney.trees.threads import equal_ranges, run_ranges
@@ -45,14 +44,14 @@ def level_counts(
             kernels.count_two_classes(*common, columns.has_missing, out.view(np.int64))
         else:
             kernels.count_classes(*common, n_classes, out)
-        if n_classes:
-            run_ends = slots.run_ends.reshape(slots.cells.shape)[first:last].ravel()
-            begin = slots.offset[first, 0]
-            part = out[begin * width : run_ends[-1] * width]
-            bits.append(int(packing.packed_bits(part, (run_ends - begin) * width)))
+        run_ends = slots.ends[first:last].ravel()
+        begin = slots.offset[first, 0]
+        part = out[begin * width : run_ends[-1] * width].reshape(-1, width)
+        bits.append(packed_bits(part, run_ends - begin))
 
-    bits: list[int] = []  # appending is atomic
+    bits: list[tuple[int, ...]] = []  # appending is atomic
     work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
     n_tasks = max(n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
-    return Counts(out.reshape(-1, width), slots.run_ends, sum(bits) if n_classes else None)
+    total = tuple(sum(stream) for stream in zip(*bits, strict=True))
+    return Counts(out.reshape(-1, width), slots.ends.ravel(), total)

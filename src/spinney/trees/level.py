@@ -5,41 +5,144 @@ forest so far is a tuple of levels; from it and the job's public facts anyone co
 `Frontier`: the open nodes with their keys, ranges and slots.
 """
 
+import struct
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney import seeds
+from spinney.errors import StorageError
 from spinney.trees._kernels import level as kernels
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.typing import Bools, Codes, Integers, Keys
 
+_LEAST_CELLS = 4
+_HEAD = struct.Struct("<IIII??")  # open, split, sets, children, wide columns, thresholds
 
-@dataclass(frozen=True)
+
 class Level:
     """The decisions for the open nodes of one depth, in order.
 
     Rows whose bin of `feature` is at most `cut` go left; for a category, those in its bin set.
+    Not a dataclass: a codec would take it apart instead of calling `pack`.
     """
 
-    feature: NDArray[np.int32]  # (n_open,) -1: stays a leaf
-    cut: NDArray[np.uint8]  # (n_open,)
-    missing_left: Bools  # (n_open,)
-    subset: NDArray[np.int32]  # (n_open,) row of bin_sets, -1 for numbers
-    bin_sets: NDArray[np.uint64]  # (n_sets, 4)
-    child_open: Bools  # (2 * n_split,) left and right child of each split node
-    threshold: NDArray[np.float32]  # (n_open,) in place of cuts; empty unless adaptive
+    def __init__(
+        self,
+        *,
+        feature: NDArray[np.int32],  # (n_open,) -1: stays a leaf
+        cut: NDArray[np.uint8],  # (n_open,)
+        missing_left: Bools,  # (n_open,)
+        subset: NDArray[np.int32],  # (n_open,) row of bin_sets, -1 for numbers
+        bin_sets: NDArray[np.uint64],  # (n_sets, 4)
+        child_open: Bools,  # (2 * n_split,) left and right child of each split node
+        child_cells: NDArray[np.uint8],  # (open children,) how many cells a number gets there
+        child_derived: Bools,  # (open children,) known from parent and sibling: hardly asked about
+        threshold: NDArray[np.float32],  # (n_open,) in place of cuts; empty unless adaptive
+    ) -> None:
+        self.feature = feature
+        self.cut = cut
+        self.missing_left = missing_left
+        self.subset = subset
+        self.bin_sets = bin_sets
+        self.child_open = child_open
+        self.child_cells = child_cells
+        self.child_derived = child_derived
+        self.threshold = threshold
 
-    def digest(self, before: bytes) -> bytes:
-        """Return a digest of the forest so far, given the digest before this level."""
-        state = blake2b(before, digest_size=16)
-        arrays = (self.feature, self.cut, self.missing_left, self.subset, self.bin_sets)
-        for array in (*arrays, self.child_open, self.threshold):
-            state.update(array.tobytes())
-        return state.digest()
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Level):
+            return NotImplemented
+        return all(np.array_equal(value, vars(other)[name]) for name, value in vars(self).items())
+
+    __hash__ = None  # type: ignore[assignment]  # arrays
+
+    def pack(self) -> bytes:
+        """Return the decisions in a few bytes a node; what a leaf does not need is left out."""
+        split = self.feature >= 0
+        n_open, n_split = self.feature.size, int(split.sum())
+        wide = int(self.feature.max(initial=-1)) >= 255
+        head = _HEAD.pack(
+            n_open,
+            n_split,
+            len(self.bin_sets),
+            self.child_cells.size,
+            wide,
+            self.threshold.size > 0,
+        )
+        columns = (self.feature + 1).astype("<u4" if wide else "<u1")  # 0: a leaf
+        flags = np.concatenate(
+            [self.missing_left[split], self.subset[split] >= 0, self.child_open, self.child_derived]
+        )
+        return b"".join(
+            [
+                head,
+                columns.tobytes(),
+                self.cut[split].tobytes(),
+                np.packbits(flags).tobytes(),
+                self.bin_sets.astype("<u8").tobytes(),
+                self.child_cells.tobytes(),
+                self.threshold.astype("<f4").tobytes(),
+            ]
+        )
+
+    def packed_size(self) -> int:
+        """Return the length of `pack()` without encoding."""
+        n_split = int(np.count_nonzero(self.feature >= 0))
+        wide = int(self.feature.max(initial=-1)) >= 255
+        n_flags = 4 * n_split + self.child_cells.size
+        body = self.feature.size * (4 if wide else 1) + n_split + (n_flags + 7) // 8
+        return (
+            _HEAD.size + body + 32 * len(self.bin_sets) + self.child_cells.size
+            + 4 * self.threshold.size
+        )  # fmt: skip
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Level":
+        """Return the decisions that `pack` wrote."""
+        if len(data) < _HEAD.size:
+            raise StorageError("A packed level is too short to hold its head.")
+        n_open, n_split, n_sets, n_children, wide, adaptive = _HEAD.unpack_from(data)
+        n_flags = 4 * n_split + n_children
+        sizes = [
+            n_open * (4 if wide else 1), n_split, (n_flags + 7) // 8, 32 * n_sets, n_children,
+            4 * n_open * adaptive,
+        ]  # fmt: skip
+        if len(data) != _HEAD.size + sum(sizes):
+            raise StorageError("A packed level is cut short or too long.")
+        ends = (np.cumsum([0, *sizes]) + _HEAD.size).tolist()
+        parts = [data[a:b] for a, b in pairwise(ends)]
+        feature = np.frombuffer(parts[0], "<u4" if wide else "<u1").astype(np.int32) - 1
+        split = feature >= 0
+        flags = np.unpackbits(np.frombuffer(parts[2], np.uint8), count=n_flags).astype(np.bool_)
+        child_open = flags[2 * n_split : 4 * n_split]
+        with_set = flags[n_split : 2 * n_split]
+        sound = int(split.sum()) == n_split and int(with_set.sum()) == n_sets
+        if not sound or int(child_open.sum()) != n_children:
+            raise StorageError("A packed level does not fit its own counts.")
+        cut = np.zeros(n_open, np.uint8)
+        cut[split] = np.frombuffer(parts[1], np.uint8)
+        missing_left = np.zeros(n_open, np.bool_)
+        missing_left[split] = flags[:n_split]
+        subset = np.full(n_open, -1, np.int32)
+        subset[np.flatnonzero(split)[with_set]] = np.arange(n_sets)
+        return cls(
+            feature=feature,
+            cut=cut,
+            missing_left=missing_left,
+            subset=subset,
+            bin_sets=np.frombuffer(parts[3], "<u8").reshape(-1, 4).astype(np.uint64),
+            child_open=child_open,
+            child_cells=np.frombuffer(parts[4], np.uint8).copy(),
+            child_derived=flags[4 * n_split :],
+            threshold=np.frombuffer(parts[5], "<f4").astype(np.float32),
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +158,11 @@ class Columns:
         """How many columns there are."""
         return int(self.n_bins.size)
 
+    def cells(self, most: int) -> Integers:
+        """Return how many cells each column has at most in a node."""
+        numbers = np.minimum(self.n_bins, most)
+        return np.where(self.is_category, self.n_bins, numbers) + self.has_missing
+
 
 @dataclass(frozen=True)
 class Slots:
@@ -67,25 +175,28 @@ class Slots:
     offset: NDArray[np.int64]  # first cell of the slot among all cells of these nodes
     n_cells: int
 
+    @classmethod
+    def of(
+        cls,
+        feature: NDArray[np.int32],
+        add: NDArray[np.int32],
+        shift: NDArray[np.uint8],
+        cells: NDArray[np.int32],
+    ) -> "Slots":
+        """Lay the cells of all slots one after another."""
+        ends = np.cumsum(cells, dtype=np.int64).reshape(cells.shape)
+        n_cells = int(ends[-1, -1]) if ends.size else 0
+        return cls(feature, add, shift, cells, ends - cells, n_cells)
+
     def part(self, first: int, last: int) -> "Slots":
         """Return the slots of a range of nodes, with their cells counted from zero."""
-        cells = self.cells[first:last]
-        offset = self.offset[first:last]
-        if first < last:
-            offset = offset - offset[0, 0]
-        return Slots(
-            self.feature[first:last],
-            self.add[first:last],
-            self.shift[first:last],
-            cells,
-            offset,
-            int(cells.sum(dtype=np.int64)),
-        )
+        nodes = slice(first, last)
+        return Slots.of(self.feature[nodes], self.add[nodes], self.shift[nodes], self.cells[nodes])
 
-    @property
-    def run_ends(self) -> Integers:
-        """The end of each slot's cells."""
-        ends: Integers = (self.offset + self.cells).ravel()
+    @cached_property
+    def ends(self) -> Integers:
+        """The end of each slot's cells, (n_nodes, n_slots)."""
+        ends: Integers = self.offset + self.cells
         return ends
 
 
@@ -97,6 +208,11 @@ class Draws:
     max_cells: int
     shared_phase: bool  # the same phase in every node of a tree, so that siblings' cells align
 
+    def cells(self, weight: Integers) -> NDArray[np.uint8]:
+        """Return how many cells nodes of some weight get: no more than they have rows to fill."""
+        least = min(_LEAST_CELLS, self.max_cells)
+        return weight.clip(least, self.max_cells).astype(np.uint8)
+
 
 @dataclass(frozen=True)
 class Frontier:
@@ -107,8 +223,12 @@ class Frontier:
     tree: NDArray[np.int32]  # (n_open,)
     key: Keys  # (n_open,)
     phase_key: Keys  # (n_open,)
+    most_cells: NDArray[np.uint8]  # (n_open,)
     low: Codes  # (n_open, n_columns) lowest bin the path leaves open
     high: Codes
+    derived: Bools  # (n_open,) nodes whose histograms follow from their parent's and sibling's
+    parent: Integers  # (n_open,) the parent's place in the frontier before
+    parent_cut: NDArray[np.int32]  # (n_open,) the number the parent was cut by, -1: a category
 
     @classmethod
     def of_roots(cls, columns: Columns, draws: Draws, seed: int, n_trees: int) -> "Frontier":
@@ -121,8 +241,12 @@ class Frontier:
             np.arange(n_trees, dtype=np.int32),
             seeds.mixed(keys ^ np.uint64(1)),
             keys,
+            np.full(n_trees, draws.max_cells, np.uint8),
             np.zeros_like(high),
             high,
+            np.zeros(n_trees, np.bool_),
+            np.zeros(n_trees, np.int64),
+            np.full(n_trees, -1, np.int32),
         )
 
     @property
@@ -149,7 +273,17 @@ class Frontier:
         low[right, feature[is_right]] = np.minimum(cut[is_right], 253) + 1
         phase_key = self.phase_key[parent] if self.draws.shared_phase else keys[child]
         return Frontier(
-            self.columns, self.draws, self.tree[parent], keys[child], phase_key, low, high
+            self.columns,
+            self.draws,
+            self.tree[parent],
+            keys[child],
+            phase_key,
+            level.child_cells,
+            low,
+            high,
+            level.child_derived,
+            parent,
+            np.where(level.subset[parent] < 0, level.feature[parent], -1).astype(np.int32),
         )
 
     @cached_property
@@ -163,12 +297,33 @@ class Frontier:
         columns = self.columns
         kernels.draw_slots(
             self.key, self.phase_key, self.low, self.high, columns.n_bins, columns.is_category,
-            columns.has_missing, self.draws.n_slots, self.draws.max_cells,
+            columns.has_missing, self.draws.n_slots, self.most_cells,
             feature, add, shift, cells,
         )  # fmt: skip
-        ends = np.cumsum(cells, dtype=np.int64).reshape(shape)
-        return Slots(
-            feature, add, shift, cells, ends - cells, int(ends[-1, -1]) if ends.size else 0
+        return Slots.of(feature, add, shift, cells)
+
+    @cached_property
+    def asked(self) -> Slots:
+        """The slots that are asked about: all, but for a derived node at most one.
+
+        Of a derived node only the number its parent was cut by is asked: its cells have zoomed in.
+        """
+        slots = self.slots
+        if not self.derived.any():
+            return slots
+        nodes = np.flatnonzero(self.derived)
+        cut = self.parent_cut[nodes, None]
+        match = (slots.feature[nodes] == cut) & (cut >= 0)
+        has_one, place = match.any(axis=1), match.argmax(axis=1)
+
+        def kept(array: NDArray[Any], unused: int) -> NDArray[Any]:
+            copy = array.copy()
+            copy[nodes] = unused
+            copy[nodes, 0] = np.where(has_one, array[nodes, place], unused)
+            return copy
+
+        return Slots.of(
+            kept(slots.feature, -1), kept(slots.add, 0), kept(slots.shift, 0), kept(slots.cells, 0)
         )
 
 

@@ -20,7 +20,7 @@ def child_keys(parent_keys, out):
 
 @kernel
 def draw_slots(
-    keys, phase_keys, low, high, n_bins, is_category, has_missing, n_slots, max_cells,
+    keys, phase_keys, low, high, n_bins, is_category, has_missing, n_slots, most_cells,
     feature, add, shift, cells,
 ):  # fmt: skip
     """Draw the features of each node and lay cells over the bins its path leaves open.
@@ -28,8 +28,9 @@ def draw_slots(
     `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have. A feature whose
     range is one bin is passed over, as it cannot split; where nothing else is left, one such is
     kept, so that a node's totals are always counted. A number's cell is `(bin + add) >> shift`,
-    with a phase drawn by hash so that cuts fall anywhere; one more cell is for missing values. A
-    category keeps one cell for each bin. Unused slots have feature -1 and no cell.
+    with a phase drawn by hash so that cuts fall anywhere, and `most_cells` of them in a node; one
+    more is for missing values. A category keeps one cell for each bin. Unused slots have feature
+    -1 and no cell.
     """
     n_columns = n_bins.shape[0]
     order = np.empty(n_columns, np.int32)
@@ -57,7 +58,7 @@ def draw_slots(
             else:
                 width = np.int64(high[node, column]) - np.int64(low[node, column]) + 1
                 bits = 0
-                while ((width - 1 + (1 << bits) - 1) >> bits) + 1 > max_cells:
+                while ((width - 1 + (1 << bits) - 1) >> bits) + 1 > most_cells[node]:
                     bits += 1
                 word = mixed(phase_keys[node] ^ mixed(np.uint64(column)))
                 phase = np.int64(word & np.uint64((1 << bits) - 1))

@@ -16,7 +16,7 @@ _PARAMETER_BITS = 6
 def _parameter(total, n):
     """Return a good parameter for `n` counters that sum to `total`: about log2 of the mean."""
     k = 0
-    while (n << (k + 1)) <= total + (n >> 2) and k < 62:
+    while n > 0 and (n << (k + 1)) <= total + (n >> 2) and k < 62:
         k += 1
     return k
 
@@ -38,6 +38,35 @@ def packed_bits(counters, run_ends):
             bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
         begin = end
     return bits
+
+
+@kernel
+def packed_bits_of_sums(sums, run_ends):
+    """Return how many bits `pack` writes for weights, and for the sums of cells with a weight."""
+    weight_bits = np.int64(0)
+    sum_bits = np.int64(0)
+    begin = np.int64(0)
+    for run in range(run_ends.shape[0]):
+        end = run_ends[run]
+        weights = np.int64(0)
+        total = np.int64(0)
+        held = np.int64(0)
+        for i in range(begin, end):
+            weights += sums[i, 0]
+            total += sums[i, 1]
+            held += sums[i, 0] > 0
+        k = _parameter(weights, end - begin)
+        j = _parameter(total, held)
+        weight_bits += _PARAMETER_BITS + (end - begin) * (k + 1)
+        sum_bits += _PARAMETER_BITS + held * (j + 1)
+        for i in range(begin, end):
+            if sums[i, 0] > 0:
+                ones = np.int64(sums[i, 0]) >> k
+                weight_bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+                ones = np.int64(sums[i, 1]) >> j
+                sum_bits += ones if ones < _ESCAPE else _ESCAPE + 64 - j - 1
+        begin = end
+    return weight_bits, sum_bits
 
 
 @inlined
