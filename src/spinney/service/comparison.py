@@ -1,0 +1,166 @@
+"""Grow the joint forest, each party's own and, where rows may be pooled, the pooled one.
+
+All are judged on each party's held-out rows. The joint forest must be the pooled one, bit for
+bit; whether it is, is looked at and not assumed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from spinney.errors import SpinneyError
+from spinney.protocols import horizontal_forest
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.training import Training
+from spinney.report.report import PartyQuality, Report
+from spinney.service.progress import Stages, Step
+from spinney.service.rows import Parties, PartyRows
+from spinney.service.scores import LESS_IS_BETTER, score_names, scores_on
+from spinney.tables.table import MemoryTable
+from spinney.transport.in_process import InProcess
+from spinney.trees.threads import thread_count
+
+Scores = dict[str, float]
+_TINY_ROWS = 256
+
+
+class PartyComparison(msgspec.Struct, frozen=True):
+    """How the forests do on one party's held-out rows; a score that cannot be had is left out."""
+
+    party: str
+    n_training: int
+    n_held_out: int
+    local: Scores
+    federated: Scores
+    pooled: Scores | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The joint training and how it compares."""
+
+    training: Training
+    parties: tuple[PartyComparison, ...]
+    is_pooled: bool | None  # bit for bit the forest of the pooled rows; None: not compared
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The scores, the one that decides first."""
+        return score_names(str(self.training.settings["task"]))
+
+    def mean(self, model: str, score: str) -> float | None:
+        """Return a score of "local", "federated" or "pooled", averaged over parties."""
+        found = [(getattr(party, model) or {}).get(score) for party in self.parties]
+        known = [value for value in found if value is not None]
+        return float(np.mean(known)) if known else None
+
+    def helped(self, score: str) -> tuple[int, int]:
+        """Return at how many parties joining raised a score, and how many could compare."""
+        pairs = [
+            (party.local[score], party.federated[score])
+            for party in self.parties
+            if score in party.local and score in party.federated
+        ]
+        sign = -1 if score in LESS_IS_BETTER else 1
+        return sum(sign * joint > sign * alone for alone, joint in pairs), len(pairs)
+
+    def report(self) -> Report:
+        """Return the training's report, judged by held-out rows where there are any."""
+        report = Report.of(self.training)
+        if not any(party.n_held_out for party in self.parties):
+            return report
+        quality = tuple(
+            PartyQuality(party.party, "held-out", party.n_held_out, _in_one(party))
+            for party in self.parties
+        )
+        return msgspec.structs.replace(report, quality=quality)
+
+
+def compare(
+    parties: Parties, settings: ForestSettings, *, n_jobs: int | None, stages: Stages
+) -> Comparison:
+    """Grow and judge all forests."""
+    held_out = any(party.held_out.n_rows for party in parties.rows.values())
+    local_names = list(parties.rows) if held_out else []
+    stages.expect(2 + len(local_names) + (parties.pooled is not None))
+    stages.begin("loading kernels")
+    with stages.compiling():
+        _warm_up(parties.training, settings, n_jobs)
+    joint = _train(parties.training, settings, n_jobs, stages.begin("joint forest"))
+    pooled = None
+    if parties.pooled is not None:
+        step = stages.begin("pooled forest")
+        pooled = _train({"all": parties.pooled}, settings, n_jobs, step)
+    local = {}
+    for name in local_names:
+        step = stages.begin(f"forest of {name!r} alone")
+        local[name] = _train_alone(parties.rows[name].training, settings, n_jobs, step)
+    trained = {"federated": joint, "pooled": pooled}
+    compared = tuple(
+        _judged(name, rows, {"local": local.get(name), **trained}, thread_count(n_jobs))
+        for name, rows in parties.rows.items()
+    )
+    same = None if pooled is None else joint.model.to_bytes() == pooled.model.to_bytes()
+    return Comparison(joint, compared, same)
+
+
+def _train(
+    tables: Mapping[str, MemoryTable], settings: ForestSettings, n_jobs: int | None, step: Step
+) -> Training:
+    sides = {name: horizontal_forest.Party(table, n_jobs=n_jobs) for name, table in tables.items()}
+    return horizontal_forest.train(InProcess(sides), settings, n_jobs=n_jobs, progress=step)
+
+
+def _train_alone(
+    table: MemoryTable, settings: ForestSettings, n_jobs: int | None, step: Step
+) -> Training | None:
+    """Return a party's own forest; None where its rows are all of one class."""
+    target = table.target if table.rows is None else table.target[table.rows]
+    if settings.task == "classification" and np.unique(target).size < 2:
+        return None
+    return _train({"all": table}, settings, n_jobs, step)
+
+
+def _judged(
+    name: str, rows: PartyRows, trained: Mapping[str, Training | None], n_threads: int
+) -> PartyComparison:
+    scores = {
+        model: scores_on(training.model, rows.held_out, n_threads=n_threads)
+        for model, training in trained.items()
+        if training is not None
+    }
+    return PartyComparison(
+        name,
+        rows.training.n_rows,
+        rows.held_out.n_rows,
+        scores.get("local", {}),
+        scores["federated"],
+        scores.get("pooled"),
+    )
+
+
+def _in_one(party: PartyComparison) -> Scores:
+    """Return all scores of a party under names of their own; the joint forest's are plain."""
+    others = {"local": party.local, "pooled": party.pooled or {}}
+    named = {
+        f"{model}_{score}": value
+        for model, scores in others.items()
+        for score, value in scores.items()
+    }
+    return {**party.federated, **named}
+
+
+def _warm_up(
+    tables: Mapping[str, MemoryTable], settings: ForestSettings, n_jobs: int | None
+) -> None:
+    """Grow a tiny forest, so that compiling kernels is over before anything is timed."""
+    few = {
+        name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
+        for name, table in list(tables.items())[:2]
+    }
+    try:
+        _train(few, replace(settings, n_estimators=1, max_depth=2), n_jobs, lambda *_: None)
+    except SpinneyError:
+        return  # whatever is wrong will be told of the whole tables

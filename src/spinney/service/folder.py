@@ -1,0 +1,79 @@
+"""The folder of a run: its files appear whole and together, or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+from shutil import rmtree
+
+from spinney.errors import StorageError
+from spinney.protocols.model import ForestModel
+from spinney.report.report import Report
+
+MODEL = "model.spinney"
+REPORT = "report.json"
+
+
+def require_writable(folder: Path) -> None:
+    """Raise unless a folder can be made or written to; asked before the work, not after it."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        raise _unwritable(folder, f"{str(existing)!r} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _unwritable(folder, f"{str(existing)!r} may not be written to")
+    for name in (MODEL, REPORT):
+        if (folder / name).is_dir():
+            raise _unwritable(folder, f"{str(folder / name)!r} is a folder")
+
+
+def write_run(folder: Path, model: ForestModel, report: Report) -> None:
+    """Write a run's model and report into a folder, replacing those of an earlier run.
+
+    The files are made in a folder beside it and moved when all are whole.
+    """
+    made = _missing_parents(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        _remove(made)
+        raise _unwritable(folder, error.strerror or str(error)) from None
+    try:
+        model.save(beside / MODEL)
+        report.save(beside / REPORT)
+        beside.chmod(0o755)  # as any new folder; mkdtemp's own is for secrets
+        _move(beside, folder)
+    except BaseException as error:
+        rmtree(beside, ignore_errors=True)
+        _remove(made)
+        if isinstance(error, OSError):
+            raise _unwritable(folder, error.strerror or str(error)) from None
+        raise
+
+
+def _move(beside: Path, folder: Path) -> None:
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    for name in (MODEL, REPORT):
+        (beside / name).replace(folder / name)
+    beside.rmdir()
+
+
+def _missing_parents(folder: Path) -> list[Path]:
+    """Return the folders above that do not exist yet, the innermost first."""
+    return [parent for parent in folder.parents if not parent.exists()]
+
+
+def _remove(made: list[Path]) -> None:
+    for folder in made:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _unwritable(folder: Path, reason: str) -> StorageError:
+    return StorageError(
+        f"Cannot write into the folder {str(folder)!r}: {reason}. "
+        "Choose another with --out, one that you may write to."
+    )

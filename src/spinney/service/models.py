@@ -1,0 +1,59 @@
+"""`spinney model show`: what a saved model is."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from spinney.protocols.model import ForestModel
+from spinney.service.folder import MODEL
+from spinney.tables.schema import Schema
+
+
+class ModelDescription(msgspec.Struct, frozen=True):
+    """A saved model in a few facts."""
+
+    path: str
+    protocol: str
+    n_trees: int
+    depth: int
+    n_nodes: int
+    n_bytes: int
+    schema: Schema
+    importances: dict[str, float]
+
+    def to_json(self) -> str:
+        """Return the description as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def __str__(self) -> str:
+        label = self.schema.label
+        outputs = f", one of {', '.join(map(str, label.classes))}" if label.classes else ""
+        width = max(map(len, self.importances))
+        size = f"{self.n_nodes:,} nodes, {self.n_bytes / 1e6:.1f} MB"
+        lines = [
+            f"{self.path}: {self.protocol}, {self.n_trees} trees, depth {self.depth}, {size}",
+            f"predicts {label.name!r}, a {label.kind}{outputs}",
+            f"from {len(self.schema.columns)} columns, by importance:",
+        ]
+        ranked = sorted(self.importances.items(), key=lambda found: -found[1])
+        lines += [f"  {name:<{width}}  {share:.3f}" for name, share in ranked]
+        return "\n".join(lines)
+
+
+def described(path: Path) -> ModelDescription:
+    """Read a saved model, or that of a run's folder, and say what it is."""
+    file = path / MODEL if path.is_dir() else path
+    model = ForestModel.load(file)
+    forest, schema = model.forest, model.schema
+    shares = np.round(forest.importances(len(schema.columns)), 6).tolist()
+    return ModelDescription(
+        str(file),
+        model.protocol,
+        forest.n_trees,
+        int(forest.depths.max()),
+        forest.n_nodes,
+        file.stat().st_size,
+        schema,
+        dict(zip(schema.names, shares, strict=True)),
+    )

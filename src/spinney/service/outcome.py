@@ -1,0 +1,68 @@
+"""What a command found, for people and for machines."""
+
+from pathlib import Path
+
+import msgspec
+
+from spinney import __version__
+from spinney.report.report import Report
+from spinney.service.comparison import Comparison, PartyComparison, Scores
+from spinney.service.folder import MODEL, REPORT
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One run: its forests compared, its cost, and where its files are."""
+
+    name: str
+    task: str
+    n_trees: int
+    depth: int
+    parties: tuple[PartyComparison, ...]
+    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties
+    helped: dict[str, tuple[int, int]]  # by score: at how many parties, of how many compared
+    identical_to_pooled: bool | None  # None: not compared
+    expects_identical: bool
+    rounds: int
+    bytes_up: dict[str, int]
+    bytes_down: dict[str, int]
+    seconds: float
+    model: str
+    report: str
+    version: str = __version__
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The scores, the one that decides first."""
+        return tuple(self.helped)
+
+    def to_json(self) -> str:
+        """Return the outcome as one JSON document."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+
+def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) -> Outcome:
+    """Return what a comparison amounts to."""
+    names = comparison.score_names
+    means = {
+        model: {
+            score: mean for score in names if (mean := comparison.mean(model, score)) is not None
+        }
+        for model in ("local", "federated", "pooled")
+    }
+    return Outcome(
+        name,
+        str(report.settings["task"]),
+        report.n_trees,
+        report.depth,
+        comparison.parties,
+        {model: scores for model, scores in means.items() if scores},
+        {score: comparison.helped(score) for score in names},
+        comparison.is_pooled,
+        report.settings["binning"] != "adaptive",
+        report.rounds,
+        report.bytes_up,
+        report.bytes_down,
+        round(sum(report.seconds.values()), 6),
+        str(folder / MODEL),
+        str(folder / REPORT),
+    )

@@ -1,0 +1,100 @@
+"""From a job file to the tables it names, read by one schema and held in memory."""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError
+from spinney.service.config import JobFile, PartyConfig, TableConfig
+from spinney.service.schemas import declared, found_schema, joined, open_in_any, read_facts
+from spinney.tables.agree import agree
+from spinney.tables.readers import Format, Source, read_table
+from spinney.tables.schema import Schema, listed
+from spinney.tables.table import MemoryTable, in_memory
+
+
+def tables_of(job: JobFile) -> dict[str, MemoryTable]:
+    """Read all tables of a job: each party's by its name, or the one table as "table".
+
+    Every cell is checked. A simulation holds its tables in memory, four bytes a cell.
+    """
+    configs: Mapping[str, TableConfig] = {party.name: party for party in job.parties}
+    if job.table is not None:
+        configs = {"table": job.table}
+    sources = {}
+    for name, config in configs.items():
+        with _told_at(config):
+            sources[name] = source_of(config, job.folder)
+    schema = _schema(job, configs, sources)
+    tables = {}
+    for name, config in configs.items():
+        with _told_at(config):
+            tables[name] = in_memory(read_table(sources[name], schema))
+    return tables
+
+
+def source_of(config: TableConfig, folder: Path) -> Source:
+    """Return where a table is; paths are relative to the job file's folder."""
+    path = None if config.path is None else str(folder / config.path)
+    url = None if config.url_env is None else _environment(config.url_env)
+    if config.source == "sql" and path is not None and url is None:
+        path, url = None, f"sqlite:///{path}"
+    if config.source == "sql" and url is None:
+        raise SettingError(
+            "An sql table needs url_env, the name of the environment variable that holds the "
+            "database's url, or path, the file of an SQLite database."
+        )
+    if config.source != "sql" and (path is None or url is not None):
+        raise SettingError(f"A {config.source} table needs path and no url_env.")
+    return Source(cast("Format", config.source), path, url, config.query, config.row_id)
+
+
+def _environment(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise SettingError(
+            f"url_env names the environment variable {name!r}, which is not set. Set it to the "
+            "database's url: sqlite:///path or postgresql://..."
+        )
+    return value
+
+
+def _schema(
+    job: JobFile, configs: Mapping[str, TableConfig], sources: Mapping[str, Source]
+) -> Schema:
+    """Return the schema that all tables share, naming what had to be read off them."""
+    needs_ranges = job.settings.binning == "ranges"
+    given = {name: declared(job, config) for name, config in configs.items()}
+    names = open_in_any(given.values(), needs_ranges=needs_ranges)
+    found = {}
+    if names != () or any(said.label_is_open for said in given.values()):
+        for name, config in configs.items():
+            with _told_at(config):
+                found[name] = found_schema(
+                    given[name], sources[name], names, needs_ranges=needs_ranges
+                )
+    together = joined(found) if found else None
+    schemas = {name: said.filled(together) for name, said in given.items()}
+    facts = {fact: None for name in given for fact in read_facts(given[name], schemas[name])}
+    if facts:
+        warnings.warn(
+            f"Public facts were read from the tables: {listed(facts)}. That is fine in a "
+            "simulation; real parties declare them. Declare them in the job file's [schema].",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    return agree(schemas)
+
+
+@contextmanager
+def _told_at(config: TableConfig) -> Iterator[None]:
+    """Name the party at whose table an error arose."""
+    try:
+        yield
+    except SpinneyError as error:
+        if isinstance(config, PartyConfig):
+            error.party = error.party or config.name
+        raise
