@@ -106,7 +106,8 @@ class Cells:
         elif self.is_coded:
             values = {value for chunk in self.data.chunks for value in _members(chunk.dictionary)}
         else:
-            values = set(_members(pc.unique(self.data)))
+            # Without the nulls: in polars' kind of text, Arrow's `unique` makes '' of them.
+            values = set(_members(pc.unique(pc.drop_null(self.data))))
         known = (value for value in values if not _is_missing(value))
         return {value if value in INFINITIES else plain(value) for value in known}
 
