@@ -120,7 +120,8 @@ def binning_of(
             edges.append(equal_width(column.name, column.range, settings.max_bins))
         else:
             edges.append(_NO_EDGES)
-    return Binning(tuple(edges), tuple(bins), facts.missing > 0)
+    adaptive = settings.max_bins if settings.binning == "adaptive" else 0
+    return Binning(tuple(edges), tuple(bins), facts.missing > 0, adaptive)
 
 
 def class_weights(settings: ForestSettings, facts: FactsReply) -> Floats:

@@ -25,15 +25,16 @@ could read. No noise is added: nothing here is differentially private.
 depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.facts import FactsReply, binned, class_weights, target_range
+from spinney.protocols.facts import FactsReply, class_weights, target_range
+from spinney.protocols.growing import Job, OpenNodes, PartyRows
 from spinney.protocols.judging import QualityReply, judged, quality_of
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import ForestSettings
@@ -45,20 +46,18 @@ from spinney.protocols.setup import (
     agreed_schema,
     answer_setup,
     lay_bins,
-    require_schema,
 )
 from spinney.protocols.training import Phases, Training
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel
-from spinney.trees.binning import BinnedTable, Binning
-from spinney.trees.counts import Counts
+from spinney.trees.adaptive import AdaptiveHistograms, merged, midpoints, streamed
+from spinney.trees.counts import Counters, Counts
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
-from spinney.trees.growth import Growth, LeafValues, StoppingRules, forest_of_leaves
+from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
 from spinney.trees.histogram import level_counts
-from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
-from spinney.trees.rows import Standing, standing_at_roots
+from spinney.trees.level import Level, tree_keys
 from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import thread_count
@@ -70,49 +69,30 @@ _QUALITY_ROWS = 2048  # rows a party judges the forest by, where it need not jud
 Settings = ForestSettings
 
 
-@dataclass(frozen=True)
-class Job:
-    """What every question about trees repeats, so that it can be answered by itself."""
-
-    settings: Settings
-    schema_digest: str
-    binning: Binning
-    n_classes: int  # 0 for regression
-
-    @cached_property
-    def digest(self) -> bytes:
-        """A digest of all of it."""
-        return self.schema_digest.encode() + repr(self.settings).encode() + self.binning.digest()
-
-    def roots(self) -> Frontier:
-        """Return the roots of all trees."""
-        settings, columns = self.settings, self.binning.columns
-        n_slots = settings.n_slots(columns.n_columns)
-        draws = Draws(n_slots, settings.max_cells, shared_phase=n_slots == columns.n_columns)
-        return Frontier.of_roots(columns, draws, settings.seed, settings.n_estimators)
-
-
 # --- messages ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class LevelAsk(Ask[CountsReply]):
+class LevelAsk(OpenNodes, Ask[CountsReply]):
     """How do the rows of these open nodes spread over the cells of their features?"""
 
-    job: Job
-    levels: tuple[Level, ...]
-    first: int  # open nodes first to last, in the order of the frontier
-    last: int
     reveals: ClassVar[str] = "histograms of tree nodes by class, or sums of targets"
     reply_type: ClassVar[type[Any]] = CountsReply
 
-    @cached_property
-    def frontier(self) -> Frontier:
-        """The open nodes."""
-        frontier = self.job.roots()
-        for level in self.levels:
-            frontier = frontier.after(level)
-        return frontier
+
+@dataclass(frozen=True)
+class AdaptiveReply:
+    """A party's own histograms."""
+
+    histograms: AdaptiveHistograms
+
+
+@dataclass(frozen=True)
+class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
+    """What are your own histograms of these open nodes? (Only with `binning="adaptive"`.)"""
+
+    reveals: ClassVar[str] = "histograms of tree nodes with the means of their bins"
+    reply_type: ClassVar[type[Any]] = AdaptiveReply
 
 
 @dataclass(frozen=True)
@@ -141,89 +121,47 @@ class QualityAsk(Ask[QualityReply]):
 # --- a party -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """Where the rows stood when the forest was this far."""
-
-    job: bytes
-    levels: tuple[Level, ...]
-    standing: Standing
-
-    def is_before(self, ask: LevelAsk) -> bool:
-        """Tell whether a question is about this forest, grown on or not."""
-        return self.job == ask.job.digest and self.levels == ask.levels[: len(self.levels)]
-
-
 class Party:
     """One organisation's side. What it keeps between questions only saves time."""
 
     def __init__(self, table: Table, *, n_jobs: int | None = None) -> None:
         self._table = table
         self._n_threads = thread_count(n_jobs)
-        self._binned: tuple[bytes, BinnedTable] | None = None
-        self._standing: _Kept | None = None
+        self._rows = PartyRows(table, self._n_threads)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
         match ask:
             case SchemaAsk() | FactsAsk() | EdgesAsk():
                 return answer_setup(ask, self._table, self._n_threads)
-            case LevelAsk():
-                return self._count_level(ask)
+            case LevelAsk():  # Alg. 1, line 3: histograms
+                return CountsReply(level_counts(*self._counting(ask), **self._how(ask.job)))
+            case AdaptiveAsk():  # Alg. 2
+                return AdaptiveReply(streamed(*self._counting(ask), **self._how(ask.job)))
             case QualityAsk():
                 return self._judge(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
-    def _count_level(self, ask: LevelAsk) -> CountsReply:  # Alg. 1, line 3: histograms
-        table = self._table_in_bins(ask.job)
-        standing = self._standing_at(ask, table)
-        counts = level_counts(
-            table,
-            ask.frontier.columns,
-            standing,
-            ask.frontier.asked.part(ask.first, ask.last),
-            (ask.first, ask.last),
-            n_classes=ask.job.n_classes,
-            n_threads=self._n_threads,
-        )
-        return CountsReply(counts)
+    def _counting(self, ask: OpenNodes) -> tuple[Any, ...]:
+        """Return what is counted: the table, its rows, and the cells asked for."""
+        standing = self._rows.standing(ask)
+        table = self._rows.binned(ask.job)
+        return table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last)
 
-    def _table_in_bins(self, job: Job) -> BinnedTable:
-        if self._binned is None or self._binned[0] != job.digest:
-            require_schema(self._table, job.schema_digest)
-            table = binned(self._table, job.binning, n_threads=self._n_threads)
-            self._binned = (job.digest, table)
-        return self._binned[1]
-
-    def _standing_at(self, ask: LevelAsk, table: BinnedTable) -> Standing:
-        """Return where the rows stand: as kept, a level further, or from the roots again."""
-        kept = self._standing
-        if kept is not None and kept.is_before(ask):
-            standing, done = kept.standing, len(kept.levels)
-        else:
-            settings = ask.job.settings
-            keys = tree_keys(settings.seed, settings.n_estimators)
-            standing = standing_at_roots(
-                table, keys, bootstrap=settings.bootstrap, n_threads=self._n_threads
-            )
-            done = 0
-        for level in ask.levels[done:]:
-            standing = standing.after(level, table, self._n_threads)
-        self._standing = _Kept(ask.job.digest, ask.levels, standing)
-        return standing
+    def _how(self, job: Job) -> dict[str, Any]:
+        return {"n_classes": job.n_classes, "n_threads": self._n_threads}
 
     def _judge(self, ask: QualityAsk) -> QualityReply:
         settings = ask.job.settings
-        self._standing = None
+        self._rows.forget_standing()
         return judged(
-            self._table_in_bins(ask.job),
+            self._rows.binned(ask.job),
             ask.job.binning,
             ask.forest,
             tree_keys(settings.seed, settings.n_estimators),
             most_rows=None if settings.oob_score else _QUALITY_ROWS,
             bootstrap=settings.bootstrap,
-            n_classes=ask.job.n_classes,
-            n_threads=self._n_threads,
+            **self._how(ask.job),
         )
 
 
@@ -278,63 +216,87 @@ def _grow(
     channel: Channel, job: Job, facts: FactsReply, *, n_threads: int, progress: Progress
 ) -> Growth:
     """Grow all trees, a level a round."""
-    settings, n_rows = job.settings, int(facts.n_rows[0])
+    settings = job.settings
     weights = class_weights(settings, facts)
-    rules = StoppingRules(
-        settings.max_depth,
-        settings.least_rows(settings.min_samples_split, n_rows),
-        settings.least_rows(settings.min_samples_leaf, n_rows),
-        settings.min_impurity_decrease,
-        is_regression=settings.task == "regression",
+    growth = Growth(job.roots(), job.rules(facts), weights)
+    search = _Search(
+        Criterion.of(settings.criterion, weights, 2 * int(facts.n_rows[0]) + 64),
+        LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
+        n_threads,
     )
-    least = LeastLeaf(rules.min_samples_leaf, settings.min_weight_fraction_leaf)
-    growth = Growth(job.roots(), rules, weights)
-    criterion = Criterion.of(settings.criterion, weights, 2 * n_rows + 64)
     above = None
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or 0)
-        frontier = growth.frontier
-        parts = []
-        batches = list(_batches(frontier.asked, job))
-        for first, last in batches:
-            ask = LevelAsk(job, growth.levels, first, last)
-            ask.__dict__["frontier"] = frontier  # known here; others compute it
-            counters = channel.sum(ask).counts.counters
-            if len(counters) != frontier.asked.part(first, last).n_cells:
-                raise ProtocolError("A party's histograms do not have the cells asked for.")
-            if above is not None and frontier.derived.any():
-                counters = with_derived(frontier, above, counters)
-            parts.append(
-                best_splits(
-                    counters,
-                    frontier.slots.part(first, last),
-                    frontier.columns,
-                    criterion,
-                    least=least,
-                    root_weight=growth.root_weight[first:last],
-                    n_threads=n_threads,
-                )
-            )
-        # Where a level came in one piece its histograms are kept, to derive the next from.
-        above = Above(frontier.slots, counters) if len(batches) == 1 else None
-        within = settings.message_limit // _cell_bytes(job) if above is not None else 0
-        growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
+        if job.binning.adaptive_bins:
+            _grow_adaptively(channel, job, growth, search)
+        else:
+            above = _grow_by_counts(channel, job, growth, search, above)
     return growth
 
 
-def _batches(slots: Slots, job: Job) -> Iterator[tuple[int, int]]:
-    """Cut a level into ranges of nodes whose counters keep to the message limit."""
-    ends = np.cumsum(slots.cells.sum(axis=1, dtype=np.int64) * _cell_bytes(job))
-    first, done = 0, 0
-    while first < ends.size:
-        last = int(np.searchsorted(ends, done + job.settings.message_limit, side="right"))
-        last = max(last, first + 1)
-        yield first, last
-        first, done = last, int(ends[last - 1])
+@dataclass(frozen=True)
+class _Search:
+    """How the coordinator looks for the best cuts."""
+
+    criterion: Criterion
+    least: LeastLeaf
+    n_threads: int
+
+    def best(self, counters: Counters, growth: Growth, first: int, last: int) -> BestSplits:
+        """Return the best cuts of a range of open nodes."""
+        frontier = growth.frontier
+        return best_splits(
+            counters,
+            frontier.slots.part(first, last),
+            frontier.columns,
+            self.criterion,
+            least=self.least,
+            root_weight=growth.root_weight[first:last],
+            n_threads=self.n_threads,
+        )
 
 
-def _cell_bytes(job: Job) -> int:
-    return 4 * job.n_classes if job.n_classes else 16
+def _grow_by_counts(
+    channel: Channel, job: Job, growth: Growth, search: _Search, above: Above | None
+) -> Above | None:
+    """Grow a level from summed counts; return its histograms if they came in one piece."""
+    frontier = growth.frontier
+    parts = []
+    batches = list(job.batches(frontier.asked))
+    for first, last in batches:
+        ask = LevelAsk(job, growth.levels, first, last)
+        ask.__dict__["frontier"] = frontier  # known here; others compute it
+        counters = channel.sum(ask).counts.counters
+        if len(counters) != ask.slots.n_cells:
+            raise ProtocolError("A party's histograms do not have the cells asked for.")
+        if above is not None and frontier.derived.any():
+            counters = with_derived(frontier, above, counters)
+        parts.append(search.best(counters, growth, first, last))
+    kept = Above(frontier.slots, counters) if len(batches) == 1 else None
+    within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
+    growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
+    return kept
+
+
+def _grow_adaptively(channel: Channel, job: Job, growth: Growth, search: _Search) -> None:
+    """Grow a level from the parties' own histograms, merged (Alg. 3)."""
+    frontier = growth.frontier
+    parts: list[BestSplits] = []
+    thresholds: list[NDArray[np.float32]] = []
+    for first, last in job.batches(frontier.slots):
+        ask = AdaptiveAsk(job, growth.levels, first, last)
+        ask.__dict__["frontier"] = frontier  # known here; others compute it
+        replies = channel.ask(ask)
+        found = merged(
+            [reply.histograms for reply in replies.values()],
+            frontier.columns,
+            ask.slots,
+            is_regression=job.n_classes == 0,
+        )
+        best = search.best(found.moments, growth, first, last)
+        parts.append(best)
+        thresholds.append(midpoints(best, found, frontier.columns, ask.slots))
+    growth.grow(BestSplits.of_parts(parts), threshold=np.concatenate(thresholds))
 
 
 def _leaf_values(schema: Schema, weights: Floats) -> LeafValues:

@@ -53,7 +53,9 @@ def judged(
 def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowValues:
     """Return stand-ins for values: any number that lies in the row's bin does for a forest."""
     codes = table.rows(chosen)
-    rows = codes.astype(np.float32)
+    if binning.adaptive_bins:
+        return codes
+    rows: RowValues = codes.astype(np.float32)
     for column, edges in enumerate(binning.edges):
         if not len(binning.bin_of_category[column]):
             # bin b holds values up to edge b; the last bin has no edge

@@ -13,6 +13,7 @@ from spinney.errors import StorageError
 from spinney.tables.columns import Columns
 from spinney.tables.schema import Schema
 from spinney.trees import storage
+from spinney.trees.binning import binned_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.trees.forest import Forest, RowValues
 from spinney.typing import Bools, Floats, Values
@@ -145,10 +146,3 @@ class ForestModel:
         arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}
         bins = {f"bin_of_category.{i}": b for i, b in enumerate(self.bin_of_category)}
         return {**arrays, **bins}
-
-
-def binned_categories(column: Values, bins: NDArray[np.uint8]) -> Values:
-    """Return the bin of each category, NaN where it is missing."""
-    missing = np.isnan(column)
-    index = np.where(missing, 0, column).astype(np.intp)
-    return np.where(missing, np.float32(np.nan), bins[index]).astype(np.float32)

@@ -34,13 +34,14 @@ class Binning:
     edges: tuple[Edges, ...]
     bin_of_category: tuple[NDArray[np.uint8], ...]
     has_missing: Bools
+    adaptive_bins: int = 0  # bins a number gets in a node's own histogram; then there are no edges
 
     @property
     def columns(self) -> Columns:
         """What the trees need to know of the columns."""
         is_category = np.array([len(bins) > 0 for bins in self.bin_of_category])
         n_bins = [
-            int(bins.max()) + 1 if len(bins) else len(edges) + 1
+            int(bins.max()) + 1 if len(bins) else self.adaptive_bins or len(edges) + 1
             for edges, bins in zip(self.edges, self.bin_of_category, strict=True)
         ]
         return Columns(np.array(n_bins, np.int64), is_category, self.has_missing)
@@ -48,14 +49,21 @@ class Binning:
     def digest(self) -> bytes:
         """Return a digest of all edges and categories."""
         state = blake2b(self.has_missing.tobytes(), digest_size=16)
+        state.update(self.adaptive_bins.to_bytes(2, "little"))
         for edges, bins in zip(self.edges, self.bin_of_category, strict=True):
             state.update(len(edges).to_bytes(4, "little") + len(bins).to_bytes(4, "little"))
             state.update(edges.tobytes())
             state.update(bins.tobytes())
         return state.digest()
 
-    def codes(self, values: Values, out: Codes, n_threads: int = 1) -> None:
-        """Write the bins of a batch, (n_columns, n_rows)."""
+    def codes(self, values: Values, out: Codes | Values, n_threads: int = 1) -> None:
+        """Write the bins of a batch, (n_columns, n_rows); adaptive: the values themselves."""
+        if self.adaptive_bins:
+            for column, bins in enumerate(self.bin_of_category):
+                out[column] = (
+                    binned_categories(values[column], bins) if len(bins) else values[column]
+                )
+            return
         padded = np.full((len(self.edges), MAX_BINS), np.inf, np.float32)
         for column, edges in enumerate(self.edges):
             padded[column, : len(edges)] = edges
@@ -75,7 +83,7 @@ class Binning:
 class BinnedTable:
     """A party's table as bins: block after block, and in a block column after column."""
 
-    codes: Codes  # flat
+    codes: Codes | Values  # flat; values as they are where histograms are adaptive
     block_start: Integers  # (n_blocks + 1,) in rows
     n_columns: int
     target: NDArray[Any]  # class indices (uint8 or uint16) or fixed-point targets (int32)
@@ -97,10 +105,12 @@ class BinnedTable:
     ) -> "BinnedTable":
         """Bin a table batch by batch; no more than a batch is ever held as numbers."""
         n_columns = len(binning.edges)
+        adaptive = binning.adaptive_bins > 0
         starts = np.append(np.arange(0, n_rows, BLOCK_ROWS), n_rows).astype(np.int64)
         if n_rows == 0:
             starts = np.array([0, 0], np.int64)
-        codes = np.empty(n_rows * n_columns, np.uint8)
+        size = n_rows * n_columns
+        codes: Codes | Values = np.empty(size, np.float32) if adaptive else np.empty(size, np.uint8)
         targets: list[NDArray[Any]] = []
         keys: list[Keys] = []
         row = 0
@@ -109,7 +119,7 @@ class BinnedTable:
                 last = min(row + target.size, (first // BLOCK_ROWS + 1) * BLOCK_ROWS)
                 block = first // BLOCK_ROWS
                 height = int(starts[block + 1] - starts[block])
-                part = codes[starts[block] * n_columns : starts[block + 1] * n_columns]
+                part: Any = codes[starts[block] * n_columns : starts[block + 1] * n_columns]
                 at = slice(first - int(starts[block]), last - int(starts[block]))
                 binning.codes(
                     values[:, first - row : last - row],
@@ -121,15 +131,22 @@ class BinnedTable:
             row += target.size
         return cls(codes, starts, n_columns, np.concatenate(targets), np.concatenate(keys))
 
-    def rows(self, chosen: Integers) -> Codes:
+    def rows(self, chosen: Integers) -> NDArray[Any]:
         """Return the bins of some rows, (n_rows, n_columns)."""
         block = np.searchsorted(self.block_start, chosen, side="right") - 1
         start = self.block_start[block]
         height = self.block_start[block + 1] - start
         at = start * self.n_columns + (chosen - start)
         flat = at[:, None] + height[:, None] * np.arange(self.n_columns)
-        picked: Codes = self.codes[flat]
+        picked: NDArray[Any] = self.codes[flat]
         return picked
+
+
+def binned_categories(column: Values, bins: NDArray[np.uint8]) -> Values:
+    """Return the bin of each category, NaN where it is missing."""
+    missing = np.isnan(column)
+    index = np.where(missing, 0, column).astype(np.intp)
+    return np.where(missing, np.float32(np.nan), bins[index]).astype(np.float32)
 
 
 def _cuts(first: int, last: int) -> list[int]:

@@ -18,6 +18,7 @@ from spinney.typing import Bools, Floats, Integers
 
 _WORTH_DERIVING = 0.1  # share of the open nodes
 _LEAF_RUN = 64  # leaves that share a packing parameter
+_NO_THRESHOLDS = np.zeros(0, np.float32)
 _ROUNDING = 1e-12  # a gain this far below the least one asked for is rounding, not loss
 
 
@@ -63,7 +64,7 @@ class Growth:
     def __init__(self, frontier: Frontier, rules: StoppingRules, class_weight: Floats) -> None:
         self.frontier = frontier
         self.levels: tuple[Level, ...] = ()
-        self._rules = rules
+        self.rules = rules
         self._class_weight = class_weight
         self._nodes: list[_LevelNodes] = []
         self._gains: list[Floats] = []
@@ -111,17 +112,23 @@ class Growth:
         return chosen if chosen.mean() > _WORTH_DERIVING else np.zeros_like(chosen)
 
     def _rows(self, moments: Integers) -> Integers:
-        rows: Integers = moments[:, 0] if self._rules.is_regression else moments.sum(axis=1)
+        rows: Integers = moments[:, 0] if self.rules.is_regression else moments.sum(axis=1)
         return rows
 
     def _weight(self, moments: Integers) -> Floats:
-        if self._rules.is_regression:
+        if self.rules.is_regression:
             return moments[:, 0].astype(np.float64)
         weight: Floats = moments @ self._class_weight
         return weight
 
-    def grow(self, best: BestSplits, *, derive_within: int = 0) -> None:
-        """Decide the open nodes and open their children.
+    def grow(
+        self,
+        best: BestSplits,
+        *,
+        derive_within: int = 0,
+        threshold: NDArray[np.float32] = _NO_THRESHOLDS,
+    ) -> None:
+        """Decide the open nodes and open their children; real thresholds, if given, hold.
 
         Of two open children the heavier is derived from parent and sibling, if the next level
         has at most `derive_within` cells; 0 where the parents' histograms are not kept.
@@ -129,9 +136,9 @@ class Growth:
         if not self.levels:
             self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
             self._root_weight = np.maximum(self._weight(best.total), 1e-300)
-        accepted = self._rules.accepts(best, self.root_weight)
+        accepted = self.rules.accepts(best, self.root_weight)
         if not self.levels:  # a root is asked about before anything is known of it
-            accepted &= self._rules.opens(best.total, 0)
+            accepted &= self.rules.opens(best.total, 0)
         split = np.flatnonzero(accepted)
         slots = self.frontier.slots
         feature = np.full(self.frontier.n_open, -1, np.int32)
@@ -142,7 +149,7 @@ class Growth:
         moments = np.empty((2 * split.size, best.total.shape[1]), np.int64)
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
-        child_open = self._rules.opens(moments, self.depth + 1)
+        child_open = self.rules.opens(moments, self.depth + 1)
         child_cells = self.frontier.draws.cells(self._rows(moments[child_open]))
         level = Level(
             feature=feature,
@@ -153,7 +160,7 @@ class Growth:
             child_open=child_open,
             child_cells=child_cells,
             child_derived=self._derived(split, moments, child_open, child_cells, derive_within),
-            threshold=np.zeros(0, np.float32),
+            threshold=threshold,
         )
         self._nodes.append(self._next)
         self._gains.append(best.gain[split])
@@ -170,7 +177,7 @@ class Growth:
             for nodes, level in zip(self._nodes, self.levels, strict=True)
         ]
         joined = np.concatenate([*parts, self._next.moments])
-        counters = joined if self._rules.is_regression else joined.astype(np.int32)
+        counters = joined if self.rules.is_regression else joined.astype(np.int32)
         ends = np.arange(0, len(joined), _LEAF_RUN, dtype=np.int64) + _LEAF_RUN
         return Counts(counters, np.minimum(ends, len(joined)))
 
@@ -312,6 +319,8 @@ class _Flat:
 
 def _thresholds(level: Level, split: Integers, binning: Binning) -> NDArray[np.float32]:
     """Return the edge each cut stands for; infinity where only missing values go right."""
+    if level.threshold.size:
+        return level.threshold[split]
     feature, cut = level.feature[split], level.cut[split]
     width = max((len(edges) for edges in binning.edges), default=0) + 1
     padded = np.full((len(binning.edges), max(width, 256)), np.inf, np.float32)

@@ -20,7 +20,6 @@ from spinney.trees._kernels import level as kernels
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.typing import Bools, Codes, Integers, Keys
 
-_LEAST_CELLS = 4
 _HEAD = struct.Struct("<IIII??")  # open, split, sets, children, wide columns, thresholds
 
 
@@ -206,11 +205,12 @@ class Draws:
 
     n_slots: int
     max_cells: int
+    least_cells: int
     shared_phase: bool  # the same phase in every node of a tree, so that siblings' cells align
 
     def cells(self, weight: Integers) -> NDArray[np.uint8]:
         """Return how many cells nodes of some weight get: no more than they have rows to fill."""
-        least = min(_LEAST_CELLS, self.max_cells)
+        least = min(self.least_cells, self.max_cells)
         return weight.clip(least, self.max_cells).astype(np.uint8)
 
 
@@ -263,7 +263,8 @@ class Frontier:
         parent = parents[child >> 1]
         low = self.low[parent]
         high = self.high[parent]
-        number = np.flatnonzero(level.subset[parent] < 0)
+        # Real thresholds leave bins as they are.
+        number = np.flatnonzero((level.subset[parent] < 0) & (level.threshold.size == 0))
         feature = level.feature[parent][number]
         # A cell may reach past the highest open bin; only missing values are beyond that.
         cut = np.minimum(level.cut[parent][number], high[number, feature])

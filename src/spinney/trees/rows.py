@@ -34,12 +34,15 @@ class Standing:
         left_starts = np.empty_like(self.starts)
         left_ends = np.empty_like(self.starts)
 
+        adaptive = table.codes.dtype == np.float32  # values as they are, cut at real thresholds
+        split_rows = kernels.partition_values if adaptive else kernels.partition
+
         def task(first: int, last: int) -> None:
-            kernels.partition(
+            split_rows(
                 table.codes, table.block_start, table.n_columns, self.entries,
                 self.starts, self.ends, first, last,
-                level.feature, level.cut, level.missing_left, level.subset, level.bin_sets,
-                left_starts, left_ends,
+                level.feature, level.threshold if adaptive else level.cut, level.missing_left,
+                level.subset, level.bin_sets, left_starts, left_ends,
             )  # fmt: skip
 
         run_ranges(task, equal_ranges(self.rows_of_node, n_threads), n_threads)

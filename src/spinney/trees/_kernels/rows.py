@@ -102,3 +102,44 @@ def partition(
             for i in range(np.int64(n_aside)):
                 segment[np.int64(at) + i] = aside[i]
             left_ends[node, block] = begin + np.int64(at)
+
+
+@kernel
+def partition_values(
+    values, block_start, n_columns, entries, starts, ends,
+    first, last, feature, threshold, missing_left, subset, bin_sets, left_starts, left_ends,
+):  # fmt: skip
+    """Split segments as `partition` does, by real thresholds instead of bins."""
+    longest = 0
+    for block in range(block_start.shape[0] - 1):
+        longest = max(longest, block_start[block + 1] - block_start[block])
+    aside = np.empty(longest, np.uint32)
+    for block in range(block_start.shape[0] - 1):
+        n_rows = block_start[block + 1] - block_start[block]
+        for node in range(first, last):
+            begin = starts[node, block]
+            end = ends[node, block]
+            left_starts[node, block] = begin
+            at = begin
+            n_aside = 0
+            if feature[node] >= 0:
+                column = block_start[block] * n_columns + np.int64(feature[node]) * n_rows
+                for i in range(begin, end):
+                    entry = entries[i]
+                    value = values[column + np.int64(entry & ROW_MASK)]
+                    if subset[node] >= 0:
+                        code = MISSING if np.isnan(value) else np.uint8(value)
+                        goes_left = in_set(bin_sets[subset[node]], code) == 1
+                    elif np.isnan(value):
+                        goes_left = missing_left[node]
+                    else:
+                        goes_left = value <= threshold[node]
+                    if goes_left:
+                        entries[at] = entry
+                        at += 1
+                    else:
+                        aside[n_aside] = entry
+                        n_aside += 1
+                for i in range(n_aside):
+                    entries[at + i] = aside[i]
+            left_ends[node, block] = at

@@ -1,0 +1,153 @@
+"""Growing over rows: what every protocol that grows trees level by level shares.
+
+The job that each question repeats, the open nodes a question is about, and the party's memory of
+where its rows stand, which only saves time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spinney.protocols.facts import FactsReply, binned
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.setup import require_schema
+from spinney.tables.table import Table
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.growth import StoppingRules
+from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
+from spinney.trees.rows import Standing, standing_at_roots
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every question about trees repeats, so that it can be answered by itself."""
+
+    settings: ForestSettings
+    schema_digest: str
+    binning: Binning
+    n_classes: int  # 0 for regression
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of all of it."""
+        return self.schema_digest.encode() + repr(self.settings).encode() + self.binning.digest()
+
+    @property
+    def cell_bytes(self) -> int:
+        """How many bytes of counters a cell has."""
+        return 4 * self.n_classes if self.n_classes else 16
+
+    def roots(self) -> Frontier:
+        """Return the roots of all trees."""
+        settings, columns = self.settings, self.binning.columns
+        n_slots = settings.n_slots(columns.n_columns)
+        # Adaptive histograms have their own bins; nothing is zoomed.
+        max_cells = MAX_BINS if self.binning.adaptive_bins else settings.max_cells
+        draws = Draws(
+            n_slots,
+            max_cells,
+            least_cells=max_cells if self.binning.adaptive_bins else 4,
+            shared_phase=n_slots == columns.n_columns,
+        )
+        return Frontier.of_roots(columns, draws, settings.seed, settings.n_estimators)
+
+    def rules(self, facts: FactsReply) -> StoppingRules:
+        """Return when nodes stay leaves."""
+        settings, n_rows = self.settings, int(facts.n_rows[0])
+        return StoppingRules(
+            settings.max_depth,
+            settings.least_rows(settings.min_samples_split, n_rows),
+            settings.least_rows(settings.min_samples_leaf, n_rows),
+            settings.min_impurity_decrease,
+            is_regression=self.n_classes == 0,
+        )
+
+    def batches(self, slots: Slots) -> Iterator[tuple[int, int]]:
+        """Cut a level into ranges of nodes whose counters keep to the message limit."""
+        ends = np.cumsum(slots.cells.sum(axis=1, dtype=np.int64) * self.cell_bytes)
+        first, done = 0, 0
+        while first < ends.size:
+            last = int(np.searchsorted(ends, done + self.settings.message_limit, side="right"))
+            last = max(last, first + 1)
+            yield first, last
+            first, done = last, int(ends[last - 1])
+
+
+@dataclass(frozen=True)
+class OpenNodes:
+    """Some open nodes of a forest that has grown so far."""
+
+    job: Job
+    levels: tuple[Level, ...]
+    first: int  # open nodes first to last, in the order of the frontier
+    last: int
+
+    @cached_property
+    def frontier(self) -> Frontier:
+        """All open nodes."""
+        frontier = self.job.roots()
+        for level in self.levels:
+            frontier = frontier.after(level)
+        return frontier
+
+    @property
+    def slots(self) -> Slots:
+        """What is asked of these nodes."""
+        return self.frontier.asked.part(self.first, self.last)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Where the rows stood when the forest was this far."""
+
+    job: bytes
+    levels: tuple[Level, ...]
+    standing: Standing
+
+    def is_before(self, nodes: OpenNodes) -> bool:
+        """Tell whether a question is about this forest, grown on or not."""
+        return self.job == nodes.job.digest and self.levels == nodes.levels[: len(self.levels)]
+
+
+class PartyRows:
+    """A party's table in bins and where its rows stand; forgotten, it is made again."""
+
+    def __init__(self, table: Table, n_threads: int) -> None:
+        self._table = table
+        self._n_threads = n_threads
+        self._binned: tuple[bytes, BinnedTable] | None = None
+        self._kept: _Kept | None = None
+
+    def binned(self, job: Job) -> BinnedTable:
+        """Return the table in the job's bins."""
+        if self._binned is None or self._binned[0] != job.digest:
+            require_schema(self._table, job.schema_digest)
+            table = binned(self._table, job.binning, n_threads=self._n_threads)
+            self._binned = (job.digest, table)
+            self._kept = None
+        return self._binned[1]
+
+    def standing(self, nodes: OpenNodes) -> Standing:
+        """Return where the rows stand: as kept, a level further, or from the roots again."""
+        table = self.binned(nodes.job)
+        kept = self._kept
+        if kept is not None and kept.is_before(nodes):
+            standing, done = kept.standing, len(kept.levels)
+        else:
+            settings = nodes.job.settings
+            keys = tree_keys(settings.seed, settings.n_estimators)
+            standing = standing_at_roots(
+                table, keys, bootstrap=settings.bootstrap, n_threads=self._n_threads
+            )
+            done = 0
+        for level in nodes.levels[done:]:
+            standing = standing.after(level, table, self._n_threads)
+        self._kept = _Kept(nodes.job.digest, nodes.levels, standing)
+        return standing
+
+    def forget_standing(self) -> None:
+        """Free the memory that growing took."""
+        self._kept = None
