@@ -103,11 +103,11 @@ class Cells:
         """Return the categories met; for a categorical column all that its type declares."""
         if not self._is_arrow:
             values = set(self.data)
-        elif self.is_coded:
-            values = {value for chunk in self.data.chunks for value in _members(chunk.dictionary)}
+        elif self.is_coded or _nature_of_type(self.data.type) == "text":
+            # Text by its dictionary: Arrow's `unique` makes '' of the gaps in polars' kind of text.
+            values = {v for chunk in self._coded_chunks() for v in _members(chunk.dictionary)}
         else:
-            # Without the nulls: in polars' kind of text, Arrow's `unique` makes '' of them.
-            values = set(_members(pc.unique(pc.drop_null(self.data))))
+            values = set(_members(pc.unique(self.data)))
         known = (value for value in values if not _is_missing(value))
         return {value if value in INFINITIES else plain(value) for value in known}
 
