@@ -1,1 +1,54 @@
 """Shared fixtures: tiny tables a person can check."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A kernel's first call compiles it, which no deadline foresees; the cores are shared.
+settings.register_profile(
+    "spinney", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("spinney")
+
+
+@pytest.fixture
+def ward_table():
+    """A table of every kind of column: numbers, a boolean, categories, gaps, zeros, repeats."""
+    random = np.random.RandomState(7)
+    n = 240
+    X = pd.DataFrame(
+        {
+            "age": random.randint(0, 99, n).astype(np.float64),
+            "income": np.round(random.standard_normal(n) * 1000, 2),
+            "visits": random.poisson(0.7, n),
+            "smokes": random.random_sample(n) < 0.3,
+            "ward": pd.Categorical(random.choice(["eye", "heart", "knee", "lung", "skin"], n)),
+            "grade": pd.Categorical(random.randint(1, 5, n)),
+            "nothing": np.zeros(n),
+        }
+    )
+    X.loc[random.random_sample(n) < 0.2, "age"] = np.nan
+    X.loc[random.random_sample(n) < 0.3, "income"] = 0.0
+    X.loc[random.random_sample(n) < 0.1, "ward"] = None
+    X.iloc[100:130] = X.iloc[0:30].to_numpy()  # the same patients once more
+    return X.astype({"visits": np.int64, "smokes": bool, "nothing": np.float64})
+
+
+@pytest.fixture
+def ward_labels(ward_table):
+    """Labels for `ward_table`: two classes, three classes, and an amount; all noisy."""
+    random = np.random.RandomState(8)
+    n = len(ward_table)
+    score = (
+        ward_table["age"].fillna(50).to_numpy() / 50
+        + (ward_table["ward"] == "heart").to_numpy()
+        + ward_table["smokes"].to_numpy()
+        + random.standard_normal(n)
+    )
+    score[100:130] = score[0:30]
+    return {
+        "two classes": np.where(score > 1.5, "ill", "well"),
+        "three classes": np.digitize(score, [1.0, 2.0]),
+        "amount": np.round(score * 10, 3),
+    }
