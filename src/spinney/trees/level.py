@@ -315,6 +315,8 @@ class Frontier:
         nodes = np.flatnonzero(self.derived)
         cut = self.parent_cut[nodes, None]
         match = (slots.feature[nodes] == cut) & (cut >= 0)
+        # A node's only slot may hold a column that its parent left out, as one that cannot split.
+        match[:, 0] |= (slots.feature[nodes] >= 0).sum(axis=1) == 1
         has_one, place = match.any(axis=1), match.argmax(axis=1)
 
         def kept(array: NDArray[Any], unused: int) -> NDArray[Any]:
