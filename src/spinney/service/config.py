@@ -149,7 +149,7 @@ def load_job(path: Path) -> JobFile:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SettingError(
             f"Cannot read the job file {str(path)!r}: {error.strerror or error}. Check its path."
@@ -178,9 +178,7 @@ def _require_one_kind(job: JobFile, where: str) -> None:
     names = [party.name for party in job.parties]
     for name in names:
         if not name or names.count(name) > 1:
-            raise SettingError(
-                f"Every [[party]] in {where} needs a name of its own; two are called {name!r}."
-            )
+            raise SettingError(f"Every [[party]] in {where} needs a name of its own; got {name!r}.")
     dealing = ("n_parties", "skew", "sizes", "stratified")
     given = [key for key in dealing if getattr(job.simulation, key) is not None]
     if job.parties and given:

@@ -49,7 +49,7 @@ def told(*, debug: bool) -> Iterator[Ending]:
     """
     ending = Ending()
     try:
-        with _plain_warnings(), _watching(ending):
+        with _warnings_last(), _watching(ending):
             yield ending
     except (typer.Exit, typer.Abort):
         raise
@@ -78,24 +78,27 @@ def _tell(error: BaseException, ending: Ending) -> int:
     if isinstance(error, MemoryError):
         say("spinney: There is not enough memory. Use fewer trees, less depth or fewer rows.")
         return INTERNAL
-    what = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
-    say(f"spinney: internal error: {what} Please report it; --debug shows the traceback.")
+    what = f"{type(error).__name__}: {error}".strip(". ")
+    say(f"spinney: internal error ({what}); please report it. --debug shows the traceback.")
     return INTERNAL
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Show Spinney's own warnings as one line each, and no others."""
+def _warnings_last() -> Iterator[None]:
+    """Say Spinney's own warnings, a line each, once the work is done; an error stands alone."""
+    met: dict[str, None] = {}
 
-    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
+    def keep(message: Warning | str, category: type[Warning], *_: object) -> None:
         if issubclass(category, SpinneyWarning):
-            say(f"spinney: warning: {message}")
+            met[str(message)] = None
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SpinneyWarning)
-        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.showwarning = keep  # type: ignore[assignment]
         yield
+    for text in met:
+        say(f"spinney: warning: {text}")
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The folder of a run: its files appear whole and together, or not at all."""
 
 import os
-import tempfile
 from pathlib import Path
 from shutil import rmtree
 
@@ -30,19 +29,15 @@ def require_writable(folder: Path) -> None:
 def write_run(folder: Path, model: ForestModel, report: Report) -> None:
     """Write a run's model and report into a folder, replacing those of an earlier run.
 
-    The files are made in a folder beside it and moved when all are whole.
+    The files are made in a folder of their own and moved when all are whole.
     """
     made = _missing_parents(folder)
+    part = f".{os.getpid()}.part"
+    beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        _remove(made)
-        raise _unwritable(folder, error.strerror or str(error)) from None
-    try:
-        model.save(beside / MODEL)
-        report.save(beside / REPORT)
-        beside.chmod(0o755)  # as any new folder; mkdtemp's own is for secrets
+        beside.mkdir(parents=True)
+        _write(beside / MODEL, model.to_bytes())
+        _write(beside / REPORT, report.to_json().encode())
         _move(beside, folder)
     except BaseException as error:
         rmtree(beside, ignore_errors=True)
@@ -50,6 +45,13 @@ def write_run(folder: Path, model: ForestModel, report: Report) -> None:
         if isinstance(error, OSError):
             raise _unwritable(folder, error.strerror or str(error)) from None
         raise
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _move(beside: Path, folder: Path) -> None:

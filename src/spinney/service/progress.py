@@ -15,7 +15,7 @@ from spinney.service.exits import say
 
 Step = Callable[[str, int, int], None]  # phase, steps done, steps in all or 0 if unknown
 
-COMPILING = "compiling kernels, once: later runs load them at once"
+COMPILING = "compiling kernels, once: later runs skip it"
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster
 _SHARE_OF_PHASE = {"binning": (0.0, 0.15), "growing": (0.15, 0.75), "judging": (0.9, 0.1)}
 _UNKNOWN_DEPTH = 8  # half of the bar, where the depth has no limit
@@ -90,7 +90,7 @@ def shown() -> Iterator[Stages]:
     columns = (
         SpinnerColumn(),
         BarColumn(bar_width=24),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
