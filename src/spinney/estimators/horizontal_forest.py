@@ -1,6 +1,7 @@
 """`HorizontalForestClassifier` and `HorizontalForestRegressor`: scikit-learn faces of S1."""
 
 from typing import Any, Literal
+from uuid import uuid4
 
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -9,11 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator
 from spinney.protocols import horizontal_forest
+from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings, MaxFeatures
 from spinney.protocols.training import Training
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
+from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
 from spinney.typing import Floats, Progress
 
@@ -24,6 +27,11 @@ class _HorizontalForest(ForestEstimator):
     """What classifier and regressor share."""
 
     def _checked(self) -> None:
+        if self.secure_sum and self.binning == "adaptive":
+            raise SettingError(
+                "binning='adaptive' cannot be masked: the coordinator merges each party's own "
+                "histograms. Use binning='quantiles' or 'ranges' with secure_sum=True."
+            )
         if self.max_leaf_nodes is not None:
             raise SettingError(
                 "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
@@ -54,13 +62,15 @@ class _HorizontalForest(ForestEstimator):
     def _train(
         self, tables: dict[str, MemoryTable], settings: ForestSettings, progress: Progress
     ) -> Training:
-        parties = {
+        parties: dict[str, Answering] = {
             name: horizontal_forest.Party(table, n_jobs=self.n_jobs)
             for name, table in tables.items()
         }
-        return horizontal_forest.train(
-            InProcess(parties), settings, n_jobs=self.n_jobs, progress=progress
-        )
+        channel: Channel = InProcess(parties)
+        if self.secure_sum:
+            asks = horizontal_forest.SUMMED
+            channel = secured(parties, InProcess, asks, job=f"simulation {uuid4()}")
+        return horizontal_forest.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
 
 
 class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: ignore[misc]
@@ -91,6 +101,9 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         "as_missing".
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
+    secure_sum
+        Whether parties' replies are masked, so that the coordinator sees sums only; the forest is
+        the same.
     verbose
         Print progress.
 
@@ -127,6 +140,7 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         categorical_features: Any = "from_dtype",
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
+        secure_sum: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -149,6 +163,7 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         self.categorical_features = categorical_features
         self.unknown_categories = unknown_categories
         self.schema = schema
+        self.secure_sum = secure_sum
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -200,6 +215,7 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         categorical_features: Any = "from_dtype",
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
+        secure_sum: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -221,6 +237,7 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         self.categorical_features = categorical_features
         self.unknown_categories = unknown_categories
         self.schema = schema
+        self.secure_sum = secure_sum
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -2,27 +2,24 @@
 
 A key pair is X25519. Whatever is used as a key is first derived by HKDF-SHA256 from a secret, a
 purpose, the job, the round and the names it is for, so that no two uses share a key. A derived key
-becomes a stream by AES-256 in counter mode, added straight onto unsigned counters.
+becomes a stream in `spinney.privacy.streams`.
 
 Nothing here keeps state or talks to anybody. Private halves never appear in a `repr` or an error.
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 from numpy.typing import NDArray
 
-from spinney.errors import InternalError, ProtocolError, SettingError
+from spinney.errors import ProtocolError, SettingError
 from spinney.privacy.entropy import secret_bytes
 
 Counters = NDArray[np.integer]
@@ -30,10 +27,6 @@ Words = NDArray[np.unsignedinteger]  # counters modulo 2^32 (uint32) or 2^64 (ui
 
 KEY_BYTES = 32
 MAX_PARTIES = 63  # a set of parties fits the bits of one signed integer
-
-_CHUNK = 1 << 18  # bytes; a piece of stream is added while it is still in the core's cache
-_ZEROS = memoryview(bytes(_CHUNK))  # encrypting zeros in counter mode gives the stream itself
-_SPARE = 15  # `update_into` asks for room for a block that counter mode never writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,39 +305,3 @@ def fingerprint(key: bytes, about: bytes, vectors: Iterable[Words]) -> bytes:
         tag.update(encoded(vector.dtype.name, *vector.shape))
         tag.update(vector.reshape(-1).view(np.uint8).data)
     return tag.finalize()
-
-
-def ring_words(vectors: Sequence[Counters], bits: Sequence[int]) -> tuple[Words, ...]:
-    """Return copies of the vectors modulo two to the power of their `bits`."""
-    kinds = [vector.dtype.kind for vector in vectors]
-    if len(vectors) != len(bits) or not set(bits) <= {32, 64} or not set(kinds) <= {"i", "u"}:
-        raise SettingError(
-            "A secure sum takes integer vectors, each with ring bits of 32 or 64; "
-            f"got {', '.join(str(vector.dtype) for vector in vectors)} with bits {tuple(bits)}."
-        )
-    return tuple(
-        vector.astype(f"u{width // 8}", order="C")
-        for vector, width in zip(vectors, bits, strict=True)
-    )
-
-
-def add_stream(vectors: Iterable[Words], key: bytes, *, subtract: bool = False) -> None:
-    """Add the stream of a key onto counters in place, modulo their width, or subtract it.
-
-    The stream runs on from one vector to the next. Vectors must be contiguous; beside them this
-    needs one chunk of memory.
-    """
-    stream = Cipher(AES256(key), CTR(bytes(16))).encryptor()
-    buffer = bytearray(_CHUNK + _SPARE)
-    combine = np.subtract if subtract else np.add
-    for vector in vectors:
-        # The same bytes are the same number on every machine.
-        little_endian = vector.dtype.newbyteorder("<")
-        if not vector.flags.c_contiguous:
-            raise InternalError("A stream was to be added onto a vector that is not contiguous.")
-        flat = vector.reshape(-1)
-        step = _CHUNK // flat.itemsize
-        for start in range(0, flat.size, step):
-            part = flat[start : start + step]
-            stream.update_into(_ZEROS[: part.nbytes], buffer)
-            combine(part, np.frombuffer(buffer, little_endian, part.size), out=part)

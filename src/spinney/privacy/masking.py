@@ -52,11 +52,10 @@ from spinney.privacy.keys import (
     SharesReply,
     SumSettings,
     Words,
-    add_stream,
     digest,
-    ring_words,
 )
 from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Revealed, check_pieces
+from spinney.privacy.streams import add_streams, ring_words
 
 EPOCH_ROUNDS = 32  # 13 kB of keys and shares per party for five parties
 
@@ -157,8 +156,7 @@ class SecureSumParty:
                 )
             masks = keys.mask_keys(ask.round_number, digest(*ask.history), words)
             self._last_round = ask.round_number
-        for key, subtract in masks:
-            add_stream(words, key, subtract=subtract)
+        add_streams(words, masks)
         return MaskReply(ask.job, ask.epoch, ask.round_number, self._name, words)
 
     def unmask(self, ask: UnmaskAsk) -> UnmaskReply:
@@ -305,8 +303,7 @@ class SecureSumCoordinator:
         self._need(self._settings.threshold, self._shares, _Phase.SHARES)
         history = digest(*self._history[:-1])
         masks = self._book.masks_left(len(self._history), history, self._senders, self._shares)
-        for key, subtracted in masks:
-            add_stream(self._sums, key, subtract=not subtracted)
+        add_streams(self._sums, [(key, not subtracted) for key, subtracted in masks])
         sums, self._sums = self._sums, ()
         self._phase = _Phase.IDLE
         return tuple(total.view(f"i{total.itemsize}") for total in sums) if signed else sums

@@ -4,7 +4,6 @@ The same for every protocol over rows: a party counts its table in one pass, the
 the coordinator lays the bins.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from spinney.errors import SettingError, TableError
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Label, Schema
 from spinney.tables.table import Table
+from spinney.transport.channel import Vector
 from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, equal_width
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import TARGET_BITS
@@ -34,22 +34,16 @@ class FactsReply:
     categories: Integers  # all categories of all category columns, one after another
     leading: Counts  # (n_columns * 4096, 1) empty where no quantiles are wanted
 
-    def plus(self, others: Iterable["FactsReply"]) -> "FactsReply":
-        """Return the sum."""
-        every = [self, *others]
-        return FactsReply(
-            sum_of(reply.n_rows for reply in every),
-            sum_of(reply.classes for reply in every),
-            sum_of(reply.missing for reply in every),
-            sum_of(reply.categories for reply in every),
-            self.leading.added(reply.leading for reply in every[1:]),
-        )
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return self.n_rows, self.classes, self.missing, self.categories, self.leading.counters
 
-
-def sum_of(arrays: Iterable[Integers]) -> Integers:
-    """Return the sum of equal-shaped arrays."""
-    total: Integers = np.sum(list(arrays), axis=0, dtype=np.int64)
-    return total
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "FactsReply":
+        """Return the reply with these integers."""
+        n_rows, classes, missing, categories, leading = vectors
+        counts = Counts(leading, runs(len(leading) >> LEAD_BITS, 1 << LEAD_BITS))
+        return cls(n_rows, classes, missing, categories, counts)
 
 
 def count_facts(table: Table, *, with_leading: bool, n_threads: int) -> FactsReply:

@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
-from spinney.protocols.facts import FactsReply, binned
+from spinney.protocols.facts import binned
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import require_schema
 from spinney.tables.table import Table
 from spinney.trees.binning import BinnedTable, Binning
-from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.dtypes import MAX_BINS, MAX_WEIGHT
 from spinney.trees.growth import StoppingRules
 from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
@@ -29,6 +29,7 @@ class Job:
     schema_digest: str
     binning: Binning
     n_classes: int  # 0 for regression
+    n_rows: int  # over all parties
 
     @cached_property
     def digest(self) -> bytes:
@@ -52,11 +53,18 @@ class Job:
             least_cells=max_cells if self.binning.adaptive_bins else 4,
             shared_phase=n_slots == columns.n_columns,
         )
-        return Frontier.of_roots(columns, draws, settings.seed, settings.n_estimators)
+        most_rows = self.n_rows * (MAX_WEIGHT if settings.bootstrap else 1)
+        return Frontier.of_roots(
+            columns,
+            draws,
+            seed=settings.seed,
+            n_trees=settings.n_estimators,
+            bits=most_rows.bit_length(),
+        )
 
-    def rules(self, facts: FactsReply) -> StoppingRules:
+    def rules(self) -> StoppingRules:
         """Return when nodes stay leaves."""
-        settings, n_rows = self.settings, int(facts.n_rows[0])
+        settings, n_rows = self.settings, self.n_rows
         return StoppingRules(
             settings.max_depth,
             settings.least_rows(settings.min_samples_split, n_rows),

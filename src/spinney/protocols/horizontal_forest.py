@@ -50,10 +50,11 @@ from spinney.protocols.setup import (
 from spinney.protocols.training import Phases, Training
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
-from spinney.transport.channel import Ask, Channel
+from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.adaptive import AdaptiveHistograms, merged, midpoints, streamed
 from spinney.trees.counts import Counters, Counts
-from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.dtypes import MAX_WEIGHT, TARGET_BITS
+from spinney.trees.fields import Fields
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
 from spinney.trees.histogram import level_counts
@@ -78,6 +79,24 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
 
     reveals: ClassVar[str] = "histograms of tree nodes by class, or sums of targets"
     reply_type: ClassVar[type[Any]] = CountsReply
+
+    @cached_property
+    def fields(self) -> Fields:
+        """How class counts stand in words when they are masked."""
+        return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
+
+    def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
+        """Return class counts as fields of words; target sums as they are."""
+        if self.job.n_classes == 0:
+            return reply.vectors()
+        return (self.fields.pack(reply.counts.counters, thread_count(None)),)
+
+    def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
+        """Return the sums as histograms."""
+        if self.job.n_classes == 0:
+            return CountsReply.of_vectors(sums)
+        counters = self.fields.unpack(sums[0].view(np.uint64), thread_count(None))
+        return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
 
 
 @dataclass(frozen=True)
@@ -116,6 +135,10 @@ class QualityAsk(Ask[QualityReply]):
             self.job.binning,
             LeafValues(self.class_weight),
         )
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""
 
 
 # --- a party -------------------------------------------------------------------------------------
@@ -183,7 +206,8 @@ def train(
     with phases.phase("binning"):
         progress("binning", 0, 0)
         facts, binning = lay_bins(channel, schema, settings)
-        job = Job(settings, schema.digest(), binning, facts.classes.size)
+        n_rows = int(facts.n_rows[0])
+        job = Job(settings, schema.digest(), binning, facts.classes.size, n_rows)
     with phases.phase("growing"):
         growth = _grow(channel, job, facts, n_threads=n_threads, progress=progress)
     with phases.phase("judging"):
@@ -218,9 +242,9 @@ def _grow(
     """Grow all trees, a level a round."""
     settings = job.settings
     weights = class_weights(settings, facts)
-    growth = Growth(job.roots(), job.rules(facts), weights)
+    growth = Growth(job.roots(), job.rules(), weights)
     search = _Search(
-        Criterion.of(settings.criterion, weights, 2 * int(facts.n_rows[0]) + 64),
+        Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
     )
@@ -269,10 +293,14 @@ def _grow_by_counts(
         counters = channel.sum(ask).counts.counters
         if len(counters) != ask.slots.n_cells:
             raise ProtocolError("A party's histograms do not have the cells asked for.")
-        if above is not None and frontier.derived.any():
+        answered = channel.rounds[-1].answered
+        if frontier.derived.any():
+            if above is None or above.parties != answered:
+                growth.ask_about_all()  # somebody left: parent and child are not of the same rows
+                return None
             counters = with_derived(frontier, above, counters)
         parts.append(search.best(counters, growth, first, last))
-    kept = Above(frontier.slots, counters) if len(batches) == 1 else None
+    kept = Above(frontier.slots, counters, answered) if len(batches) == 1 else None
     within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
     return kept

@@ -3,7 +3,6 @@
 The parties' schemas are compared, their tables counted, and bin edges found from counts alone.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from spinney.protocols.settings import ForestSettings
 from spinney.tables.agree import agree
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
-from spinney.transport.channel import Ask, Channel
+from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
 from spinney.trees.quantiles import QuantileSearch, Refinement, refined_counts
@@ -52,9 +51,15 @@ class CountsReply:
 
     counts: Counts
 
-    def plus(self, others: Iterable["CountsReply"]) -> "CountsReply":
-        """Return the sum."""
-        return CountsReply(self.counts.added(other.counts for other in others))
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.counts.counters,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "CountsReply":
+        """Return the reply with these integers."""
+        (counters,) = vectors
+        return cls(Counts(counters, np.array([len(counters)])))
 
 
 @dataclass(frozen=True)

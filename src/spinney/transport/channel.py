@@ -5,11 +5,17 @@ written down as it happens; the disclosure record is made from nothing else.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+
 Reply = TypeVar("Reply")
+Vector = NDArray[Any]  # of integers
 
 
 class Ask(Generic[Reply]):
@@ -21,16 +27,46 @@ class Ask(Generic[Reply]):
     reveals: ClassVar[str]
     reply_type: ClassVar[type[Any]]
 
+    def to_ring(self, reply: Any) -> tuple[Vector, ...]:
+        """Return the integers of a summable reply as they are masked: each modulo its width."""
+        vectors: tuple[Vector, ...] = reply.vectors()
+        return vectors
+
+    def from_ring(self, sums: tuple[Vector, ...]) -> Any:
+        """Return the reply that holds these sums."""
+        return self.reply_type.of_vectors(sums)
+
 
 class Summable(Protocol):
     """A reply of integers that is added up over parties."""
 
-    def plus(self, others: Iterable[Self]) -> Self:
-        """Return the sum; may reuse this reply's memory."""
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers: the arrays themselves, not copies."""
+        ...
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> Self:
+        """Return the reply with these integers."""
         ...
 
 
 Summand = TypeVar("Summand", bound=Summable)
+
+
+def is_summable(ask: Ask[Any]) -> bool:
+    """Tell whether a question's replies are meant to be added up."""
+    return hasattr(ask.reply_type, "of_vectors")
+
+
+def summed(first: Summand, others: Iterable[Summand]) -> Summand:
+    """Return the sum of replies, built up in the memory of the first."""
+    totals = first.vectors()
+    for other in others:
+        for total, vector in zip(totals, other.vectors(), strict=True):
+            if total.shape != vector.shape:
+                raise ProtocolError("The replies of two parties differ in shape; nothing was used.")
+            np.add(total, vector, out=total)
+    return type(first).of_vectors(totals)
 
 
 @dataclass(frozen=True)
@@ -45,6 +81,7 @@ class Round:
     bytes_down: Mapping[str, int]  # to each party
     bytes_up: Mapping[str, int]  # from each party
     seconds: float
+    answered: tuple[str, ...]  # the parties whose replies were used
 
 
 class Answering(Protocol):
@@ -62,8 +99,14 @@ class Channel(Protocol):
     rounds: list[Round]
 
     @abstractmethod
-    def ask(self, ask: Ask[Reply]) -> dict[str, Reply]:
-        """Put a question to all parties; return every party's reply."""
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Put a question to all parties, or to some; return every party's reply.
+
+        A party that does not answer ends the job, unless a quorum is given: then the others'
+        replies are returned as long as they are that many.
+        """
 
     @abstractmethod
     def sum(self, ask: Ask[Summand]) -> Summand:

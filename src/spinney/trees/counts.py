@@ -1,7 +1,6 @@
 """Counters on their way: integer arrays with a short encoding of their own."""
 
 import struct
-from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
@@ -32,12 +31,6 @@ class Counts:
         self.counters = counters
         self.run_ends = run_ends
         self.bits = bits
-
-    def added(self, others: Iterable["Counts"]) -> "Counts":
-        """Return the sum, built up in the place of this value's own counters."""
-        for other in others:
-            np.add(self.counters, other.counters, out=self.counters)
-        return Counts(self.counters, self.run_ends)
 
     def pack(self) -> bytes:
         """Return the counters as Rice codes, one parameter for each run."""

@@ -10,4 +10,5 @@ SUM = np.int64  # a regression cell: weights and fixed-point targets side by sid
 TARGET_BITS = 24  # resolution of a fixed-point target over its declared range
 FEATURE = np.int32  # a column number; negative for leaves
 CATEGORY_WORDS = 4  # 256 bits: the bins that go left in a category split
+MAX_WEIGHT = 12  # how often a bootstrap may draw a row: Poisson(1) passes it once in 10^11
 BLOCK_ROWS = 65536  # a block's column fits the second-level cache

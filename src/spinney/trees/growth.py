@@ -4,7 +4,7 @@
 applies the stopping rules and, at the end, lays the nodes out tree by tree.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.forest import Forest
-from spinney.trees.level import Frontier, Level, empty_bin_sets
+from spinney.trees.level import Frontier, Level, bit_lengths, empty_bin_sets
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -84,12 +84,19 @@ class Growth:
         weight: Floats = self._root_weight[self.frontier.tree]
         return weight
 
+    def ask_about_all(self) -> None:
+        """Take back that some open nodes follow from their parents and siblings."""
+        *before, last = self.levels
+        level = last.with_none_derived()
+        self.levels = (*before, level)
+        self.frontier = replace(self.frontier, derived=level.child_derived)
+
     def _derived(
         self,
         split: Integers,
         moments: Integers,
         child_open: Bools,
-        child_cells: NDArray[np.uint8],
+        child_bits: NDArray[np.uint8],
         within: int,
     ) -> Bools:
         """Tell which open children follow from parent and sibling.
@@ -98,12 +105,12 @@ class Growth:
         """
         frontier = self.frontier
         most = int(frontier.columns.cells(frontier.draws.max_cells).sum())
-        if not frontier.draws.shared_phase or not 0 < child_cells.size * most <= within:
-            return np.zeros(child_cells.size, np.bool_)
+        if not frontier.draws.shared_phase or not 0 < child_bits.size * most <= within:
+            return np.zeros(child_bits.size, np.bool_)
         cells = np.zeros(child_open.size, np.uint8)
-        cells[child_open] = child_cells
+        cells[child_open] = frontier.draws.cells(child_bits)
         pair = cells.reshape(-1, 2)
-        alike = (pair == frontier.most_cells[split][:, None]).all(axis=1)
+        alike = (pair == frontier.draws.cells(frontier.bits[split])[:, None]).all(axis=1)
         rows = self._rows(moments).reshape(-1, 2)
         heavier = np.zeros((split.size, 2), np.bool_)
         heavier[np.arange(split.size), (rows[:, 1] >= rows[:, 0]).astype(np.intp)] = alike
@@ -150,7 +157,7 @@ class Growth:
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
         child_open = self.rules.opens(moments, self.depth + 1)
-        child_cells = self.frontier.draws.cells(self._rows(moments[child_open]))
+        child_bits = bit_lengths(self._rows(moments[child_open]))
         level = Level(
             feature=feature,
             cut=np.where(accepted, best.cut, 0).astype(np.uint8),
@@ -158,8 +165,8 @@ class Growth:
             subset=subset,
             bin_sets=best.bin_set[is_category],
             child_open=child_open,
-            child_cells=child_cells,
-            child_derived=self._derived(split, moments, child_open, child_cells, derive_within),
+            child_bits=child_bits,
+            child_derived=self._derived(split, moments, child_open, child_bits, derive_within),
             threshold=threshold,
         )
         self._nodes.append(self._next)

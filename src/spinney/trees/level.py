@@ -39,7 +39,7 @@ class Level:
         subset: NDArray[np.int32],  # (n_open,) row of bin_sets, -1 for numbers
         bin_sets: NDArray[np.uint64],  # (n_sets, 4)
         child_open: Bools,  # (2 * n_split,) left and right child of each split node
-        child_cells: NDArray[np.uint8],  # (open children,) how many cells a number gets there
+        child_bits: NDArray[np.uint8],  # (open children,) bits of the rows it holds, all parties'
         child_derived: Bools,  # (open children,) known from parent and sibling: hardly asked about
         threshold: NDArray[np.float32],  # (n_open,) in place of cuts; empty unless adaptive
     ) -> None:
@@ -49,9 +49,13 @@ class Level:
         self.subset = subset
         self.bin_sets = bin_sets
         self.child_open = child_open
-        self.child_cells = child_cells
+        self.child_bits = child_bits
         self.child_derived = child_derived
         self.threshold = threshold
+
+    def with_none_derived(self) -> "Level":
+        """Return the same decisions, with every open child to be asked about."""
+        return Level(**{**vars(self), "child_derived": np.zeros_like(self.child_derived)})
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -71,7 +75,7 @@ class Level:
             n_open,
             n_split,
             len(self.bin_sets),
-            self.child_cells.size,
+            self.child_bits.size,
             wide,
             self.threshold.size > 0,
         )
@@ -86,7 +90,7 @@ class Level:
                 self.cut[split].tobytes(),
                 np.packbits(flags).tobytes(),
                 self.bin_sets.astype("<u8").tobytes(),
-                self.child_cells.tobytes(),
+                self.child_bits.tobytes(),
                 self.threshold.astype("<f4").tobytes(),
             ]
         )
@@ -95,10 +99,10 @@ class Level:
         """Return the length of `pack()` without encoding."""
         n_split = int(np.count_nonzero(self.feature >= 0))
         wide = int(self.feature.max(initial=-1)) >= 255
-        n_flags = 4 * n_split + self.child_cells.size
+        n_flags = 4 * n_split + self.child_bits.size
         body = self.feature.size * (4 if wide else 1) + n_split + (n_flags + 7) // 8
         return (
-            _HEAD.size + body + 32 * len(self.bin_sets) + self.child_cells.size
+            _HEAD.size + body + 32 * len(self.bin_sets) + self.child_bits.size
             + 4 * self.threshold.size
         )  # fmt: skip
 
@@ -138,7 +142,7 @@ class Level:
             subset=subset,
             bin_sets=np.frombuffer(parts[3], "<u8").reshape(-1, 4).astype(np.uint64),
             child_open=child_open,
-            child_cells=np.frombuffer(parts[4], np.uint8).copy(),
+            child_bits=np.frombuffer(parts[4], np.uint8).copy(),
             child_derived=flags[4 * n_split :],
             threshold=np.frombuffer(parts[5], "<f4").astype(np.float32),
         )
@@ -208,10 +212,10 @@ class Draws:
     least_cells: int
     shared_phase: bool  # the same phase in every node of a tree, so that siblings' cells align
 
-    def cells(self, weight: Integers) -> NDArray[np.uint8]:
-        """Return how many cells nodes of some weight get: no more than they have rows to fill."""
-        least = min(self.least_cells, self.max_cells)
-        return weight.clip(least, self.max_cells).astype(np.uint8)
+    def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return how many cells nodes get: about as many as they have rows, within limits."""
+        rows = 1 << np.minimum(bits, 8).astype(np.int64)
+        return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ class Frontier:
     tree: NDArray[np.int32]  # (n_open,)
     key: Keys  # (n_open,)
     phase_key: Keys  # (n_open,)
-    most_cells: NDArray[np.uint8]  # (n_open,)
+    bits: NDArray[np.uint8]  # (n_open,) a node holds fewer than 2^bits rows
     low: Codes  # (n_open, n_columns) lowest bin the path leaves open
     high: Codes
     derived: Bools  # (n_open,) nodes whose histograms follow from their parent's and sibling's
@@ -231,8 +235,10 @@ class Frontier:
     parent_cut: NDArray[np.int32]  # (n_open,) the number the parent was cut by, -1: a category
 
     @classmethod
-    def of_roots(cls, columns: Columns, draws: Draws, seed: int, n_trees: int) -> "Frontier":
-        """Return the roots of all trees."""
+    def of_roots(
+        cls, columns: Columns, draws: Draws, *, seed: int, n_trees: int, bits: int
+    ) -> "Frontier":
+        """Return the roots of all trees; each holds fewer than 2^bits rows."""
         keys = tree_keys(seed, n_trees)
         high = np.tile((columns.n_bins - 1).clip(0).astype(np.uint8), (n_trees, 1))
         return cls(
@@ -241,7 +247,7 @@ class Frontier:
             np.arange(n_trees, dtype=np.int32),
             seeds.mixed(keys ^ np.uint64(1)),
             keys,
-            np.full(n_trees, draws.max_cells, np.uint8),
+            np.full(n_trees, bits, np.uint8),
             np.zeros_like(high),
             high,
             np.zeros(n_trees, np.bool_),
@@ -279,7 +285,7 @@ class Frontier:
             self.tree[parent],
             keys[child],
             phase_key,
-            level.child_cells,
+            level.child_bits,
             low,
             high,
             level.child_derived,
@@ -298,7 +304,7 @@ class Frontier:
         columns = self.columns
         kernels.draw_slots(
             self.key, self.phase_key, self.low, self.high, columns.n_bins, columns.is_category,
-            columns.has_missing, self.draws.n_slots, self.most_cells,
+            columns.has_missing, self.draws.n_slots, self.draws.cells(self.bits),
             feature, add, shift, cells,
         )  # fmt: skip
         return Slots.of(feature, add, shift, cells)
@@ -328,6 +334,11 @@ class Frontier:
         return Slots.of(
             kept(slots.feature, -1), kept(slots.add, 0), kept(slots.shift, 0), kept(slots.cells, 0)
         )
+
+
+def bit_lengths(rows: Integers) -> NDArray[np.uint8]:
+    """Return how many bits each number of rows needs; 1 for none."""
+    return np.frexp(np.maximum(rows, 1).astype(np.float64))[1].astype(np.uint8)
 
 
 def tree_keys(seed: int, n_trees: int) -> Keys:

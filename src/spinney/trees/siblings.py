@@ -19,6 +19,7 @@ class Above:
 
     slots: Slots
     counters: Counters
+    parties: tuple[str, ...]  # whose rows they count
 
 
 def with_derived(frontier: Frontier, above: Above, asked: Counters) -> Counters:

@@ -12,6 +12,8 @@ from spinney.trees.level import Columns, Slots
 from spinney.trees.threads import equal_ranges, run_ranges
 from spinney.typing import Bools, Floats, Integers
 
+_LOG_TABLE = 1 << 20
+
 
 @dataclass(frozen=True)
 class Criterion:
@@ -26,7 +28,7 @@ class Criterion:
         """Return the criterion, with a table of logarithms for nodes of up to `n_most` rows."""
         table = np.zeros(0)
         if name == "entropy" and np.all(class_weight == 1.0):
-            x = np.arange(n_most + 1, dtype=np.float64)
+            x = np.arange(min(n_most + 1, _LOG_TABLE), dtype=np.float64)
             table = x * np.log2(np.maximum(x, 1.0))
         return cls(name, class_weight, table)
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from spinney.errors import InternalError, ProtocolError, SettingError
 from spinney.privacy import keys
-from spinney.privacy.keys import KeyPair, Roster, SumSettings, add_stream, derived, encoded
+from spinney.privacy.keys import KeyPair, Roster, SumSettings, derived, encoded
+from spinney.privacy.streams import add_stream, ring_words
 
 
 def roster_of(n_parties):
@@ -246,12 +247,12 @@ def test_a_fingerprint_tells_values_shapes_and_types_apart():
 )
 def test_vectors_that_are_no_integers_or_have_no_ring_are_refused(vectors, bits):
     with pytest.raises(SettingError, match="takes integer vectors, each with ring bits of 32"):
-        keys.ring_words(vectors, bits)
+        ring_words(vectors, bits)
 
 
 def test_a_vector_is_reduced_modulo_its_ring_and_the_callers_is_left_alone():
     vector = np.array([[-1, 2**40 + 5], [-(2**63), 7]], dtype=np.int64).T
-    narrow, wide = keys.ring_words([vector, vector], [32, 64])
+    narrow, wide = ring_words([vector, vector], [32, 64])
     np.testing.assert_array_equal(narrow, [[2**32 - 1, 0], [5, 7]])
     np.testing.assert_array_equal(wide.view(np.int64), vector)
     assert narrow.dtype == np.uint32

@@ -10,8 +10,9 @@ from spinney.errors import ProtocolError
 from spinney.privacy import keys as make
 from spinney.privacy import sharing
 from spinney.privacy.entropy import secret_bytes
-from spinney.privacy.keys import KeyPair, KeysAsk, Roster, SharesAsk, SumSettings, add_stream
+from spinney.privacy.keys import KeyPair, KeysAsk, Roster, SharesAsk, SumSettings
 from spinney.privacy.sharing import PRIME, EpochBook, EpochKeys, dealt, recovered, weights
+from spinney.privacy.streams import add_stream
 
 PAIRS = {name: KeyPair.fresh() for name in ("ann", "bob", "cat", "dan", "eve")}
 SETTINGS = SumSettings.of("job", Roster.of({name: pair.public for name, pair in PAIRS.items()}))

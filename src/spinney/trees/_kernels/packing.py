@@ -1,5 +1,8 @@
 """Counts as bits: Rice codes, a parameter for each run of counters.
 
+`pack_fields` is another packing, for counters that are added up while masked: whole words of
+fields side by side, wide enough for the sum over all parties, so that no field runs into the next.
+
 A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
 counters, as those of deep nodes, take one or two bits each. The size is known without encoding.
 """
@@ -149,3 +152,42 @@ def unpack(data, run_ends, out):
             at += width
         begin = end
     return at
+
+
+@kernel
+def pack_fields(counters, run_ends, field_bits, word_ends, first, last, out):
+    """Write each run's counters as fields of `field_bits[run]` bits, as many as fit a word."""
+    for run in range(first, last):
+        begin = np.int64(0) if run == 0 else run_ends[run - 1]
+        at = np.int64(0) if run == 0 else word_ends[run - 1]
+        width = np.uint64(field_bits[run])
+        per_word = 64 // np.int64(field_bits[run])
+        i = begin
+        while i < run_ends[run]:
+            word = np.uint64(0)
+            place = np.uint64(0)
+            for j in range(i, min(i + per_word, run_ends[run])):
+                word |= np.uint64(counters[j]) << place
+                place += width
+            out[at] = word
+            at += 1
+            i += per_word
+
+
+@kernel
+def unpack_fields(words, run_ends, field_bits, word_ends, first, last, out):
+    """Read back what `pack_fields` wrote, or the sum of several such."""
+    for run in range(first, last):
+        begin = np.int64(0) if run == 0 else run_ends[run - 1]
+        at = np.int64(0) if run == 0 else word_ends[run - 1]
+        width = np.uint64(field_bits[run])
+        mask = (np.uint64(1) << width) - np.uint64(1)
+        per_word = 64 // np.int64(field_bits[run])
+        i = begin
+        while i < run_ends[run]:
+            word = words[at]
+            for j in range(i, min(i + per_word, run_ends[run])):
+                out[j] = word & mask
+                word >>= width
+            at += 1
+            i += per_word

@@ -20,8 +20,8 @@ _WORD = np.uint64(1)
 
 @inlined
 def _f(weight, table):
-    """Return x log2 x, from the table where weights are whole numbers."""
-    if table.shape[0] > 0:
+    """Return x log2 x, from the table where it reaches; it is empty unless x is whole."""
+    if weight < table.shape[0]:
         return table[np.int64(weight)]
     return weight * math.log2(weight) if weight > 0.0 else 0.0
 

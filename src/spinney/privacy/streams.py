@@ -1,0 +1,81 @@
+"""Streams that hide numbers: AES-256 in counter mode, added straight onto unsigned counters."""
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from spinney.errors import InternalError, SettingError
+from spinney.privacy.keys import Counters, Words
+
+_CHUNK = 1 << 18  # bytes; a piece of stream is added while it is still in the core's cache
+_ZEROS = memoryview(bytes(_CHUNK))  # encrypting zeros in counter mode gives the stream itself
+_BLOCK = 16  # bytes; what the cipher counts by
+_PIECE = 1 << 20  # bytes; what one thread takes at a time
+_POOL = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-masks")
+_SPARE = 15  # `update_into` asks for room for a block that counter mode never writes
+
+
+def ring_words(vectors: Sequence[Counters], bits: Sequence[int]) -> tuple[Words, ...]:
+    """Return copies of the vectors modulo two to the power of their `bits`."""
+    kinds = [vector.dtype.kind for vector in vectors]
+    if len(vectors) != len(bits) or not set(bits) <= {32, 64} or not set(kinds) <= {"i", "u"}:
+        raise SettingError(
+            "A secure sum takes integer vectors, each with ring bits of 32 or 64; "
+            f"got {', '.join(str(vector.dtype) for vector in vectors)} with bits {tuple(bits)}."
+        )
+    return tuple(
+        vector.astype(f"u{width // 8}", order="C")
+        for vector, width in zip(vectors, bits, strict=True)
+    )
+
+
+def add_stream(vectors: Iterable[Words], key: bytes, *, subtract: bool = False) -> None:
+    """Add the stream of a key onto counters in place, modulo their width, or subtract it.
+
+    The stream runs on from one vector to the next. Vectors must be contiguous; beside them this
+    needs one chunk of memory.
+    """
+    add_streams(vectors, [(key, subtract)])
+
+
+def add_streams(vectors: Iterable[Words], masks: Sequence[tuple[bytes, bool]]) -> None:
+    """Add the streams of several keys, or subtract where said; large vectors on all cores."""
+    pieces: list[tuple[Words, int]] = []
+    at = 0
+    for vector in vectors:
+        if not vector.flags.c_contiguous:
+            raise InternalError("A stream was to be added onto a vector that is not contiguous.")
+        flat = vector.reshape(-1)
+        # A piece begins at a whole block of the cipher, wherever the vector does: the stream is
+        # one for all, so that many small vectors and one large one are masked alike.
+        step = _PIECE // flat.itemsize
+        pieces += [(flat[i : i + step], at + i * flat.itemsize) for i in range(0, flat.size, step)]
+        at += flat.nbytes
+    if len(pieces) == 1:
+        part, start = pieces[0]
+        _add_at(part, start, masks)
+        return
+    list(_POOL.map(lambda piece: _add_at(piece[0], piece[1], masks), pieces))
+
+
+def _add_at(part: Words, start: int, masks: Sequence[tuple[bytes, bool]]) -> None:
+    """Add the streams from byte `start` on; a chunk at a time, while it is in the core's cache."""
+    little_endian = part.dtype.newbyteorder("<")  # the same bytes are the same number everywhere
+    block, skipped = divmod(start, _BLOCK)
+    streams = []
+    for key, subtract in masks:
+        stream = Cipher(AES256(key), CTR(block.to_bytes(_BLOCK, "big"))).encryptor()
+        stream.update(bytes(skipped))
+        streams.append((stream, np.subtract if subtract else np.add))
+    buffer = bytearray(_CHUNK + _SPARE)
+    step = _CHUNK // part.itemsize
+    for first in range(0, part.size, step):
+        chunk = part[first : first + step]
+        for stream, combine in streams:
+            stream.update_into(_ZEROS[: chunk.nbytes], buffer)
+            combine(chunk, np.frombuffer(buffer, little_endian, chunk.size), out=chunk)

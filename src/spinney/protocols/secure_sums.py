@@ -1,0 +1,269 @@
+"""`channel.sum` under masks: the coordinator sees sums and no summand, whatever the protocol.
+
+Bonawitz et al. (2017), *Practical Secure Aggregation*, in the form argued for in
+`spinney.privacy.masking`. A wrapper at each end: `SecureSums` around the coordinator's channel,
+`SecureParty` around a party. Protocols do not change.
+
+**Who learns what.** The coordinator learns the sum over the parties that answered, and who they
+were. Of one party's numbers it learns nothing, as long as no more than K - t parties collude with
+it. Parties learn each other's public keys and who dropped out. `ask` is not masked: what a
+protocol asks party by party stays visible, and a party refuses to answer unmasked what is meant to
+be summed.
+
+**Rounds and bytes.** Two asks a sum, and two more in every 32 sums for fresh keys. A reply has the
+size of its numbers: masked ones cannot be packed by size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any, ClassVar
+
+from spinney.errors import ProtocolError
+from spinney.privacy.keys import (
+    KeyPair,
+    KeysAsk,
+    KeysReply,
+    Roster,
+    SharesAsk,
+    SharesReply,
+    SumSettings,
+)
+from spinney.privacy.masking import (
+    MaskAsk,
+    MaskReply,
+    SecureSumCoordinator,
+    SecureSumParty,
+    UnmaskAsk,
+    UnmaskReply,
+)
+from spinney.transport import codec
+from spinney.transport.channel import (
+    Answering,
+    Ask,
+    Channel,
+    Reply,
+    Round,
+    Summand,
+    is_summable,
+)
+
+AskTypes = dict[str, type[Ask[Any]]]
+
+
+@dataclass(frozen=True)
+class EpochReply:
+    """A party's public keys and its sealed letters to the others."""
+
+    keys: KeysReply
+
+
+@dataclass(frozen=True)
+class EpochAsk(Ask[EpochReply]):
+    """Which keys do you use for the next sums?"""
+
+    keys: KeysAsk
+    reveals: ClassVar[str] = "public keys and sealed key shares; nothing of the table"
+    reply_type: ClassVar[type[Any]] = EpochReply
+
+
+@dataclass(frozen=True)
+class LettersReply:
+    """The letters were opened."""
+
+    shares: SharesReply
+
+
+@dataclass(frozen=True)
+class LettersAsk(Ask[LettersReply]):
+    """Will you take these letters? Each party opens its own."""
+
+    recipients: tuple[str, ...]
+    shares: tuple[SharesAsk, ...]
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = LettersReply
+
+
+@dataclass(frozen=True)
+class MaskedReply:
+    """A party's numbers under masks: uniform words to anyone who lacks the shares."""
+
+    masked: MaskReply
+
+
+@dataclass(frozen=True)
+class MaskedAsk(Ask[MaskedReply]):
+    """What is your masked answer to this question?"""
+
+    mask: MaskAsk
+    kind: str
+    question: bytes
+    reveals: ClassVar[str] = "masked numbers"
+    reply_type: ClassVar[type[Any]] = MaskedReply
+
+    @cached_property
+    def in_hand(self) -> Ask[Any] | None:
+        """The question itself, where asker and party share a process."""
+        return None
+
+    def unwrapped(self, known: AskTypes) -> Ask[Any]:
+        """Return the question."""
+        if self.in_hand is not None:
+            return self.in_hand
+        if self.kind not in known:
+            raise ProtocolError(f"This party does not answer {self.kind!r} under masks.")
+        return codec.decode(self.question, known[self.kind])
+
+
+@dataclass(frozen=True)
+class RevealReply:
+    """Shares that open the sum."""
+
+    shares: UnmaskReply
+
+
+@dataclass(frozen=True)
+class RevealAsk(Ask[RevealReply]):
+    """Which shares open the sum over these survivors?"""
+
+    unmask: UnmaskAsk
+    reveals: ClassVar[str] = "shares of one mask key for each party"
+    reply_type: ClassVar[type[Any]] = RevealReply
+
+
+class SecureParty:
+    """A party that answers sums under masks only."""
+
+    def __init__(
+        self, party: Answering, masks: SecureSumParty, name: str, known: Sequence[type[Ask[Any]]]
+    ) -> None:
+        self._party = party
+        self._masks = masks
+        self._name = name
+        self._known: AskTypes = {kind.__name__: kind for kind in known}
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question, masked where its replies are to be summed."""
+        match ask:
+            case EpochAsk():
+                return EpochReply(self._masks.make_keys(ask.keys))
+            case LettersAsk():
+                own = ask.recipients.index(self._name)
+                return LettersReply(self._masks.take_shares(ask.shares[own]))
+            case MaskedAsk():
+                question = ask.unwrapped(self._known)
+                vectors = question.to_ring(self._party.answer(question))
+                bits = [8 * vector.itemsize for vector in vectors]
+                return MaskedReply(self._masks.mask(ask.mask, vectors, bits))
+            case RevealAsk():
+                return RevealReply(self._masks.unmask(ask.unmask))
+        if is_summable(ask):
+            raise ProtocolError(
+                f"This party answers {type(ask).__name__} under masks only: its job has "
+                "secure_sum=True."
+            )
+        return self._party.answer(ask)
+
+
+class SecureSums(Channel):
+    """A channel whose `sum` is masked; `ask` goes through as it is."""
+
+    def __init__(self, inner: Channel, settings: SumSettings) -> None:
+        self._inner = inner
+        self._settings = settings
+        self._coordinator = SecureSumCoordinator(settings)
+        self.parties = inner.parties
+        self.rounds: list[Round] = []
+
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Put a question to all parties, unmasked; lost ones are left out down to the quorum."""
+        quorum = self._settings.min_survivors if quorum is None and to is None else quorum
+        replies = self._inner.ask(ask, to=to, quorum=quorum)
+        self._adopt(self._inner.rounds[-1:], ask, "ask", tuple(replies))
+        return replies
+
+    def sum(self, ask: Ask[Summand]) -> Summand:
+        """Put a question to all parties and learn nothing but the sum of their replies."""
+        begin, mark = perf_counter(), len(self._inner.rounds)
+        if not self._coordinator.rounds_left:
+            self._begin_epoch()
+        masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, codec.encode(ask))
+        masked.__dict__["in_hand"] = ask  # for parties in this process; on the wire it is absent
+        replies = self._inner.ask(
+            masked, to=self._coordinator.participants, quorum=self._settings.min_survivors
+        )
+        for masked_reply in replies.values():
+            self._coordinator.add_vector(masked_reply.masked)
+        unmask = self._coordinator.end_vectors()
+        shares = self._inner.ask(
+            RevealAsk(unmask), to=unmask.survivors, quorum=self._settings.threshold
+        )
+        for share in shares.values():
+            self._coordinator.add_shares(share.shares)
+        total: Summand = ask.from_ring(self._coordinator.sums())
+        self._adopt(self._inner.rounds[mark:], ask, "sum", unmask.survivors, perf_counter() - begin)
+        return total
+
+    def _begin_epoch(self) -> None:
+        quorum = self._settings.min_survivors
+        keys = self._inner.ask(EpochAsk(self._coordinator.begin_epoch()), quorum=quorum)
+        for reply in keys.values():
+            self._coordinator.add_keys(reply.keys)
+        letters = self._coordinator.end_keys()
+        ask = LettersAsk(tuple(letters), tuple(letters.values()))
+        self._inner.ask(ask, to=tuple(letters), quorum=quorum)
+
+    def _adopt(
+        self,
+        parts: Sequence[Round],
+        ask: Ask[Any],
+        verb: str,
+        answered: tuple[str, ...],
+        seconds: float | None = None,
+    ) -> None:
+        """Write the inner rounds down as one."""
+        honest, n_parties = self._settings.honest, len(self._settings.roster)
+        masked = (
+            f"masked: single replies are hidden while {honest} of {n_parties} parties are honest"
+        )
+        self.rounds.append(
+            Round(
+                len(self.rounds) + 1,
+                type(ask).__name__.removesuffix("Ask"),
+                verb,
+                ask.reveals,
+                masked if verb == "sum" else parts[-1].protection,
+                _totals(parts, self.parties, lambda part: part.bytes_down),
+                _totals(parts, self.parties, lambda part: part.bytes_up),
+                sum(part.seconds for part in parts) if seconds is None else seconds,
+                answered,
+            )
+        )
+
+
+def _totals(
+    parts: Sequence[Round], parties: tuple[str, ...], size: Callable[[Round], Any]
+) -> dict[str, int]:
+    return {name: sum(size(part).get(name, 0) for part in parts) for name in parties}
+
+
+def secured(
+    parties: dict[str, Answering],
+    connect: Callable[[dict[str, Answering]], Channel],
+    known: Sequence[type[Ask[Any]]],
+    *,
+    job: str,
+    honest: int | None = None,
+) -> SecureSums:
+    """Return a masked channel to parties in one process, each with fresh keys of its own."""
+    keys = {name: KeyPair.fresh() for name in parties}
+    roster = Roster.of({name: key.public for name, key in keys.items()})
+    settings = SumSettings.of(job, roster, honest=honest)
+    wrapped: dict[str, Answering] = {
+        name: SecureParty(party, SecureSumParty(settings, name, keys[name]), name, known)
+        for name, party in parties.items()
+    }
+    return SecureSums(connect(wrapped), settings)

@@ -1,0 +1,60 @@
+"""Histograms as words for masked sums: fields as wide as a node's rows need, side by side.
+
+Everybody knows how many rows a node holds over all parties, at most; so does the width of a field
+that the sum of a counter fits, and no field ever runs into the next.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import packing
+from spinney.trees.counts import Counters
+from spinney.trees.level import Slots
+from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.typing import Integers
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Where the counters of some nodes' slots stand in words."""
+
+    run_ends: Integers  # in counters
+    field_bits: NDArray[np.uint8]  # of each run
+
+    @classmethod
+    def of(cls, slots: Slots, node_bits: NDArray[np.uint8], n_classes: int) -> "Fields":
+        """Return the layout for class counts."""
+        return cls(slots.ends.ravel() * n_classes, np.repeat(node_bits, slots.feature.shape[1]))
+
+    @cached_property
+    def word_ends(self) -> Integers:
+        """Where each run ends, in words."""
+        sizes = np.diff(self.run_ends, prepend=0)
+        per_word = 64 // self.field_bits.astype(np.int64)
+        ends: Integers = np.cumsum(-(-sizes // per_word))
+        return ends
+
+    def pack(self, counters: Counters, n_threads: int) -> NDArray[np.uint64]:
+        """Return the counters as words."""
+        out = np.empty(int(self.word_ends[-1]), np.uint64)
+        self._run(packing.pack_fields, counters.reshape(-1), out, n_threads)
+        return out
+
+    def unpack(self, words: NDArray[np.uint64], n_threads: int) -> NDArray[np.int32]:
+        """Return the counters of words, or of a sum of words."""
+        out = np.empty(int(self.run_ends[-1]), np.int32)
+        self._run(packing.unpack_fields, words, out, n_threads)
+        return out
+
+    def _run(
+        self, kernel: object, source: NDArray[np.generic], out: NDArray[np.generic], n_threads: int
+    ) -> None:
+        def task(first: int, last: int) -> None:
+            kernel(  # type: ignore[operator]
+                source, self.run_ends, self.field_bits, self.word_ends, first, last, out
+            )
+
+        run_ranges(task, equal_ranges(np.diff(self.run_ends, prepend=0), n_threads), n_threads)
