@@ -39,7 +39,8 @@ def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
     ends = np.cumsum(work)
     total = int(ends[-1]) if ends.size else 0
     goals = [total * (i + 1) // n_ranges for i in range(n_ranges - 1)]
-    cuts = [0, *np.searchsorted(ends, goals, side="left").tolist(), int(work.size)]
+    reached = np.searchsorted(ends, goals, side="left") + 1  # the item that reaches a goal is in
+    cuts = [0, *np.minimum(reached, work.size).tolist(), int(work.size)]
     return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
