@@ -1,0 +1,144 @@
+"""Pooled quantiles found by counting are the order statistics of the pooled table."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spinney.trees._kernels import binning as kernels
+from spinney.trees.binning import Binning
+from spinney.trees.quantiles import (
+    DIGITS,
+    LEAD_BITS,
+    QuantileSearch,
+    leading_counts,
+    refined_counts,
+)
+
+TINY = np.finfo(np.float32).tiny
+
+
+def edges_by_counting(parties, max_bins, n_threads=1):
+    """Find edges as a coordinator does: sums of the parties' counts, four rounds."""
+    leading = np.zeros((len(parties[0]), 2**LEAD_BITS), np.int32)
+    for values in parties:
+        leading_counts(values, leading, n_threads)
+    search = QuantileSearch(leading.astype(np.int64), max_bins)
+    rounds = 0
+    while (question := search.question()) is not None:
+        rounds += 1
+        counts = np.zeros(question.n_counters, np.int32)
+        for values in parties:
+            refined_counts(values, question, counts, n_threads)
+        search.answer(counts.astype(np.int64))
+    assert rounds <= len(DIGITS)
+    return search.edges()
+
+
+def edges_by_sorting(column, max_bins):
+    """Return the edges that the whole column has when it lies sorted in one place."""
+    column = column[~np.isnan(column)]
+    near_zero = np.abs(column) < TINY  # too small to matter: these count as zero
+    n_zero = int(near_zero.sum())
+    rest = np.sort(column[~near_zero])
+    forced = []
+    if n_zero and (rest < 0).any():
+        forced.append(np.float32(-TINY))
+    if n_zero and (rest > 0).any():
+        forced.append(np.float32(0.0))
+    forced = forced[: max_bins - 1]
+    n_edges = max(0, max_bins - 1 - len(forced))
+    ranks = {i * rest.size // (n_edges + 1) for i in range(1, n_edges + 1)}
+    found = {rest[r - 1] for r in ranks if 0 < r < rest.size}
+    found -= {rest[-1]} if rest.size else set()
+    return sorted({float(edge) for edge in (*found, *forced)})
+
+
+NUMBERS = st.one_of(
+    st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False),
+    st.sampled_from([0.0, 0.0, -0.0, 1.0, 1.0, -1.0, 2.0, np.nan]),
+    st.integers(-5, 5).map(float),
+)
+
+
+@settings(max_examples=150)
+@given(
+    column=st.lists(NUMBERS, min_size=1, max_size=80),
+    n_parties=st.integers(1, 4),
+    max_bins=st.sampled_from([2, 3, 4, 8, 255]),
+)
+def test_edges_are_the_order_statistics(column, n_parties, max_bins):
+    values = np.array([column], np.float32)
+    parties = [values[:, party::n_parties] for party in range(n_parties)]
+    (edges,) = edges_by_counting(parties, max_bins)
+    assert edges.tolist() == edges_by_sorting(values[0], max_bins)
+    assert edges.dtype == np.float32
+    assert len(edges) < max_bins
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_many_columns_are_searched_at_once(n_threads):
+    random = np.random.RandomState(0)
+    values = np.stack(
+        [
+            random.standard_normal(5000),
+            random.standard_cauchy(5000),
+            random.randint(0, 3, 5000),
+            np.exp(10 * random.standard_normal(5000)),
+            np.full(5000, np.nan),
+            np.where(random.random_sample(5000) < 0.9, 0.0, random.standard_normal(5000)),
+            np.full(5000, -7.25),
+        ]
+    ).astype(np.float32)
+    parties = [values[:, :11], values[:, 11:3000], values[:, 3000:]]
+    found = edges_by_counting(parties, 255, n_threads)
+    for column, edges in zip(values, found, strict=True):
+        assert edges.tolist() == edges_by_sorting(column, 255)
+    assert found[4].size == found[6].size == 0
+
+
+def test_bins_of_many_numbers_hold_about_as_many_each():
+    random = np.random.RandomState(0)
+    values = np.exp(random.standard_normal((1, 20_000))).astype(np.float32)
+    (edges,) = edges_by_counting([values], 255)
+    sizes = np.bincount(np.searchsorted(edges, values[0], side="left"))
+    assert edges.size == 254
+    assert sizes.max() - sizes.min() <= 2
+
+
+def test_zero_gets_a_bin_of_its_own():
+    values = np.array([[-2.0, -1.0, 0.0, 0.0, -0.0, 0.0, 1.0, 2.0]], np.float32)
+    (edges,) = edges_by_counting([values], 8)
+    codes = np.empty((1, 8), np.uint8)
+    Binning((edges,), (np.zeros(0, np.uint8),), np.zeros(1, bool)).codes(values, codes)
+    assert len(set(codes[0, 2:6].tolist())) == 1
+    assert codes[0, 2] not in codes[0, [0, 1, 6, 7]]
+
+
+def test_few_distinct_values_get_a_bin_each():
+    values = np.array([[3.0, 1.0, 2.0, 5.0, 3.0, 1.0]], np.float32)
+    (edges,) = edges_by_counting([values], 255)
+    assert edges.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_neighbouring_floats_are_told_apart():
+    low = np.float32(1.0)
+    values = np.array([[low, np.nextafter(low, np.float32(2.0))]], np.float32)
+    (edges,) = edges_by_counting([values], 255)
+    assert edges.tolist() == [1.0]
+
+
+def test_a_column_without_numbers_has_no_edges_and_asks_nothing():
+    search = QuantileSearch(np.zeros((2, 2**LEAD_BITS), np.int64), 16)
+    assert search.question() is None
+    assert [edges.size for edges in search.edges()] == [0, 0]
+
+
+def test_leading_counts_leave_out_gaps():
+    values = np.array([[1.0, np.nan, 1.0, -1.0]], np.float32)
+    counts = np.zeros((1, 2**LEAD_BITS), np.int32)
+    leading_counts(values, counts, 1)
+    words = np.empty(1, np.uint32)
+    kernels.ordered_words(np.array([1.0], np.float32), words)
+    assert counts.sum() == 3
+    assert counts[0, words[0] >> np.uint32(20)] == 2

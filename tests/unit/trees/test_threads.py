@@ -1,0 +1,78 @@
+"""Work spread over threads by ranges of equal work."""
+
+import os
+from threading import Lock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spinney.errors import SettingError
+from spinney.trees.threads import equal_ranges, run_ranges, thread_count
+
+
+@given(
+    work=st.lists(st.integers(0, 1000), max_size=60),
+    n_ranges=st.integers(1, 12),
+)
+def test_ranges_cover_every_item_once_in_order(work, n_ranges):
+    ranges = equal_ranges(np.array(work, np.int64), n_ranges)
+    assert [i for a, b in ranges for i in range(a, b)] == list(range(len(work)))
+    assert len(ranges) <= n_ranges
+    assert all(b > a for a, b in ranges)
+
+
+@given(work=st.lists(st.integers(1, 100), min_size=1, max_size=60), n_ranges=st.integers(1, 6))
+def test_no_range_has_much_more_than_its_share(work, n_ranges):
+    for a, b in equal_ranges(np.array(work), n_ranges):
+        assert sum(work[a:b]) <= sum(work) / n_ranges + 2 * max(work)
+
+
+def test_equal_work_is_shared_equally():
+    assert equal_ranges(np.ones(8, np.int64), 4) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert equal_ranges(np.ones(2, np.int64), 2) == [(0, 1), (1, 2)]
+
+
+def test_an_item_larger_than_a_share_has_a_range_of_its_own():
+    assert equal_ranges(np.array([100, 1, 1]), 2) == [(0, 1), (1, 3)]
+
+
+def test_no_work_is_no_range():
+    assert equal_ranges(np.zeros(0, np.int64), 3) == []
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_every_range_is_run(n_threads):
+    done: list[int] = []
+    lock = Lock()
+
+    def task(first, last):
+        with lock:
+            done.extend(range(first, last))
+
+    run_ranges(task, [(0, 3), (3, 4), (4, 9)], n_threads)
+    assert sorted(done) == list(range(9))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_error_on_a_thread_is_raised(n_threads):
+    def task(first, last):
+        if first:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_ranges(task, [(0, 1), (1, 2)], n_threads)
+
+
+def test_none_and_minus_one_mean_all_cores():
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert thread_count(None) == thread_count(-1) == cores
+    assert thread_count(3) == 3
+    assert thread_count(-10_000) == 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, "2", 1.5, True])
+def test_other_numbers_of_threads_are_refused(n_jobs):
+    with pytest.raises(SettingError, match="n_jobs must be a whole number other than 0"):
+        thread_count(n_jobs)
