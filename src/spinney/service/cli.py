@@ -69,7 +69,7 @@ def demo(
         ending.written = True
         from spinney.service.showing import show  # noqa: PLC0415
 
-        typer.echo(outcome.to_json()) if as_json else show(outcome, work.OPENING)
+        show(outcome, work.OPENING, as_json=as_json)
 
 
 @app.command()
@@ -96,7 +96,7 @@ def simulate(
         ending.written = True
         from spinney.service.showing import opening, show  # noqa: PLC0415
 
-        typer.echo(outcome.to_json()) if as_json else show(outcome, opening(outcome))
+        show(outcome, opening(outcome), as_json=as_json)
 
 
 @model.command("show")

@@ -10,9 +10,12 @@ from spinney.service.outcome import Outcome
 _WORD_OF_SCORE = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2"}
 
 
-def show(outcome: Outcome, opening: str) -> None:
-    """Print an outcome to stdout."""
-    console = Console(highlight=False, soft_wrap=True)
+def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
+    """Print an outcome to stdout: as one JSON document, or as text that begins with `opening`."""
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if as_json:
+        console.out(outcome.to_json(), highlight=False)
+        return
     console.print(opening)
     if any(party.n_held_out for party in outcome.parties):
         console.print()
@@ -29,8 +32,8 @@ def show(outcome: Outcome, opening: str) -> None:
         f"{outcome.rounds} rounds; {size(up)} from and {size(down)} to the busiest party; "
         f"{outcome.seconds:.2f} s."
     )
-    console.print(f"Model   {outcome.model}", markup=False)
-    console.print(f"Report  {outcome.report}", markup=False)
+    console.print(f"Model   {outcome.model}")
+    console.print(f"Report  {outcome.report}")
 
 
 def opening(outcome: Outcome) -> str:
