@@ -6,12 +6,14 @@ bit; whether it is, is looked at and not assumed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 import msgspec
 import numpy as np
 
 from spinney.errors import SpinneyError
 from spinney.protocols import horizontal_forest
+from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
 from spinney.report.report import PartyQuality, Report
@@ -19,6 +21,7 @@ from spinney.service.progress import Stages, Step
 from spinney.service.rows import Parties, PartyRows
 from spinney.service.scores import LESS_IS_BETTER, score_names, scores_on
 from spinney.tables.table import MemoryTable
+from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 
@@ -35,6 +38,14 @@ class PartyComparison(msgspec.Struct, frozen=True):
     local: Scores
     federated: Scores
     pooled: Scores | None
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a forest is grown; the forest is the same whatever is chosen here."""
+
+    n_jobs: int | None = None
+    secure_sum: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class Comparison:
 
 
 def compare(
-    parties: Parties, settings: ForestSettings, *, n_jobs: int | None, stages: Stages
+    parties: Parties, settings: ForestSettings, running: Running, stages: Stages
 ) -> Comparison:
     """Grow and judge all forests."""
     held_out = any(party.held_out.n_rows for party in parties.rows.values())
@@ -87,19 +98,20 @@ def compare(
     stages.expect(2 + len(local_names) + (parties.pooled is not None))
     stages.begin("loading kernels")
     with stages.compiling():
-        _warm_up(parties.training, settings, n_jobs)
-    joint = _train(parties.training, settings, n_jobs, stages.begin("joint forest"))
+        _warm_up(parties.training, settings, running)
+    joint = _train(parties.training, settings, running, stages.begin("joint forest"))
+    alone = Running(running.n_jobs)
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest")
-        pooled = _train({"all": parties.pooled}, settings, n_jobs, step)
+        pooled = _train({"all": parties.pooled}, settings, alone, step)
     local = {}
     for name in local_names:
         step = stages.begin(f"forest of {name!r} alone")
-        local[name] = _train_alone(parties.rows[name].training, settings, n_jobs, step)
+        local[name] = _train_alone(parties.rows[name].training, settings, alone, step)
     trained = {"federated": joint, "pooled": pooled}
     compared = tuple(
-        _judged(name, rows, {"local": local.get(name), **trained}, thread_count(n_jobs))
+        _judged(name, rows, {"local": local.get(name), **trained}, thread_count(running.n_jobs))
         for name, rows in parties.rows.items()
     )
     same = None if pooled is None else joint.model.to_bytes() == pooled.model.to_bytes()
@@ -107,20 +119,27 @@ def compare(
 
 
 def _train(
-    tables: Mapping[str, MemoryTable], settings: ForestSettings, n_jobs: int | None, step: Step
+    tables: Mapping[str, MemoryTable], settings: ForestSettings, running: Running, step: Step
 ) -> Training:
-    sides = {name: horizontal_forest.Party(table, n_jobs=n_jobs) for name, table in tables.items()}
-    return horizontal_forest.train(InProcess(sides), settings, n_jobs=n_jobs, progress=step)
+    sides: dict[str, Answering] = {
+        name: horizontal_forest.Party(table, n_jobs=running.n_jobs)
+        for name, table in tables.items()
+    }
+    channel: Channel = InProcess(sides)
+    if running.secure_sum:
+        asks = horizontal_forest.SUMMED
+        channel = secured(sides, InProcess, asks, job=f"simulation {uuid4()}")
+    return horizontal_forest.train(channel, settings, n_jobs=running.n_jobs, progress=step)
 
 
 def _train_alone(
-    table: MemoryTable, settings: ForestSettings, n_jobs: int | None, step: Step
+    table: MemoryTable, settings: ForestSettings, running: Running, step: Step
 ) -> Training | None:
     """Return a party's own forest; None where its rows are all of one class."""
     target = table.target if table.rows is None else table.target[table.rows]
     if settings.task == "classification" and np.unique(target).size < 2:
         return None
-    return _train({"all": table}, settings, n_jobs, step)
+    return _train({"all": table}, settings, running, step)
 
 
 def _judged(
@@ -152,15 +171,13 @@ def _in_one(party: PartyComparison) -> Scores:
     return {**party.federated, **named}
 
 
-def _warm_up(
-    tables: Mapping[str, MemoryTable], settings: ForestSettings, n_jobs: int | None
-) -> None:
+def _warm_up(tables: Mapping[str, MemoryTable], settings: ForestSettings, running: Running) -> None:
     """Grow a tiny forest, so that compiling kernels is over before anything is timed."""
     few = {
         name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
-        for name, table in list(tables.items())[:2]
+        for name, table in tables.items()
     }
     try:
-        _train(few, replace(settings, n_estimators=1, max_depth=2), n_jobs, lambda *_: None)
+        _train(few, replace(settings, n_estimators=1, max_depth=2), running, lambda *_: None)
     except SpinneyError:
         return  # whatever is wrong will be told of the whole tables

@@ -55,6 +55,7 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     bootstrap: bool | None = None
     class_weight: str | dict[str, float] | None = None
     oob_score: bool | None = None
+    secure_sum: bool | None = None
     random_state: int = 0
     n_jobs: int | None = None
 

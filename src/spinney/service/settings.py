@@ -31,7 +31,13 @@ def forest_settings(
     said = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
     weights = said.pop("class_weight", None)
     seed = job_seed(said.pop("random_state"))
-    said.pop("n_jobs", None)  # how a machine works, not what is grown
+    for how in ("n_jobs", "secure_sum"):  # how a forest is grown, not what it is
+        said.pop(how, None)
+    if given.secure_sum and given.binning == "adaptive":
+        raise SettingError(
+            "binning = 'adaptive' cannot be masked: the coordinator merges each party's own "
+            "histograms. Use 'quantiles' or 'ranges' with secure_sum = true."
+        )
     if weights is not None:
         chosen["class_weight"] = _weights(weights, task, classes)
     return ForestSettings(task=task, seed=seed, **chosen | said)

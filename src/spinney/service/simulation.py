@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import cast
 
 from spinney.protocols.settings import ForestSettings, Task
-from spinney.service.comparison import compare
+from spinney.service.comparison import Comparison, Running, compare
 from spinney.service.config import JobFile, load_job
 from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
 from spinney.service.progress import Stages
-from spinney.service.rows import Parties, dealt_out, own_tables
+from spinney.service.rows import dealt_out, own_tables
 from spinney.service.settings import forest_settings
 from spinney.service.sources import tables_of
 from spinney.tables.schema import Category
@@ -43,20 +43,12 @@ def simulate(path: Path, folder: Path | None, stages: Stages) -> Outcome:
         parties = dealt_out(first, job.simulation)
     else:
         parties = own_tables(tables, job.simulation)
-    return run(job.job.name, parties, settings, into, n_jobs=job.settings.n_jobs, stages=stages)
+    running = Running(job.settings.n_jobs, bool(job.settings.secure_sum))
+    return written(job.job.name, compare(parties, settings, running, stages), into)
 
 
-def run(
-    name: str,
-    parties: Parties,
-    settings: ForestSettings,
-    folder: Path,
-    *,
-    n_jobs: int | None,
-    stages: Stages,
-) -> Outcome:
-    """Grow and compare the forests of these parties; write the joint one and its report."""
-    comparison = compare(parties, settings, n_jobs=n_jobs, stages=stages)
+def written(name: str, comparison: Comparison, folder: Path) -> Outcome:
+    """Write the joint forest and its report, and return what the comparison amounts to."""
     report = comparison.report()
     write_run(folder, comparison.training.model, report)
     return outcome_of(name, comparison, report, folder)

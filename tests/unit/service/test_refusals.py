@@ -170,6 +170,16 @@ REFUSED = {
         10,
         r"class_weight is for classification only\. Drop it\.",
     ),
+    "masks over adaptive histograms": (
+        GOOD.replace("= 3", '= 3\nsecure_sum = true\nbinning = "adaptive"'),
+        10,
+        r"binning = 'adaptive' cannot be masked: .* Use 'quantiles' or 'ranges'",
+    ),
+    "masks over one party": (
+        GOOD.replace("= 3", "= 3\nsecure_sum = true") + "[simulation]\nn_parties = 1\n",
+        10,
+        r"A secure sum needs between 2 and 63 parties; got 1\.",
+    ),
     "an unknown key": (
         GOOD.replace("n_estimators", "n_estimator"),
         10,

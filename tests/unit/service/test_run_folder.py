@@ -1,6 +1,8 @@
 """A run's files appear whole and together, or not at all."""
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,12 @@ class Report:
         return '{"n": 1}'
 
 
+def write(folder, data=b"model"):
+    model: Any = Model(data)
+    report: Any = Report()
+    write_run(folder, model, report)
+
+
 def names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
@@ -29,9 +37,9 @@ def names(folder):
 @pytest.mark.parametrize("out", ["run", "a/b/run", "."])
 def test_a_run_is_two_files(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
-    folder = module.Path(out)
+    folder = Path(out)
     require_writable(folder)
-    write_run(folder, Model(), Report())
+    write(folder)
     assert names(folder) == [MODEL, REPORT]
     assert (folder / MODEL).read_bytes() == b"model"
     assert (folder / REPORT).read_text(encoding="utf-8") == '{"n": 1}'
@@ -40,9 +48,9 @@ def test_a_run_is_two_files(tmp_path, monkeypatch, out):
 
 
 def test_a_later_run_replaces_the_files_and_nothing_else(tmp_path):
-    write_run(tmp_path / "run", Model(b"old"), Report())
+    write(tmp_path / "run", b"old")
     (tmp_path / "run" / "notes.txt").write_text("mine", encoding="utf-8")
-    write_run(tmp_path / "run", Model(b"new"), Report())
+    write(tmp_path / "run", b"new")
     assert names(tmp_path / "run") == [MODEL, "notes.txt", REPORT]
     assert (tmp_path / "run" / MODEL).read_bytes() == b"new"
 
@@ -53,7 +61,7 @@ def test_a_later_run_replaces_the_files_and_nothing_else(tmp_path):
 def test_a_failure_on_the_way_leaves_all_as_it_was(tmp_path, monkeypatch, failure, exists, at):
     out = tmp_path / "a" / "run"
     if exists:
-        write_run(out, Model(b"old"), Report())
+        write(out, b"old")
     before = names(tmp_path)
 
     def fail(*_):
@@ -65,7 +73,7 @@ def test_a_failure_on_the_way_leaves_all_as_it_was(tmp_path, monkeypatch, failur
         monkeypatch.setattr(module, "_move", fail)
     is_disk = isinstance(failure, OSError)
     with pytest.raises(StorageError if is_disk else KeyboardInterrupt) as told:
-        write_run(out, Model(), Report())
+        write(out)
     if is_disk:
         assert told.match(r"Cannot write into the folder '.*run': No space left on device\. Choose")
     assert names(tmp_path) == before

@@ -147,10 +147,13 @@ def test_held_out_rows_and_training_rows_part_a_party_in_the_shares_of_its_class
     met = []
     for party in parties.rows.values():
         held_out, training = party.held_out.rows, party.training.rows
+        assert held_out is not None
+        assert training is not None
         assert (len(held_out), len(training)) == (20, 80)
         assert target[held_out].sum() == 5
         met += [*held_out, *training]
     assert sorted(met) == list(range(400))
+    assert parties.pooled
     assert parties.pooled.n_rows == 320
 
 
@@ -241,6 +244,19 @@ def test_a_party_with_one_class_has_no_forest_of_its_own(place):
         if line.startswith("b ")
     )
     assert line.split()[2:4] == ["-", "-"]
+
+
+def test_masked_sums_give_the_same_model(place):
+    place.job()
+    plain = simulated(place, "--out", "plain")
+    place.job(place.JOB.replace("n_jobs = 1", "n_jobs = 1\nsecure_sum = true") + place.TABLE)
+    masked = simulated(place, "--out", "masked")
+    assert masked["identical_to_pooled"] is True
+    assert masked["parties"] == plain["parties"]
+    models = [(place.folder / name / "model.spinney").read_bytes() for name in ("plain", "masked")]
+    assert models[0] == models[1]
+    histograms = load_report("masked").disclosures[-2]
+    assert histograms.protection.startswith("masked")
 
 
 def test_a_number_can_be_predicted(place):
