@@ -119,7 +119,7 @@ def _parts(data: bytes) -> tuple[str, msgspec.Raw, list[memoryview]]:
         name, fields, sizes = msgspec.msgpack.decode(
             data[_FRAME.size : body], type=tuple[str, msgspec.Raw, list[int]]
         )
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also text that is none
         raise StorageError("A message's head is malformed.", local=str(error)) from None
     if any(size < 0 for size in sizes) or body + sum(sizes) != len(data):
         raise StorageError("A message is cut short or too long.")
