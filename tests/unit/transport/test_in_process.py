@@ -1,0 +1,161 @@
+"""Parties as objects in one process: two verbs, and every round written down."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spinney.errors import PartyLostError, ProtocolError, StorageError, TableError
+from spinney.transport import codec
+from spinney.transport.channel import Ask, is_summable, summed
+from spinney.transport.in_process import InProcess
+
+
+@dataclass(frozen=True)
+class HeadcountReply:
+    heads: NDArray[np.int64]
+
+    def vectors(self):
+        return (self.heads,)
+
+    @classmethod
+    def of_vectors(cls, vectors):
+        return cls(*vectors)
+
+
+@dataclass(frozen=True)
+class HeadcountAsk(Ask[HeadcountReply]):
+    """How many are you?"""
+
+    floor: int
+    reveals: ClassVar[str] = "how many there are"
+    reply_type: ClassVar[type[Any]] = HeadcountReply
+
+
+@dataclass(frozen=True)
+class NameReply:
+    name: str
+
+
+@dataclass(frozen=True)
+class NameAsk(Ask[NameReply]):
+    """What is your name?"""
+
+    reveals: ClassVar[str] = "a name"
+    reply_type: ClassVar[type[Any]] = NameReply
+
+
+class House:
+    def __init__(self, name, heads):
+        self.name, self.heads = name, heads
+        self.asked: list[object] = []
+
+    def answer(self, ask):
+        self.asked.append(ask)
+        if isinstance(self.heads, Exception):
+            raise self.heads
+        if isinstance(ask, NameAsk):
+            return NameReply(self.name)
+        return HeadcountReply(np.array([self.heads, ask.floor]))
+
+
+def street(*heads, **how):
+    names = ["north", "south", "west"]
+    houses = {name: House(name, n) for name, n in zip(names, heads, strict=False)}
+    return InProcess(houses, **how), houses
+
+
+@pytest.mark.parametrize("through_codec", [False, True])
+def test_ask_shows_every_reply_and_sum_only_the_sum(through_codec):
+    channel, _ = street(3, 4, 5, through_codec=through_codec)
+    assert {name: reply.name for name, reply in channel.ask(NameAsk()).items()} == {
+        "north": "north",
+        "south": "south",
+        "west": "west",
+    }
+    assert channel.sum(HeadcountAsk(2)).heads.tolist() == [12, 6]
+
+
+@pytest.mark.parametrize("through_codec", [False, True])
+def test_every_round_is_written_down(through_codec):
+    channel, _ = street(3, 4, through_codec=through_codec)
+    channel.ask(NameAsk())
+    channel.sum(HeadcountAsk(2))
+    asked, added = channel.rounds
+    assert (asked.number, asked.question, asked.verb) == (1, "Name", "ask")
+    assert (added.number, added.question, added.verb) == (2, "Headcount", "sum")
+    assert asked.reveals == "a name"
+    assert asked.protection == "none: the coordinator sees each party's reply"
+    assert added.protection == "summed by the channel; not masked"
+    assert added.answered == ("north", "south")
+    assert added.seconds >= 0
+    down = len(codec.encode(HeadcountAsk(2)))
+    up = len(codec.encode(HeadcountReply(np.array([3, 2]))))
+    assert added.bytes_down == {"north": down, "south": down}
+    assert added.bytes_up == {"north": up, "south": up}
+
+
+def test_through_the_codec_a_party_gets_a_copy():
+    channel, houses = street(3, through_codec=True)
+    ask = HeadcountAsk(2)
+    channel.sum(ask)
+    (seen,) = houses["north"].asked
+    assert seen == ask
+    assert seen is not ask
+
+
+@pytest.mark.parametrize("through_codec", [False, True])
+def test_an_error_names_its_party(through_codec):
+    channel, _ = street(3, TableError("The table is gone."), through_codec=through_codec)
+    with pytest.raises(TableError, match=r"^Party 'south': The table is gone") as caught:
+        channel.ask(NameAsk())
+    assert caught.value.party == "south"
+    assert channel.rounds == []
+
+
+def test_a_party_s_unreadable_reply_names_the_party():
+    class Rude(House):
+        def answer(self, ask):
+            super().answer(ask)
+            return NameReply(object())  # type: ignore[arg-type]
+
+    channel = InProcess({"rude": Rude("rude", 1)}, through_codec=True)
+    with pytest.raises(StorageError, match="Party 'rude': A message cannot carry a object"):
+        channel.ask(NameAsk())
+
+
+def test_a_job_needs_a_party():
+    with pytest.raises(ProtocolError, match="A job needs at least one party"):
+        InProcess({})
+
+
+def test_some_parties_can_be_asked_alone():
+    channel, houses = street(3, 4, 5)
+    assert list(channel.ask(NameAsk(), to=("west", "north"))) == ["west", "north"]
+    assert houses["south"].asked == []
+
+
+def test_without_a_quorum_a_lost_party_ends_the_job():
+    channel, _ = street(3, PartyLostError("It does not answer."), 5)
+    with pytest.raises(PartyLostError, match="Party 'south'"):
+        channel.ask(NameAsk())
+
+
+def test_a_quorum_bears_lost_parties_down_to_its_number():
+    channel, _ = street(3, PartyLostError("It does not answer."), 5)
+    assert list(channel.ask(NameAsk(), quorum=2)) == ["north", "west"]
+    assert channel.rounds[-1].answered == ("north", "west")
+    with pytest.raises(PartyLostError, match="Only 2 parties answered NameAsk; 3 are needed"):
+        channel.ask(NameAsk(), quorum=3)
+
+
+def test_replies_of_different_shapes_are_not_added():
+    with pytest.raises(ProtocolError, match="differ in shape; nothing was used"):
+        summed(HeadcountReply(np.zeros(2, np.int64)), [HeadcountReply(np.zeros((1, 2), np.int64))])
+
+
+def test_what_can_be_added_says_so():
+    assert is_summable(HeadcountAsk(1))
+    assert not is_summable(NameAsk())
