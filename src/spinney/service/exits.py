@@ -23,7 +23,7 @@ from types import FrameType
 
 import typer
 
-from spinney.errors import InternalError, SpinneyError, SpinneyWarning
+from spinney.errors import InternalError, SpinneyError, SpinneyWarning, StorageError
 
 INTERNAL = InternalError.exit_code
 INTERRUPTED = 130
@@ -75,6 +75,10 @@ def _tell(error: BaseException, ending: Ending) -> int:
     if isinstance(error, SpinneyError) and not isinstance(error, InternalError):
         say(f"spinney: {error}")
         return error.exit_code
+    if isinstance(error, OSError) and error.filename:  # the machine's answer, not our bug
+        reason = error.strerror or type(error).__name__
+        say(f"spinney: {reason}: {str(error.filename)!r}. Check the path, and that you may use it.")
+        return StorageError.exit_code
     if isinstance(error, MemoryError):
         say("spinney: There is not enough memory. Use fewer trees, less depth or fewer rows.")
         return INTERNAL

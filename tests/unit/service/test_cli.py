@@ -68,6 +68,11 @@ FAILURES = {
         70,
         f"spinney: internal error (ZeroDivisionError: division by zero); {BUG}",
     ),
+    "a file": (
+        PermissionError(13, "Permission denied", "locked/x"),
+        22,
+        "spinney: Permission denied: 'locked/x'. Check the path, and that you may use it.",
+    ),
     "memory": (
         MemoryError(),
         70,
