@@ -1,0 +1,324 @@
+"""Every message: it comes back from its bytes, carries no row, and says what it reveals."""
+
+import importlib
+import pkgutil
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spinney.protocols
+from spinney.errors import StorageError
+from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney.privacy.release import Exact
+from spinney.protocols import horizontal_forest
+from spinney.protocols.secure_sums import secured
+from spinney.transport import codec
+from spinney.transport.channel import Answering, Ask
+from spinney.transport.in_process import InProcess
+from spinney.trees.counts import Counts
+from spinney.trees.level import Level
+
+for found in pkgutil.iter_modules(spinney.protocols.__path__):
+    importlib.import_module(f"spinney.protocols.{found.name}")
+
+
+def kinds_of(base):
+    """Return all questions that Spinney itself can ask."""
+    every = {kind for child in base.__subclasses__() for kind in (child, *kinds_of(child))}
+    ours = (kind for kind in every if kind.__module__.startswith("spinney."))
+    return sorted(ours, key=lambda kind: kind.__name__)
+
+
+ASKS = kinds_of(Ask)
+REPLIES = sorted({ask.reply_type for ask in ASKS}, key=lambda kind: kind.__name__)
+MESSAGES = [*ASKS, *REPLIES]
+NAMES = [kind.__name__ for kind in MESSAGES]
+
+
+# --- one message of every kind, as it was really sent --------------------------------------------
+
+
+class Noting:
+    """A party that notes one question and one reply of every kind."""
+
+    def __init__(self, party, noted):
+        self._party, self._noted = party, noted
+
+    def answer(self, ask):
+        reply = self._party.answer(ask)
+        self._noted[type(ask)] = codec.encode(ask)
+        self._noted[type(reply)] = codec.encode(reply)
+        return reply
+
+
+@cache
+def sent_messages():
+    """Run three small jobs (plain, adaptive, masked) and return a frame of every kind."""
+    random = np.random.RandomState(0)
+    X = pd.DataFrame(
+        {
+            "x": np.where(random.random_sample(60) < 0.2, np.nan, random.standard_normal(60)),
+            "kind": pd.Categorical(random.choice(["a", "b", "c"], 60)),
+        }
+    )
+    given_input = fit_input(
+        HorizontalForestClassifier(),
+        X,
+        random.randint(0, 3, 60),
+        is_classifier=True,
+        needs_ranges=False,
+        schema=None,
+        categorical_features="from_dtype",
+    )
+    tables = dealt_tables(given_input.table, np.arange(60) % 3)
+    noted: dict[type, bytes] = {}
+
+    def connect(parties):
+        return InProcess(
+            {name: Noting(party, noted) for name, party in parties.items()}, through_codec=True
+        )
+
+    for binning in ("quantiles", "adaptive"):
+        job = horizontal_forest.Settings(
+            task="classification", n_estimators=3, max_depth=3, binning=binning, max_bins=16
+        )
+        parties: dict[str, Answering] = {
+            name: horizontal_forest.Party(table) for name, table in tables.items()
+        }
+        horizontal_forest.train(connect(parties), job)
+        if binning == "quantiles":
+            masked = secured(parties, connect, horizontal_forest.SUMMED, job="test")
+            horizontal_forest.train(masked, job)
+    return noted
+
+
+def test_every_kind_of_message_was_sent():
+    assert set(sent_messages()) == set(MESSAGES)
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+def test_a_message_comes_back_from_its_bytes(kind):
+    found = codec.decode(sent_messages()[kind], kind)
+    assert isinstance(found, kind)
+    assert codec.encode(found) == sent_messages()[kind]
+    assert codec.encoded_size(found) == len(sent_messages()[kind])
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+def test_a_frame_cut_anywhere_is_refused(kind):
+    data = sent_messages()[kind]
+    step = max(1, len(data) // 200)
+    for length in [*range(0, len(data), step), len(data) - 1]:
+        with pytest.raises(StorageError):
+            codec.decode(data[:length], kind)
+    with pytest.raises(StorageError):
+        codec.decode(data + b"\0", kind)
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+def test_a_message_is_not_taken_for_another(kind):
+    for other in MESSAGES:
+        if other is not kind:
+            with pytest.raises(StorageError, match="got a message of another kind"):
+                codec.decode(sent_messages()[kind], other)
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_damaged_frame_is_a_message_or_refused_and_never_anything_else(kind, data):
+    damaged = bytearray(sent_messages()[kind])
+    n_head = 9 + int.from_bytes(damaged[5:9], "little")
+    for _ in range(data.draw(st.integers(1, 4))):
+        most = data.draw(st.sampled_from([n_head, len(damaged)]))  # half of them in the head
+        place = data.draw(st.integers(5, max(5, most - 1))) % len(damaged)
+        match data.draw(st.sampled_from(["set", "insert", "delete"])):
+            case "set":
+                damaged[place] = data.draw(st.integers(0, 255))
+            case "insert":
+                damaged.insert(place, data.draw(st.integers(0, 255)))
+            case "delete":
+                del damaged[place]
+    try:
+        found = codec.decode(bytes(damaged), kind)
+    except StorageError:
+        return
+    assert isinstance(found, kind)
+
+
+# --- what messages may carry ---------------------------------------------------------------------
+
+PLAIN = {int, float, str, bool, bytes, NoneType}
+PACKED = {Counts, Level}
+ARRAYS = {
+    # counts of rows, and sums of fixed-point targets
+    ("FactsReply", "n_rows"): np.int64,
+    ("FactsReply", "classes"): np.int64,
+    ("FactsReply", "missing"): np.int64,
+    ("FactsReply", "categories"): np.int64,
+    ("QualityReply", "counts"): np.int64,
+    ("AdaptiveHistograms", "moments"): np.int64,
+    # means of bins: declared in "who learns what", and only with binning="adaptive"
+    ("AdaptiveHistograms", "means"): np.float64,
+    # uniform words under masks
+    ("MaskReply", "vectors"): np.unsignedinteger,
+    # the coordinator's own: cut points, bins and weights that everybody may know
+    ("Refinement", "prefixes"): np.uint32,
+    ("Binning", "edges"): np.float32,
+    ("Binning", "bin_of_category"): np.uint8,
+    ("Binning", "has_missing"): np.bool_,
+    ("QualityAsk", "class_weight"): np.float64,
+}
+OPAQUE = {  # bytes: keys, sealed letters, shares, and a question in its own frame
+    ("KeysReply", "public_key"),
+    ("KeysReply", "pair_keys"),
+    ("KeysReply", "self_checks"),
+    ("KeysReply", "letters"),
+    ("SharesAsk", "pair_keys"),
+    ("SharesAsk", "letters"),
+    ("UnmaskReply", "shares"),
+    ("MaskedAsk", "question"),
+}
+
+
+def parts_of(kind, path=()):
+    """Give (dataclass name, field, leaf type) of everything a message holds, however deep."""
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        yield from leaves_of(hints[field.name], kind.__name__, field.name, path)
+
+
+def leaves_of(hint, owner, name, path):
+    if is_dataclass(hint):
+        assert hint not in path, "a message must not nest in itself"
+        yield from parts_of(hint, (*path, hint))
+    elif get_origin(hint) is np.ndarray:
+        yield owner, name, ("array", get_args(get_args(hint)[1])[0])
+    elif get_origin(hint) is Literal:
+        yield owner, name, str
+    elif get_args(hint):
+        for argument in get_args(hint):
+            if argument is not Ellipsis:
+                yield from leaves_of(argument, owner, name, path)
+    else:
+        yield owner, name, hint
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+def test_no_message_carries_rows(kind):
+    """Whoever adds a field to a message must say here what it is, and to "who learns what"."""
+    for owner, name, leaf in parts_of(kind):
+        if isinstance(leaf, tuple):
+            assert ARRAYS.get((owner, name)) is leaf[1], f"{owner}.{name} carries an array"
+        elif leaf is bytes:
+            assert (owner, name) in OPAQUE, f"{owner}.{name} carries bytes"
+        else:
+            assert leaf in PLAIN | PACKED, f"{owner}.{name} carries a {leaf}"
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+def test_no_message_carries_an_exact_release(kind):
+    for _, _, leaf in parts_of(kind):
+        assert not (isinstance(leaf, type) and issubclass(leaf, Exact))
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)
+def test_a_message_is_frozen(kind):
+    parameters: Any = getattr(kind, "__dataclass_params__", None)
+    assert parameters is not None
+    assert parameters.frozen
+
+
+def test_no_value_of_the_table_is_in_a_reply():
+    """A canary in the data: a value that no edge, mean or category can be."""
+    canary = np.float32(1234567.875)
+    X = np.r_[np.linspace(0, 1, 49), canary].astype(np.float32)[:, None]
+    given_input = fit_input(
+        HorizontalForestClassifier(),
+        X,
+        np.arange(50) % 2,
+        is_classifier=True,
+        needs_ranges=False,
+        schema=None,
+        categorical_features=None,
+    )
+    replies: list[bytes] = []
+
+    class Overheard(horizontal_forest.Party):
+        def answer(self, ask):
+            reply = super().answer(ask)
+            replies.append(codec.encode(reply))
+            return reply
+
+    job = horizontal_forest.Settings(task="classification", n_estimators=3, max_bins=8)
+    horizontal_forest.train(InProcess({"all": Overheard(given_input.table)}), job)
+    assert len(replies) > 5
+    for width in (np.float32, np.float64):
+        for order in ("<", ">"):
+            needle = np.array(canary, np.dtype(width).newbyteorder(order)).tobytes()
+            assert not any(needle in reply for reply in replies)
+
+
+# --- what questions say of themselves ------------------------------------------------------------
+
+WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each question
+    "SchemaAsk": ("horizontal_forest", "sees each party's schema"),
+    "FactsAsk": ("horizontal_forest", "counts of rows, missing values,\ncategories and classes"),
+    "EdgesAsk": ("horizontal_forest", "the counts from which bin edges are found"),
+    "LevelAsk": ("horizontal_forest", "the histograms of every node"),
+    "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
+    "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
+    "EpochAsk": ("secure_sums", "each other's public keys"),
+    "LettersAsk": ("secure_sums", "fresh keys"),
+    "MaskedAsk": ("secure_sums", "learns the sum over the parties that answered"),
+    "RevealAsk": ("secure_sums", "who dropped out"),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_question_says_what_its_reply_reveals(ask):
+    assert isinstance(ask.reveals, str)
+    assert ask.reveals
+    reply: type = ask.reply_type
+    assert reply in REPLIES
+    assert ask.__name__.endswith("Ask")
+    assert reply.__name__.endswith("Reply")
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_question_s_docstring_is_the_question(ask):
+    first = (ask.__doc__ or "").split("(")[0].strip().splitlines()[0]
+    assert "?" in first
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_question_is_told_of_in_its_protocol(ask):
+    module, words = WHO_LEARNS_WHAT[ask.__name__]
+    text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""
+    assert " ".join(words.split()) in " ".join(text.split())
+
+
+@pytest.mark.parametrize("module", ["horizontal_forest", "secure_sums"])
+def test_a_protocol_says_who_learns_what(module):
+    text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""
+    assert "**Who learns what.**" in text
+    assert "**Rounds and bytes.**" in text
+
+
+def test_every_file_that_asks_is_a_protocol_or_part_of_one():
+    known = {"horizontal_forest", "secure_sums", "setup"}
+    assert {ask.__module__.rsplit(".", 1)[1] for ask in ASKS} <= known
+
+
+def test_the_question_types_hold_no_any():
+    for kind in MESSAGES:
+        for _, _, leaf in parts_of(kind):
+            assert leaf is not Any
