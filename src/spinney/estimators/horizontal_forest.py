@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator
+from spinney.estimators.inputs import is_complete
 from spinney.protocols import horizontal_forest
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings, MaxFeatures
@@ -170,7 +171,7 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
 
     def fit(self, X: Any, y: Any, party: Any = None) -> "HorizontalForestClassifier":
         """Grow the forest; `party` says which party holds each row, None that one holds all."""
-        if y is not None:
+        if y is not None and is_complete(y):  # what is not is refused in words of our own
             check_classification_targets(y)
         super().fit(X, y, party)
         return self

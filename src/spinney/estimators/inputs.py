@@ -1,6 +1,7 @@
 """From what users pass to `fit` and `predict` to tables of parties."""
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,6 +114,14 @@ def warn_of_leaks(facts: tuple[str, ...]) -> None:
     )
 
 
+def is_complete(y: Any) -> bool:
+    """Tell whether no label is missing or infinite."""
+    labels = np.asarray(y)
+    if labels.dtype.kind == "f":
+        return bool(np.isfinite(labels).all())
+    return labels.dtype.kind != "O" or labels.ndim != 1 or None not in cells_of(labels).texts()
+
+
 def _is_frame(X: Any) -> bool:
     return hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__")
 
@@ -137,7 +146,8 @@ def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
     if n_rows == 0:
         raise TableError("X has no rows. A forest needs at least one.")
     if not is_classifier and labels.dtype.kind in "OUS":
-        labels = labels.astype(np.float64)
+        with suppress(ValueError, TypeError):  # text that is no number is refused by the schema
+            labels = labels.astype(np.float64)
     return labels
 
 
