@@ -77,6 +77,16 @@ class Place:
     def run(self, *arguments: str):
         return CliRunner().invoke(app, list(arguments))
 
+    def refused(self, *arguments: str) -> tuple[int, str]:
+        """Run a command that must fail, in one line and without a trace; return code and line."""
+        before = self.files()
+        told = self.run(*arguments)
+        assert told.stdout == ""
+        assert told.stderr.count("\n") == 1
+        assert "Traceback" not in told.stderr
+        assert self.files() == before
+        return told.exit_code, told.stderr.rstrip("\n")
+
     def files(self) -> set[str]:
         """Return everything in the folder, hidden files too."""
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
