@@ -4,7 +4,9 @@ The same for every protocol over rows: a party counts its table in one pass, the
 the coordinator lays the bins.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, eq
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.quantiles import LEAD_BITS, leading_counts
-from spinney.typing import Floats, Integers
+from spinney.typing import Floats, Integers, Keys, Values
 
 _NO_EDGES: Edges = np.zeros(0, np.float32)
 _NO_BINS = np.zeros(0, np.uint8)
@@ -165,14 +167,14 @@ def binned(table: Table, binning: Binning, *, n_threads: int) -> BinnedTable:
     """Read a table once more and keep one byte per cell."""
     label = table.schema.label
     small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16
-    batches = (
-        (
-            batch.values,
-            fixed_point(batch.target, label)
-            if label.kind == "number"
-            else batch.target.astype(small),
-            batch.keys,
-        )
-        for batch in table.batches()
-    )
-    return BinnedTable.of_batches(batches, binning, table.n_rows, n_threads=n_threads)
+    kind = np.int32 if label.kind == "number" else small
+
+    def batches() -> Iterator[tuple[Values, NDArray[Any], Keys]]:
+        nothing = np.zeros((len(table.schema.columns), 0), np.float32)
+        yield nothing, np.zeros(0, kind), np.zeros(0, np.uint64)  # a party may hold no rows
+        for batch in table.batches():
+            is_number = label.kind == "number"
+            target = fixed_point(batch.target, label) if is_number else batch.target.astype(kind)
+            yield batch.values, target, batch.keys
+
+    return BinnedTable.of_batches(batches(), binning, table.n_rows, n_threads=n_threads)
