@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -71,7 +72,7 @@ class Label:
             object.__setattr__(self, "classes", kept)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schema:
     """The columns, in the order in which every party and every model counts them, and the label."""
 
@@ -108,6 +109,10 @@ class Schema:
 
     def digest(self) -> str:
         """Return the SHA-256 of the schema as canonical JSON; equal schemas have equal digests."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

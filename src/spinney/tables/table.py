@@ -5,10 +5,12 @@ dealt out, so that nothing drawn by key depends on who holds the row.
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,8 @@ __all__ = [
 ]
 
 BATCH_ROWS = 16384
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +102,9 @@ class MemoryTable:
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)
+        return ahead(self._batches(size))
+
+    def _batches(self, size: int) -> Iterator[Batch]:
         keys = self.all_keys
         for start in range(0, self.n_rows, size):
             rows = self._rows(start, start + size)
@@ -116,9 +123,13 @@ class MemoryTable:
         if self.keys is not None:
             return self.keys
         hashes = np.empty(self.columns.n_rows, dtype=np.uint64)
-        for start in range(0, hashes.size, BATCH_ROWS):
+
+        def fill(start: int) -> None:
             rows = slice(start, start + BATCH_ROWS)
             hashes[rows] = row_hashes(self.columns.values(rows), self.target[rows])
+
+        with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-keys") as pool:
+            list(pool.map(fill, range(0, hashes.size, BATCH_ROWS)))
         return row_keys(hashes)
 
     def _rows(self, start: int, stop: int) -> Rows:
@@ -137,6 +148,15 @@ def in_memory(table: Table) -> MemoryTable:
         values[:, rows], target[rows], keys[rows] = batch.values, batch.target, batch.keys
         start = rows.stop
     return MemoryTable(table.schema, VectorColumns(tuple(values)), target, keys)
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Give the items in order, each made on a thread while the one before is in use."""
+    with ThreadPoolExecutor(1, thread_name_prefix="spinney-batches") as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
 
 
 class Stream(Protocol):

@@ -4,11 +4,13 @@ import numpy as np
 
 from spinney.trees._kernels import histogram as kernels
 from spinney.trees.binning import BinnedTable
+from spinney.trees.buffers import Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.level import Columns, Slots
 from spinney.trees.rows import Standing
 from spinney.trees.threads import equal_ranges, run_ranges
 
+_SHARED = Buffers()
 _TASK_BYTES = 2 << 20  # histograms a task fills: few enough to be in the cache when measured
 
 
@@ -21,6 +23,7 @@ def level_counts(
     *,
     n_classes: int,
     n_threads: int,
+    buffers: Buffers = _SHARED,
 ) -> Counts:
     """Count the rows of a range of open nodes; `n_classes` 0 sums targets instead.
 
@@ -30,7 +33,7 @@ def level_counts(
     ends = standing.ends[nodes[0] : nodes[1]]
     width = n_classes or 2
     n = slots.n_cells * width
-    out: Counters = np.zeros(n, np.int32) if n_classes else np.zeros(n, np.int64)
+    out: Counters = buffers.array(n, np.int32) if n_classes else buffers.array(n, np.int64)
 
     def task(first: int, last: int) -> None:
         common = (

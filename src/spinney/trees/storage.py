@@ -18,10 +18,10 @@ import json
 import math
 import os
 import struct
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import numpy as np
@@ -46,26 +46,26 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def write_file(path: str | os.PathLike[str], kind: str, meta: Any, arrays: Arrays) -> None:
     """Write a file of this kind, whole or not at all."""
-    data = to_bytes(kind, meta, arrays)
+    write_whole(path, to_bytes(kind, meta, arrays))
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file beside its place and move it there, so that nothing half-written stays."""
     target = Path(path)
+    beside = target.with_name(f".{target.name}.{uuid4().hex}.part")
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            beside = Path(file.name)
-            try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                beside.replace(target)
-            except BaseException:
-                beside.unlink(missing_ok=True)
-                raise
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
     except OSError as error:
         raise StorageError(
             f"Cannot write {str(target)!r}: {error.strerror or error}. "
             "Choose a folder that exists and that you may write to."
         ) from None
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def to_bytes(kind: str, meta: Any, arrays: Arrays) -> bytes:

@@ -16,24 +16,34 @@ _CHUNK = 1024
 
 
 @inlined
-def _add_slot(column, rows, loads, n, add, shift, missing_cell, cells):
-    """Add the loads of `n` rows to the cells of one slot."""
-    for i in range(n):
-        code = column[rows[i]]
-        cell = (np.uint64(code) + add) >> shift
-        cells[missing_cell if code == MISSING else cell] += loads[i]
+def _clear(out, offset, cells, first, last, width):
+    """Set the cells of nodes `first` to `last` to zero: the memory may have been used before."""
+    final = cells.shape[1] - 1
+    begin = offset[first, 0] * width
+    end = (offset[last - 1, final] + cells[last - 1, final]) * width
+    for i in range(np.uint64(begin), np.uint64(end)):
+        out[i] = 0
 
 
 @inlined
-def _add_two_slots(column_a, column_b, rows, loads, n, adds, shifts, cells_a, cells_b):
+def _add_slot(codes, column, rows, loads, n, add, shift, missing_cell, out, at):
+    """Add the loads of `n` rows to the cells of one slot."""
+    for i in range(n):
+        code = codes[column + np.uint64(rows[i])]
+        cell = (np.uint64(code) + add) >> shift
+        out[at + (missing_cell if code == MISSING else cell)] += loads[i]
+
+
+@inlined
+def _add_two_slots(codes, column_a, column_b, rows, loads, n, adds, shifts, out, at_a, at_b):
     """Add the loads of `n` rows to the cells of two slots without missing values."""
     add_a, add_b = adds
     shift_a, shift_b = shifts
     for i in range(n):
-        row = rows[i]
+        row = np.uint64(rows[i])
         load = loads[i]
-        cells_a[(np.uint64(column_a[row]) + add_a) >> shift_a] += load
-        cells_b[(np.uint64(column_b[row]) + add_b) >> shift_b] += load
+        out[at_a + ((np.uint64(codes[column_a + row]) + add_a) >> shift_a)] += load
+        out[at_b + ((np.uint64(codes[column_b + row]) + add_b) >> shift_b)] += load
 
 
 @kernel
@@ -41,49 +51,50 @@ def count_two_classes(
     codes, labels, block_start, n_columns, entries, starts, ends, first, last,
     feature, add, shift, cells, offset, has_missing, out,
 ):  # fmt: skip
-    """Count two classes: one 64-bit addition updates both 32-bit counts of a cell."""
+    """Count two classes: one 64-bit addition updates both 32-bit counts of a cell.
+
+    Indices are unsigned and modulo 2^64 throughout: a signed one costs a test for negative
+    values, and a slice costs a reference count. (`add` may be negative, `code + add` never is.)
+    """
     rows = np.empty(_CHUNK, np.uint32)
     loads = np.empty(_CHUNK, np.int64)
     n_slots = feature.shape[1]
+    _clear(out, offset, cells, first, last, 1)
     for block in range(block_start.shape[0] - 1):
-        base = block_start[block]
-        n_rows = block_start[block + 1] - base
-        label = labels[base : base + n_rows]
+        base = np.uint64(block_start[block])
+        height = np.uint64(block_start[block + 1]) - base
+        origin = base * np.uint64(n_columns)
         for node in range(first, last):
             end = ends[node, block]
             for begin in range(starts[node, block], end, _CHUNK):
                 n = min(_CHUNK, end - begin)
                 for i in range(n):
-                    entry = entries[begin + i]
+                    entry = entries[np.uint64(begin + i)]
                     row = entry & ROW_MASK
                     rows[i] = row
-                    loads[i] = np.int64(entry >> WEIGHT_SHIFT) << (np.int64(label[row]) << 5)
+                    label = np.int64(labels[base + np.uint64(row)])
+                    loads[i] = np.int64(entry >> WEIGHT_SHIFT) << (label << 5)
                 slot = 0
                 while slot < n_slots and feature[node, slot] >= 0:
                     f = feature[node, slot]
-                    at = base * n_columns + np.int64(f) * n_rows
-                    column = codes[at : at + n_rows]
-                    begin_a = offset[node, slot]
-                    cells_a = out[begin_a : begin_a + cells[node, slot]]
-                    # Unsigned and modulo 2^64: `add` may be negative, `code + add` never is.
+                    column = origin + np.uint64(f) * height
+                    at = np.uint64(offset[node, slot])
                     add_a = np.uint64(add[node, slot])
                     shift_a = np.uint64(shift[node, slot])
                     if slot + 1 < n_slots and feature[node, slot + 1] >= 0:
                         g = feature[node, slot + 1]
                         if not has_missing[f] and not has_missing[g]:
-                            at = base * n_columns + np.int64(g) * n_rows
-                            begin_b = offset[node, slot + 1]
                             _add_two_slots(
-                                column, codes[at : at + n_rows], rows, loads, n,
+                                codes, column, origin + np.uint64(g) * height, rows, loads, n,
                                 (add_a, np.uint64(add[node, slot + 1])),
                                 (shift_a, np.uint64(shift[node, slot + 1])),
-                                cells_a, out[begin_b : begin_b + cells[node, slot + 1]],
+                                out, at, np.uint64(offset[node, slot + 1]),
                             )  # fmt: skip
                             slot += 2
                             continue
                     # Without missing values no code is 255, and this cell is never touched.
                     missing_cell = np.uint64(cells[node, slot] - 1)
-                    _add_slot(column, rows, loads, n, add_a, shift_a, missing_cell, cells_a)
+                    _add_slot(codes, column, rows, loads, n, add_a, shift_a, missing_cell, out, at)
                     slot += 1
 
 
@@ -96,6 +107,7 @@ def count_classes(
     rows = np.empty(_CHUNK, np.uint32)
     weights = np.empty(_CHUNK, np.int32)
     classes = np.empty(_CHUNK, np.uint64)
+    _clear(out, offset, cells, first, last, n_classes)
     for block in range(block_start.shape[0] - 1):
         base = block_start[block]
         n_rows = block_start[block + 1] - base
@@ -137,6 +149,7 @@ def sum_targets(
     rows = np.empty(_CHUNK, np.uint32)
     weights = np.empty(_CHUNK, np.int64)
     sums = np.empty(_CHUNK, np.int64)
+    _clear(out, offset, cells, first, last, 2)
     for block in range(block_start.shape[0] - 1):
         base = block_start[block]
         n_rows = block_start[block + 1] - base

@@ -28,17 +28,26 @@ def _parameter(total, n):
 def packed_bits(counters, run_ends):
     """Return how many bits `pack` writes for non-negative counters."""
     bits = np.int64(0)
-    begin = np.int64(0)
+    begin = np.uint64(0)
     for run in range(run_ends.shape[0]):
-        end = run_ends[run]
+        end = np.uint64(run_ends[run])
+        n = np.int64(end - begin)
         total = np.int64(0)
+        largest = np.int32(0)
         for i in range(begin, end):
             total += counters[i]
-        k = _parameter(total, end - begin)
-        bits += _PARAMETER_BITS + (end - begin) * (k + 1)
-        for i in range(begin, end):
-            ones = np.int64(counters[i]) >> k
-            bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+            largest = max(largest, counters[i])
+        k = _parameter(total, n)
+        bits += _PARAMETER_BITS + n * (k + 1)
+        if largest >> k >= _ESCAPE:
+            for i in range(begin, end):
+                ones = np.int64(counters[i]) >> k
+                bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+        elif k == 0:  # as in most small nodes: a counter is as many ones
+            bits += total
+        else:
+            for i in range(begin, end):
+                bits += counters[i] >> k
         begin = end
     return bits
 

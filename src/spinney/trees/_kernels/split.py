@@ -67,6 +67,70 @@ def _parent_score(total, class_weight, is_gini, table):
 
 
 @inlined
+def _best_of_two_classes(counts, at, n_cuts, left, total, weight, min_leaf, least, best):
+    """Scan the cuts of a number for two classes and gini, with one division for each.
+
+    Returns the best score above `best`, its cell (-1: none) and the rows on its left.
+    """
+    found = -1
+    found_left = np.int64(0)
+    left_0, left_1 = left[0], left[1]
+    total_0, total_1 = total[0], total[1]
+    n_all = total_0 + total_1
+    weight_0, weight_1 = weight[0], weight[1]
+    for cell in range(n_cuts):
+        here_0 = counts[at + cell, 0]
+        here_1 = counts[at + cell, 1]
+        left_0 += here_0
+        left_1 += here_1
+        n_left = left_0 + left_1
+        if here_0 + here_1 == 0 or n_left < min_leaf:
+            continue
+        if n_all - n_left < min_leaf:
+            break
+        a = left_0 * weight_0
+        b = left_1 * weight_1
+        c = (total_0 - left_0) * weight_0
+        d = (total_1 - left_1) * weight_1
+        on_left = a + b
+        on_right = c + d
+        if on_left < least or on_right < least:
+            continue
+        score = ((a * a + b * b) * on_right + (c * c + d * d) * on_left) / (on_left * on_right)
+        if score > best:
+            best = score
+            found = cell
+            found_left = n_left
+    return best, found, found_left
+
+
+@inlined
+def _best_of_classes(
+    counts, at, n_cuts, left, total, class_weight, is_gini, table, min_leaf, least, best,
+    n_left, n_all,
+):  # fmt: skip
+    """Scan the cuts of a number; as `_best_of_two_classes`, for any classes and criterion."""
+    found = -1
+    found_left = np.int64(0)
+    for cell in range(n_cuts):
+        n_here = 0
+        for c in range(total.shape[0]):
+            n_here += counts[at + cell, c]
+            left[c] += counts[at + cell, c]
+        n_left += n_here
+        if n_here == 0 or n_left < min_leaf:
+            continue
+        if n_all - n_left < min_leaf:
+            break
+        score = _score(left, total, class_weight, is_gini, table, least)
+        if score > best:
+            best = score
+            found = cell
+            found_left = n_left
+    return best, found, found_left
+
+
+@inlined
 def _fill_set(order, n_left, n_used, missing_cell, rest_left, words):
     """Write the set of bins that go left: the first of `order`, and unseen ones with `rest_left`.
 
@@ -138,27 +202,25 @@ def best_class_splits(
                         left[c] = counts[at + missing_cell, c] if side == 1 else 0
                         n_left += left[c]
                     n_cuts = n_regular if n_missing > 0 and side == 0 else n_regular - 1
-                    for cell in range(n_cuts):
-                        n_here = 0
+                    if n_classes == 2 and is_gini:
+                        score, cell, n_left = _best_of_two_classes(
+                            counts, at, n_cuts, left, whole, class_weight, min_leaf, least, best
+                        )
+                    else:
+                        score, cell, n_left = _best_of_classes(
+                            counts, at, n_cuts, left, whole, class_weight, is_gini, table,
+                            min_leaf, least, best, n_left, n_all,
+                        )  # fmt: skip
+                    if cell >= 0:
+                        best = score
+                        best_slot[node] = slot
+                        cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
+                        best_cut[node] = min(cut, 254)
+                        best_missing_left[node] = side == 1 if n_missing > 0 else 2 * n_left > n_all
                         for c in range(n_classes):
-                            n_here += counts[at + cell, c]
-                            left[c] += counts[at + cell, c]
-                        n_left += n_here
-                        if n_here == 0 or n_left < min_leaf:
-                            continue
-                        if n_all - n_left < min_leaf:
-                            break
-                        score = _score(left, whole, class_weight, is_gini, table, least)
-                        if score > best:
-                            best = score
-                            best_slot[node] = slot
-                            cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
-                            best_cut[node] = min(cut, 254)
-                            best_missing_left[node] = (
-                                side == 1 if n_missing > 0 else 2 * n_left > n_all
-                            )
-                            for c in range(n_classes):
-                                best_left[node, c] = left[c]
+                            best_left[node, c] = counts[at + missing_cell, c] if side == 1 else 0
+                            for before in range(cell + 1):
+                                best_left[node, c] += counts[at + before, c]
             else:
                 order = np.empty(n_cells, np.int64)
                 n_used = 0

@@ -1,0 +1,52 @@
+"""Large arrays that come and go every level, from memory that is used again.
+
+Fresh memory costs a page fault every few kilobytes; histograms are as large as they are many. An
+array from here gives its memory back when the last view of it is gone, by itself.
+"""
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_KEPT = 2  # spare buffers: while one is summed into, the next is counted
+
+
+class _Lease:
+    """What an array holds on to while its memory is in use; views hold on to the array."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "buffer")
+
+    def __init__(self, buffer: NDArray[np.uint8], n: int, dtype: np.dtype[Any]) -> None:
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "shape": (n,),
+            "typestr": dtype.str,
+            "data": (buffer.ctypes.data, False),
+            "version": 3,
+        }
+
+
+class Buffers:
+    """Memory for arrays of one job; parties in one process may share it."""
+
+    def __init__(self) -> None:
+        self._spare: list[NDArray[np.uint8]] = []
+
+    def array(self, n: int, dtype: Any) -> NDArray[Any]:
+        """Return an array of `n` numbers with whatever was in its memory before."""
+        size = n * np.dtype(dtype).itemsize
+        fitting = [spare for spare in self._spare if spare.size >= size]
+        if fitting:
+            buffer = min(fitting, key=len)
+            self._spare = [spare for spare in self._spare if spare is not buffer]
+        else:
+            buffer = np.empty(max(size, 1), np.uint8)
+        lease = _Lease(buffer, n, np.dtype(dtype))
+        weakref.finalize(lease, self._take_back, buffer)
+        return np.asarray(lease)
+
+    def _take_back(self, buffer: NDArray[np.uint8]) -> None:
+        largest = sorted([*self._spare, buffer], key=len, reverse=True)
+        self._spare = largest[:_KEPT]
