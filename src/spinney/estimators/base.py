@@ -152,10 +152,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
-    """Return the classes in the type of the labels."""
+    """Return the classes in the type of the labels, if it can hold them all."""
     if labels.dtype.kind == "O":
         return np.array(classes, dtype=object)
-    return np.array(classes).astype(labels.dtype)
+    found = np.array(classes)
+    like = found.astype(labels.dtype)  # may cut off the name of a class that no row has
+    return like if np.array_equal(like, found) else found
 
 
 def _printed(phase: str, done: int, total: int) -> None:
