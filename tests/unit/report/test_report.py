@@ -1,0 +1,163 @@
+"""What happened in a job: written, read again, and printed for people."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_report
+from spinney.errors import StorageError
+from spinney.report.render import size
+from spinney.report.report import FORMAT, Report
+
+pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+
+
+@pytest.fixture
+def forest(ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    site = np.array(["north", "south", "west"])[deal_rows(y, 3, random_state=0)]
+    return HorizontalForestClassifier(6, max_depth=4, random_state=0).fit(ward_table, y, party=site)
+
+
+@pytest.fixture
+def report(forest):
+    return forest.report_
+
+
+def test_a_report_tells_what_grew(report, forest):
+    assert report.protocol == "horizontal_forest"
+    assert report.parties == ("north", "south", "west")
+    assert report.n_trees == 6
+    assert report.depth == 4
+    assert report.n_nodes == forest.model_.forest.n_nodes
+    assert report.settings["max_depth"] == 4
+    assert report.format == FORMAT
+    assert set(report.seconds) == {"agreeing", "binning", "growing", "judging"}
+    assert all(seconds >= 0 for seconds in report.seconds.values())
+
+
+def test_quality_is_told_party_by_party(report):
+    assert [found.party for found in report.quality] == ["north", "south", "west"]
+    for found in report.quality:
+        assert found.rows == "out-of-bag"
+        assert 0 < found.n_rows <= 80
+        assert set(found.scores) == {"accuracy", "f1"}
+        assert all(0 <= score <= 1 for score in found.scores.values())
+
+
+def test_a_saved_report_comes_back(report, tmp_path):
+    report.save(tmp_path / "report.json")
+    assert load_report(tmp_path / "report.json") == report
+    assert load_report(tmp_path) == report  # a run's folder
+    assert load_report(str(tmp_path / "report.json")) == report
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_report_is_plain_json(report):
+    found = json.loads(report.to_json())
+    assert found["n_trees"] == 6
+    assert found["format"] == 1
+    assert [entry["question"] for entry in found["disclosures"]] == [
+        "Schema",
+        "Facts",
+        "Edges",
+        "Level",
+        "Quality",
+    ]
+
+
+def test_a_party_of_one_row_has_no_r2_and_its_report_comes_back(ward_table, ward_labels, tmp_path):
+    y = ward_labels["amount"]
+    party = (np.arange(len(y)) > 0).astype(int)
+    forest = HorizontalForestRegressor(20, random_state=0).fit(ward_table, y, party=party)
+    alone = forest.report_.quality[0]
+    assert alone.n_rows == 1
+    assert set(alone.scores) == {"rmse"}
+    forest.report_.save(tmp_path / "report.json")
+    assert load_report(tmp_path).quality == forest.report_.quality
+    assert "rmse" in str(forest.report_)
+
+
+def test_without_a_bootstrap_quality_is_of_the_training_rows(ward_table, ward_labels):
+    forest = HorizontalForestRegressor(2, bootstrap=False, random_state=0)
+    found = forest.fit(ward_table, ward_labels["amount"]).report_.quality[0]
+    assert found.rows == "training"
+    assert found.n_rows == len(ward_table)
+    assert found.scores["r2"] > 0.9
+
+
+def test_a_printed_report_says_what_matters(report):
+    text = str(report)
+    for words in (
+        "horizontal_forest   3 parties   6 trees, depth 4",
+        "quality (out-of-bag rows)",
+        "what left each party",
+        "histograms of tree nodes by class, or sums",
+        "the coordinator, summed",
+        f"{report.rounds} rounds",
+        "not differentially private: no noise was added",
+    ):
+        assert words in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_one_of_a_kind_is_in_the_singular(ward_table, ward_labels):
+    forest = HorizontalForestClassifier(1, random_state=0)
+    text = str(forest.fit(ward_table, ward_labels["two classes"]).report_)
+    assert "1 party   1 tree," in text
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "words"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (15_300_000, "15.3 MB"), (2e9, "2.0 GB")],
+)
+def test_bytes_for_people(n_bytes, words):
+    assert size(n_bytes) == words
+
+
+# --- files that are none -------------------------------------------------------------------------
+
+
+def test_a_report_that_is_not_there(tmp_path):
+    with pytest.raises(StorageError, match=r"Cannot read .*none\.json'.*Check the path"):
+        load_report(tmp_path / "none.json")
+    with pytest.raises(StorageError, match=r"Cannot read .*report\.json'"):
+        load_report(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "not json", '{"protocol": 3}', "\udcff"])
+def test_a_file_that_is_no_report(text, tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(StorageError, match="is not a report that this Spinney can read"):
+        load_report(path)
+
+
+def test_a_report_of_a_newer_format(report, tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(report.to_json().replace('"format": 1', '"format": 2'))
+    with pytest.raises(StorageError, match="has format 2; this Spinney reads format 1"):
+        load_report(path)
+
+
+def test_a_folder_that_is_not_there(report, tmp_path):
+    with pytest.raises(StorageError, match=r"Cannot write .*Choose a folder that exists"):
+        report.save(tmp_path / "nowhere" / "report.json")
+
+
+def test_a_write_that_fails_leaves_nothing(report, tmp_path, monkeypatch):
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        report.save(tmp_path / "report.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_is_frozen(report):
+    with pytest.raises(AttributeError):
+        report.n_trees = 7
+    assert isinstance(report, Report)

@@ -1,0 +1,48 @@
+"""The public names: fixed, few, and loaded only when used."""
+
+import subprocess
+import sys
+
+import pytest
+
+import spinney
+
+NAMES = {
+    "HorizontalForestClassifier",
+    "HorizontalForestRegressor",
+    "__version__",
+    "deal_columns",
+    "deal_rows",
+    "load_model",
+    "load_report",
+}
+
+
+def test_the_public_names_are_these():
+    assert set(spinney.__all__) == NAMES
+    assert set(dir(spinney)) == NAMES
+    assert len(spinney.__all__) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_public_name_can_be_used(name):
+    assert getattr(spinney, name) is not None
+
+
+def test_other_names_are_not_there():
+    with pytest.raises(AttributeError, match="module 'spinney' has no attribute 'Forest'"):
+        _ = spinney.Forest
+
+
+def test_the_version_is_the_package_s():
+    from importlib.metadata import version  # noqa: PLC0415  the one use
+
+    assert spinney.__version__ == version("spinney")
+
+
+def test_importing_spinney_loads_neither_scikit_learn_nor_numba():
+    code = "import spinney, sys; print(sorted({'sklearn', 'numba', 'pandas'} & set(sys.modules)))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.strip() == "[]"
