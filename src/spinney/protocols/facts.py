@@ -19,6 +19,7 @@ from spinney.transport.channel import Vector
 from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, equal_width
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.growth import LeafValues
 from spinney.trees.quantiles import LEAD_BITS, leading_counts
 from spinney.typing import Floats, Integers, Keys, Values
 
@@ -120,15 +121,42 @@ def binning_of(
     return Binning(tuple(edges), tuple(bins), facts.missing > 0, adaptive)
 
 
+def public_binning(schema: Schema, settings: ForestSettings) -> Binning:
+    """Return every column's bins from the schema alone: nothing is counted.
+
+    Any column may have missing values. Past the limit of bins the last categories share one.
+    """
+    edges, bins = [], []
+    for column in schema.columns:
+        n = len(column.categories or ())
+        if column.kind == "category" and not n:
+            raise SettingError(
+                f"Column {column.name!r} has no declared categories, and a private job may not "
+                "read them from the data. Declare them in the schema."
+            )
+        bins.append(category_bins(np.zeros(n, np.int64), settings.max_bins) if n else _NO_BINS)
+        if column.kind == "number":
+            edges.append(equal_width(column.name, column.range, settings.max_bins))
+        else:
+            is_boolean = column.kind == "boolean"
+            edges.append(np.zeros(1, np.float32) if is_boolean else _NO_EDGES)
+    return Binning(tuple(edges), tuple(bins), np.ones(len(edges), np.bool_))
+
+
 def class_weights(settings: ForestSettings, facts: FactsReply) -> Floats:
     """Return a weight for each class; empty for regression."""
     n_classes = facts.classes.size
-    if settings.class_weight is None or not n_classes:
-        return np.ones(n_classes)
-    if settings.class_weight == "balanced":
+    if settings.class_weight == "balanced" and n_classes:
         present = np.count_nonzero(facts.classes)
         weights: Floats = facts.n_rows[0] / (present * np.maximum(facts.classes, 1))
         return weights
+    return given_weights(settings, n_classes)
+
+
+def given_weights(settings: ForestSettings, n_classes: int) -> Floats:
+    """Return the weights that were given for the classes, or 1 for each."""
+    if settings.class_weight is None or not n_classes:
+        return np.ones(n_classes)
     given = np.asarray(settings.class_weight, np.float64)
     if given.shape != (n_classes,) or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise SettingError(
@@ -152,6 +180,14 @@ def target_range(label: Label) -> tuple[float, float]:
             "Divide the label by a large number first."
         )
     return low, high
+
+
+def leaf_values(schema: Schema, weights: Floats) -> LeafValues:
+    """Return what the moments of a node mean; without weights, a mean of targets."""
+    if weights.size:
+        return LeafValues(weights)
+    low, high = target_range(schema.label)
+    return LeafValues(weights, low, (high - low) / (2**TARGET_BITS - 1))
 
 
 def fixed_point(target: Floats, label: Label) -> NDArray[np.int32]:

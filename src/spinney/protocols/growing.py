@@ -11,14 +11,17 @@ from functools import cached_property
 import numpy as np
 
 from spinney.protocols.facts import binned
+from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import require_schema
 from spinney.tables.table import Table
 from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_WEIGHT
-from spinney.trees.growth import StoppingRules
+from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,13 @@ class Job:
     schema_digest: str
     binning: Binning
     n_classes: int  # 0 for regression
-    n_rows: int  # over all parties
+    n_rows: int  # over all parties; where nobody may know, as many as there may be
+    n_parties: int = 1
+
+    @property
+    def terms(self) -> Terms | None:
+        """The terms of a private job."""
+        return terms_of(self.settings.privacy, self.n_parties)
 
     @cached_property
     def digest(self) -> bytes:
@@ -108,6 +117,30 @@ class OpenNodes:
 
 
 @dataclass(frozen=True)
+class Search:
+    """How the coordinator looks for the best cuts."""
+
+    criterion: Criterion
+    least: LeastLeaf
+    n_threads: int
+    is_noisy: bool = False
+
+    def best(self, counters: Counters, growth: Growth, first: int, last: int) -> BestSplits:
+        """Return the best cuts of a range of open nodes."""
+        frontier = growth.frontier
+        return best_splits(
+            counters,
+            frontier.slots.part(first, last),
+            frontier.columns,
+            self.criterion,
+            least=self.least,
+            root_weight=growth.root_weight[first:last],
+            n_threads=self.n_threads,
+            is_noisy=self.is_noisy,
+        )
+
+
+@dataclass(frozen=True)
 class _Kept:
     """Where the rows stood when the forest was this far."""
 
@@ -133,10 +166,12 @@ class PartyRows:
         """Return the table in the job's bins."""
         if self._binned is None or self._binned[0] != job.digest:
             require_schema(self._table, job.schema_digest)
-            table = binned(self._table, job.binning, n_threads=self._n_threads)
-            self._binned = (job.digest, table)
+            self._binned = (job.digest, self._read(job))
             self._kept = None
         return self._binned[1]
+
+    def _read(self, job: Job) -> BinnedTable:
+        return binned(self._table, job.binning, n_threads=self._n_threads)
 
     def standing(self, nodes: OpenNodes) -> Standing:
         """Return where the rows stand: as kept, a level further, or from the roots again."""
@@ -145,16 +180,18 @@ class PartyRows:
         if kept is not None and kept.is_before(nodes):
             standing, done = kept.standing, len(kept.levels)
         else:
-            settings = nodes.job.settings
-            keys = tree_keys(settings.seed, settings.n_estimators)
-            standing = standing_at_roots(
-                table, keys, bootstrap=settings.bootstrap, n_threads=self._n_threads
-            )
-            done = 0
+            standing, done = self._at_roots(nodes.job, table), 0
         for level in nodes.levels[done:]:
             standing = standing.after(level, table, self._n_threads)
         self._kept = _Kept(nodes.job.digest, nodes.levels, standing)
         return standing
+
+    def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
+        """Return every tree's rows at its root."""
+        keys = tree_keys(job.settings.seed, job.settings.n_estimators)
+        return standing_at_roots(
+            table, keys, bootstrap=job.settings.bootstrap, n_threads=self._n_threads
+        )
 
     def forget_standing(self) -> None:
         """Free the memory that growing took."""

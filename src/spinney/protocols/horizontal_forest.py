@@ -25,42 +25,53 @@ could read. No noise is added: nothing here is differentially private.
 depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.facts import FactsReply, class_weights, target_range
-from spinney.protocols.growing import Job, OpenNodes, PartyRows
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.adaptive_histograms import AdaptiveAsk, AdaptiveReply, grow_adaptively
+from spinney.protocols.facts import FactsReply, class_weights, leaf_values
+from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search
 from spinney.protocols.judging import QualityReply, judged, quality_of
 from spinney.protocols.model import ForestModel
+from spinney.protocols.noisy_histograms import (
+    NOISY,
+    LeafAsk,
+    NoisyLevelAsk,
+    grown_noisily,
+    noisy_job,
+)
+from spinney.protocols.paying import ClaimsAsk, JoinAsk, claims_of, join
+from spinney.protocols.private_party import PrivateParty, private_plan
+from spinney.protocols.private_settings import Terms
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import (
     CountsReply,
     EdgesAsk,
     FactsAsk,
     SchemaAsk,
+    SchemaReply,
     agreed_schema,
     answer_setup,
     lay_bins,
 )
-from spinney.protocols.training import Phases, Training
-from spinney.tables.schema import Schema
+from spinney.protocols.training import Phases, Quality, Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
-from spinney.trees.adaptive import AdaptiveHistograms, merged, midpoints, streamed
-from spinney.trees.counts import Counters, Counts
-from spinney.trees.dtypes import MAX_WEIGHT, TARGET_BITS
+from spinney.trees.adaptive import streamed
+from spinney.trees.counts import Counts
+from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.fields import Fields
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
 from spinney.trees.histogram import level_counts
 from spinney.trees.level import Level, tree_keys
 from spinney.trees.siblings import Above, with_derived
-from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress, silent
 
@@ -100,21 +111,6 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
 
 
 @dataclass(frozen=True)
-class AdaptiveReply:
-    """A party's own histograms."""
-
-    histograms: AdaptiveHistograms
-
-
-@dataclass(frozen=True)
-class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
-    """What are your own histograms of these open nodes? (Only with `binning="adaptive"`.)"""
-
-    reveals: ClassVar[str] = "histograms of tree nodes with the means of their bins"
-    reply_type: ClassVar[type[Any]] = AdaptiveReply
-
-
-@dataclass(frozen=True)
 class QualityAsk(Ask[QualityReply]):
     """How well does the finished forest do on your rows?"""
 
@@ -137,7 +133,7 @@ class QualityAsk(Ask[QualityReply]):
         )
 
 
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk)
+SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, *NOISY)
 """The questions whose replies are added up; under `secure_sum` they are masked."""
 
 
@@ -145,27 +141,66 @@ SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk)
 
 
 class Party:
-    """One organisation's side. What it keeps between questions only saves time."""
+    """One organisation's side. What it keeps between questions only saves time.
 
-    def __init__(self, table: Table, *, n_jobs: int | None = None) -> None:
-        self._table = table
+    Without a ledger it answers exactly, with one it answers with noise only; `data` names the data
+    set whose account its jobs debit (see `paying.Purse`).
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        n_jobs: int | None = None,
+        ledger: Ledger | None = None,
+        data: str | None = None,
+    ) -> None:
         self._n_threads = thread_count(n_jobs)
-        self._rows = PartyRows(table, self._n_threads)
+        self._schema = table.schema
+        self._counting = _Counting(table, self._n_threads)
+        self._private = PrivateParty(table, ledger, data, self._n_threads)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
         match ask:
-            case SchemaAsk() | FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self._table, self._n_threads)
-            case LevelAsk():  # Alg. 1, line 3: histograms
-                return CountsReply(level_counts(*self._counting(ask), **self._how(ask.job)))
-            case AdaptiveAsk():  # Alg. 2
-                return AdaptiveReply(streamed(*self._counting(ask), **self._how(ask.job)))
-            case QualityAsk():
-                return self._judge(ask)
+            case SchemaAsk():
+                return SchemaReply(self._schema)
+            case JoinAsk() | ClaimsAsk() | NoisyLevelAsk() | LeafAsk():
+                return self._private.answer(ask)
+            case FactsAsk() | EdgesAsk():
+                return self._counting_for(ask, ask.terms).answer(ask)
+            case LevelAsk() | AdaptiveAsk() | QualityAsk():
+                return self._counting_for(ask, ask.job.terms).answer(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
-    def _counting(self, ask: OpenNodes) -> tuple[Any, ...]:
+    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> "_Counting":
+        """Return the rows that a question is about: the true ones, or those with noise."""
+        table = self._private.rows_to_count(ask, terms)
+        if self._counting.table is not table:
+            self._counting = _Counting(table, self._n_threads)
+        return self._counting
+
+
+class _Counting:
+    """A table, and exact answers from it."""
+
+    def __init__(self, table: Table, n_threads: int) -> None:
+        self.table = table
+        self._n_threads = n_threads
+        self._rows = PartyRows(table, n_threads)
+
+    def answer(self, ask: FactsAsk | EdgesAsk | LevelAsk | AdaptiveAsk | QualityAsk) -> Any:
+        """Answer a question."""
+        match ask:
+            case FactsAsk() | EdgesAsk():
+                return answer_setup(ask, self.table, self._n_threads)
+            case LevelAsk():  # Alg. 1, line 3: histograms
+                return CountsReply(level_counts(*self._counted(ask), **self._how(ask.job)))
+            case AdaptiveAsk():  # Alg. 2
+                return AdaptiveReply(streamed(*self._counted(ask), **self._how(ask.job)))
+        return self._judge(ask)
+
+    def _counted(self, ask: OpenNodes) -> tuple[Any, ...]:
         """Return what is counted: the table, its rows, and the cells asked for."""
         standing = self._rows.standing(ask)
         table = self._rows.binned(ask.job)
@@ -199,41 +234,55 @@ def train(
     progress: Progress = silent,
 ) -> Training:
     """Grow a forest with the parties on the channel."""
-    phases = Phases()
-    n_threads = thread_count(n_jobs)
+    phases, n_threads, privacy = Phases(), thread_count(n_jobs), settings.privacy
     with phases.phase("agreeing"):
         schema = agreed_schema(channel)
-    with phases.phase("binning"):
-        progress("binning", 0, 0)
-        facts, binning = lay_bins(channel, schema, settings)
-        n_rows = int(facts.n_rows[0])
-        job = Job(settings, schema.digest(), binning, facts.classes.size, n_rows)
-    with phases.phase("growing"):
-        growth = _grow(channel, job, facts, n_threads=n_threads, progress=progress)
-    with phases.phase("judging"):
-        progress("judging", 0, 0)
-        weights = class_weights(settings, facts)
-        values = _leaf_values(schema, weights)
-        replies = channel.ask(QualityAsk(job, growth.levels, growth.leaf_moments, weights))
-        step = values.step * 256
-        quality = {
-            name: quality_of(reply.counts, bootstrap=settings.bootstrap, step=step)
-            for name, reply in replies.items()
-        }
-        pooled = np.sum([reply.counts for reply in replies.values()], axis=0)
-        scores = quality_of(pooled, bootstrap=settings.bootstrap, step=step).scores
-    forest = growth.forest(binning, values)
-    model = ForestModel(NAME, schema, forest, binning.bin_of_category)
-    score = next(iter(scores.values()), None) if settings.oob_score else None
+        if privacy:
+            private_plan(schema, settings, len(channel.parties))  # refuses before anyone is asked
+            join(channel, schema, settings)
+    quality: dict[str, Quality] = {}
+    score = None
+    if privacy and not privacy.perturbs_input:
+        with phases.phase("growing"):
+            job = noisy_job(schema, settings, len(channel.parties))
+            forest = grown_noisily(channel, schema, job, n_threads=n_threads, progress=progress)
+    else:
+        with phases.phase("binning"):
+            progress("binning", 0, 0)
+            facts, binning = lay_bins(channel, schema, settings)
+            sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
+            job = Job(settings, schema.digest(), binning, *sizes)
+        with phases.phase("growing"):
+            growth = _grow(channel, job, facts, n_threads=n_threads, progress=progress)
+        with phases.phase("judging"):
+            progress("judging", 0, 0)
+            values = leaf_values(schema, class_weights(settings, facts))
+            quality, score = _judge(channel, job, growth, values)
+        forest = growth.forest(job.binning, values)
     return Training(
-        model,
+        ForestModel(NAME, schema, forest, job.binning.bin_of_category),
         channel.parties,
         tuple(channel.rounds),
         phases.seconds,
         quality,
-        score,
+        score if settings.oob_score else None,
         asdict(settings),
+        claims_of(channel, privacy) if privacy else (),
     )
+
+
+def _judge(
+    channel: Channel, job: Job, growth: Growth, values: LeafValues
+) -> tuple[dict[str, Quality], float | None]:
+    """Return the forest's quality at each party, and its first score over all of them."""
+    ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)
+    counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
+    how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": values.step * 256}
+    pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
+    quality = {name: quality_of(held, **how) for name, held in counts.items()}
+    if job.terms:  # by the rows that the party shows to others: its own would cost budget
+        quality = {name: replace(q, rows=f"{q.rows}, perturbed") for name, q in quality.items()}
+    return quality, next(iter(pooled.scores.values()), None)
 
 
 def _grow(
@@ -243,7 +292,7 @@ def _grow(
     settings = job.settings
     weights = class_weights(settings, facts)
     growth = Growth(job.roots(), job.rules(), weights)
-    search = _Search(
+    search = Search(
         Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
@@ -252,36 +301,14 @@ def _grow(
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or 0)
         if job.binning.adaptive_bins:
-            _grow_adaptively(channel, job, growth, search)
+            grow_adaptively(channel, job, growth, search)
         else:
             above = _grow_by_counts(channel, job, growth, search, above)
     return growth
 
 
-@dataclass(frozen=True)
-class _Search:
-    """How the coordinator looks for the best cuts."""
-
-    criterion: Criterion
-    least: LeastLeaf
-    n_threads: int
-
-    def best(self, counters: Counters, growth: Growth, first: int, last: int) -> BestSplits:
-        """Return the best cuts of a range of open nodes."""
-        frontier = growth.frontier
-        return best_splits(
-            counters,
-            frontier.slots.part(first, last),
-            frontier.columns,
-            self.criterion,
-            least=self.least,
-            root_weight=growth.root_weight[first:last],
-            n_threads=self.n_threads,
-        )
-
-
 def _grow_by_counts(
-    channel: Channel, job: Job, growth: Growth, search: _Search, above: Above | None
+    channel: Channel, job: Job, growth: Growth, search: Search, above: Above | None
 ) -> Above | None:
     """Grow a level from summed counts; return its histograms if they came in one piece."""
     frontier = growth.frontier
@@ -304,31 +331,3 @@ def _grow_by_counts(
     within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
     return kept
-
-
-def _grow_adaptively(channel: Channel, job: Job, growth: Growth, search: _Search) -> None:
-    """Grow a level from the parties' own histograms, merged (Alg. 3)."""
-    frontier = growth.frontier
-    parts: list[BestSplits] = []
-    thresholds: list[NDArray[np.float32]] = []
-    for first, last in job.batches(frontier.slots):
-        ask = AdaptiveAsk(job, growth.levels, first, last)
-        ask.__dict__["frontier"] = frontier  # known here; others compute it
-        replies = channel.ask(ask)
-        found = merged(
-            [reply.histograms for reply in replies.values()],
-            frontier.columns,
-            ask.slots,
-            is_regression=job.n_classes == 0,
-        )
-        best = search.best(found.moments, growth, first, last)
-        parts.append(best)
-        thresholds.append(midpoints(best, found, frontier.columns, ask.slots))
-    growth.grow(BestSplits.of_parts(parts), threshold=np.concatenate(thresholds))
-
-
-def _leaf_values(schema: Schema, weights: Floats) -> LeafValues:
-    if weights.size:
-        return LeafValues(weights)
-    low, high = target_range(schema.label)
-    return LeafValues(weights, low, (high - low) / (2**TARGET_BITS - 1))

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from spinney.errors import SettingError
+from spinney.protocols.private_settings import PrivacySettings
 from spinney.trees.dtypes import MAX_BINS
 
 MaxFeatures = Literal["sqrt", "log2"] | float | int | None
@@ -43,6 +44,7 @@ class ForestSettings:
     oob_score: bool = False
     seed: int = 0
     message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
+    privacy: PrivacySettings | None = None  # None: nothing is noised
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):

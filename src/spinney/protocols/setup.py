@@ -10,6 +10,7 @@ import numpy as np
 
 from spinney.errors import SchemaError
 from spinney.protocols.facts import FactsReply, binning_of, check_facts, count_facts, runs
+from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.agree import agree
 from spinney.tables.schema import Schema
@@ -41,6 +42,7 @@ class FactsAsk(Ask[FactsReply]):
 
     schema_digest: str
     with_leading: bool
+    terms: Terms | None = None  # of the private job whose perturbed rows are meant
     reveals: ClassVar[str] = "counts of rows, classes, missing values, categories, magnitudes"
     reply_type: ClassVar[type[Any]] = FactsReply
 
@@ -68,6 +70,7 @@ class EdgesAsk(Ask[CountsReply]):
 
     schema_digest: str
     refinement: Refinement
+    terms: Terms | None = None
     reveals: ClassVar[str] = "counts of numbers between proposed cut points"
     reply_type: ClassVar[type[Any]] = CountsReply
 
@@ -115,7 +118,8 @@ def lay_bins(
     """Count the tables and lay the bins; quantiles take up to three rounds more."""
     digest = schema.digest()
     by_quantiles = settings.binning == "quantiles"
-    facts = channel.sum(FactsAsk(digest, by_quantiles))
+    terms = terms_of(settings.privacy, len(channel.parties))
+    facts = channel.sum(FactsAsk(digest, by_quantiles, terms))
     check_facts(schema, facts)
     if not by_quantiles:
         return facts, binning_of(schema, facts, settings, ())
@@ -125,6 +129,6 @@ def lay_bins(
             leading[number] = 0  # no cut points are looked for
     search = QuantileSearch(leading, settings.max_bins)
     while (question := search.question()) is not None:
-        reply = channel.sum(EdgesAsk(digest, question))
+        reply = channel.sum(EdgesAsk(digest, question, terms))
         search.answer(reply.counts.counters.ravel().astype(np.int64))
     return facts, binning_of(schema, facts, settings, search.edges())

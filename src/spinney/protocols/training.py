@@ -19,6 +19,19 @@ class Quality:
 
 
 @dataclass(frozen=True)
+class PartyClaim:
+    """What a party's ledger promises to one unit against one view; numbers exact, as text."""
+
+    party: str
+    unit: str
+    view: str
+    verdict: str  # "EPSILON", "HIDDEN", "UNPROTECTED" or "NOTHING"
+    epsilon: str | None
+    delta: str | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Training:
     """The model and the log of how it came about."""
 
@@ -29,6 +42,7 @@ class Training:
     quality: Mapping[str, Quality]  # by party
     score: float | None  # over all parties: accuracy or R2, where it was asked for
     settings: Mapping[str, object]
+    claims: tuple[PartyClaim, ...] = ()  # of private jobs: what each party's ledger promises
 
 
 @dataclass

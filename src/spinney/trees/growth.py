@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
+from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.level import Frontier, Level, bit_lengths, empty_bin_sets
 from spinney.trees.split import BestSplits
@@ -188,9 +189,14 @@ class Growth:
         ends = np.arange(0, len(joined), _LEAF_RUN, dtype=np.int64) + _LEAF_RUN
         return Counts(counters, np.minimum(ends, len(joined)))
 
-    def forest(self, binning: Binning, values: "LeafValues") -> Forest:
-        """Return the forest as grown."""
-        return _laid_out([*self._nodes, self._next], self.levels, self._gains, binning, values)
+    def forest(
+        self, binning: Binning, values: "LeafValues", leaf_moments: Counters | None = None
+    ) -> Forest:
+        """Return the forest as grown; with what its leaves hold, if they were counted again."""
+        nodes = [*self._nodes, self._next]
+        if leaf_moments is not None:
+            nodes = _nodes_of_leaves(nodes[0].tree.size, self.levels, leaf_moments)
+        return _laid_out(nodes, self.levels, self._gains, binning, values)
 
 
 def forest_of_leaves(
@@ -201,6 +207,15 @@ def forest_of_leaves(
     values: "LeafValues",
 ) -> Forest:
     """Return the forest that the levels describe, given what its leaves hold; gains are zero."""
+    nodes = _nodes_of_leaves(n_trees, levels, leaf_moments)
+    gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
+    return _laid_out(nodes, levels, gains, binning, values)
+
+
+def _nodes_of_leaves(
+    n_trees: int, levels: tuple[Level, ...], leaf_moments: Counters
+) -> list[_LevelNodes]:
+    """Return all nodes, level after level; an inner one holds what its children hold."""
     tree, is_open = np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_)
     shapes = []
     for level in levels:
@@ -218,8 +233,7 @@ def forest_of_leaves(
         moments[leaf] = leaf_moments[end - int(leaf.sum()) : end]
         end -= int(leaf.sum())
         nodes.insert(0, _LevelNodes(tree, moments, is_open))
-    gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
-    return _laid_out(nodes, levels, gains, binning, values)
+    return nodes
 
 
 def _is_leaf(nodes: _LevelNodes, level: Level) -> Bools:
@@ -276,7 +290,10 @@ def _laid_out(
 
 @dataclass(frozen=True)
 class LeafValues:
-    """What a node's moments mean: class probabilities, or a mean in the target's own units."""
+    """What a node's moments mean: class probabilities, or a mean in the target's own units.
+
+    Moments with noise may be negative, and a mean may lie outside the range; both are cut off.
+    """
 
     class_weight: Floats  # empty for regression
     low: float = 0.0
@@ -285,13 +302,14 @@ class LeafValues:
     def of(self, moments: Integers) -> Floats:
         """Return (n_nodes, n_outputs)."""
         if self.class_weight.size:
-            weighted = moments * self.class_weight
+            weighted = np.maximum(moments, 0) * self.class_weight
             total = weighted.sum(axis=1, keepdims=True)
             even = np.full_like(weighted, 1.0 / weighted.shape[1])
             shares: Floats = np.divide(weighted, total, out=even, where=total > 0)
             return shares
         weight = np.maximum(moments[:, :1], 1)
-        means: Floats = self.low + self.step * (moments[:, 1:] / weight)
+        most = 2.0**TARGET_BITS - 1
+        means: Floats = self.low + self.step * (moments[:, 1:] / weight).clip(0.0, most)
         return means
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees._kernels import noisy_split as noisy_kernels
 from spinney.trees._kernels import split as kernels
 from spinney.trees.counts import Counters
-from spinney.trees.dtypes import CATEGORY_WORDS
+from spinney.trees.dtypes import CATEGORY_WORDS, TARGET_BITS
 from spinney.trees.level import Columns, Slots
 from spinney.trees.threads import equal_ranges, run_ranges
 from spinney.typing import Bools, Floats, Integers
@@ -71,8 +72,12 @@ def best_splits(
     least: LeastLeaf,
     root_weight: Floats,
     n_threads: int,
+    is_noisy: bool = False,
 ) -> BestSplits:
-    """Return the best cut of each node; `root_weight` is that of its tree, 0 for roots."""
+    """Return the best cut of each node; `root_weight` is that of its tree, 0 for roots.
+
+    Where `is_noisy`, counters may be negative and a node's slots need not have the same total.
+    """
     n_nodes, width = len(slots.feature), counters.shape[1]
     best = BestSplits(
         np.zeros((n_nodes, width), np.int64),
@@ -90,14 +95,18 @@ def best_splits(
         best.total, best.slot, best.cut, best.missing_left, best.gain, best.left, best.bin_set,
     )  # fmt: skip
 
+    by_class = noisy_kernels.noisy_class_splits if is_noisy else kernels.best_class_splits
+
     def task(first: int, last: int) -> None:
-        if criterion.name == "squared_error":
-            kernels.best_mean_splits(counters, first, last, *shape, *kinds, *limits, *found)
+        where = (counters, first, last, *shape, *kinds)
+        if criterion.name != "squared_error":
+            how = (criterion.class_weight, criterion.name == "gini", criterion.log_table)
+            by_class(*where, *how, *limits, *found)
+        elif is_noisy:
+            most = float(2**TARGET_BITS - 1)
+            noisy_kernels.noisy_mean_splits(*where, most, *limits, *found)
         else:
-            kernels.best_class_splits(
-                counters, first, last, *shape, *kinds, criterion.class_weight,
-                criterion.name == "gini", criterion.log_table, *limits, *found,
-            )  # fmt: skip
+            kernels.best_mean_splits(*where, *limits, *found)
 
     run_ranges(task, equal_ranges(slots.cells.sum(axis=1, dtype=np.int64), n_threads), n_threads)
     return best

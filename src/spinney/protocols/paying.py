@@ -1,0 +1,228 @@
+"""A party's purse in private jobs: it joins, pays before it draws, and says what it has promised.
+
+The same for every protocol with noise. The party computes each price itself from the job's
+settings; the ledger writes it down, or refuses, before anything is drawn; a question that comes
+again gets its stored reply.
+
+**Who learns what.** The coordinator learns that a party joins, and its claims: prices that follow
+from the job's settings, no data. **Who never learns what.** What other jobs have spent, which rows
+a tree reads, and how many values lay outside their declared ranges stay at the party.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+
+from spinney.errors import PolicyError, TableError
+from spinney.privacy.accounting import Job
+from spinney.privacy.budget import Unit
+from spinney.privacy.claims import Claim, claims
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import KEY_BYTES
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.release import Charge
+from spinney.privacy.scopes import Disclosure, Protection, Question, Spend
+from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.training import PartyClaim
+from spinney.tables.schema import Schema
+from spinney.tables.table import Table
+from spinney.transport import codec
+from spinney.transport.channel import Ask, Channel
+
+_LOG: Final = logging.getLogger("spinney.party")  # stays at the party
+_SECRET_ROWS: Final = Disclosure(
+    "which rows each tree reads",
+    Protection.HIDDEN,
+    "drawn by the party's own secret coins, which never leave it",
+    (Unit.RECORD_ADD_REMOVE,),
+)
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JoinReply:
+    """The party takes part."""
+
+    party: str
+
+
+@dataclass(frozen=True)
+class JoinAsk(Ask[JoinReply]):
+    """Will you take part in this private job, at this price?"""
+
+    settings: ForestSettings
+    schema_digest: str
+    n_parties: int
+    reveals: ClassVar[str] = "that the party takes part, and that its budget allows it"
+    reply_type: ClassVar[type[Any]] = JoinReply
+
+
+@dataclass(frozen=True)
+class ClaimsReply:
+    """What a party's ledger says of the job."""
+
+    claims: tuple[PartyClaim, ...]
+
+
+@dataclass(frozen=True)
+class ClaimsAsk(Ask[ClaimsReply]):
+    """What has the job cost your records, and what is promised to them?"""
+
+    job: str
+    reveals: ClassVar[str] = "prices that follow from the job's settings; no data"
+    reply_type: ClassVar[type[Any]] = ClaimsReply
+
+
+# --- the purse -----------------------------------------------------------------------------------
+
+
+class Plan(Protocol):
+    """How a private job's budget is divided."""
+
+    @property
+    def privacy(self) -> PrivacySettings:
+        """How much and how."""
+        ...
+
+    def terms(self, data: str) -> Job:
+        """Return the terms on which a party's ledger opens the job for a data set."""
+        ...
+
+    def planned(self) -> list[Spend]:
+        """Return all that the job may spend."""
+        ...
+
+
+class Purse:
+    """A party's ledger, and the table whose records it protects.
+
+    Parameters
+    ----------
+    ledger
+        Where charges are written before anything is drawn.
+    table
+        The party's rows.
+    data
+        The name of the data set whose account all jobs debit. None: the table's fingerprint; then
+        a table with one row more has an account of its own.
+    """
+
+    def __init__(self, ledger: Ledger, table: Table, data: str | None = None) -> None:
+        self.ledger = ledger
+        self._table = table
+        self._data = data
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all rows; on the way, what lies outside its range is told, locally."""
+        state = sha256(self._table.schema.digest().encode())
+        outside = np.zeros(len(self._table.schema.columns), np.int64)
+        low, high = _ends(self._table)
+        for batch in self._table.batches():
+            state.update(np.ascontiguousarray(batch.values).tobytes())
+            state.update(np.ascontiguousarray(batch.target).tobytes())
+            outside += ((batch.values < low) | (batch.values > high)).sum(axis=1)
+        for column, count in zip(self._table.schema.columns, outside.tolist(), strict=True):
+            if count:
+                _LOG.warning(
+                    "Column %r: %d values lie outside the declared range %s and count as its ends.",
+                    column.name,
+                    count,
+                    column.range,
+                )
+        return state.hexdigest()
+
+    def join(self, plan: Plan) -> JoinReply:
+        """Open the job, if all that it may cost can be paid."""
+        terms = plan.terms(self._data or self.fingerprint)
+        self.ledger.open_job(terms)
+        self.ledger.check(terms.name, plan.planned())
+        return JoinReply(self.ledger.party)
+
+    def pay(
+        self,
+        plan: Plan,
+        round_: int,
+        asked: object,
+        spends: Sequence[Spend],
+        draw: Callable[[tuple[Charge, ...]], bytes],
+        *,
+        disclosures: Sequence[Disclosure] = (),
+    ) -> bytes:
+        """Return the reply to send: what `draw` makes of the charges, or what was stored.
+
+        `asked` is the question, or what stands for all questions that have the same answer.
+        """
+        terms = plan.terms(self._data or self.fingerprint)
+        if self.ledger.job(terms.name) != terms:
+            raise PolicyError(
+                f"The question is not on the terms on which this party joined job {terms.name!r}. "
+                "Nothing was released."
+            )
+        question = Question.of(terms.name, round_, codec.encode(asked))
+        return self.ledger.answer(question, spends, draw, disclosures)
+
+    def coins(self, job: str) -> bytes:
+        """Return the key of the job's secret coins: drawn once, kept with the ledger."""
+        question = Question.of(job, 0, b"coins of rows")
+        own = self.fingerprint.encode()
+        kept = self.ledger.answer(
+            question, [], lambda _: secret_bytes(KEY_BYTES) + own, [_SECRET_ROWS]
+        )
+        if kept[KEY_BYTES:] != own:
+            raise TableError(
+                "The table changed while the job was running. Start a new job on the new table."
+            )
+        return kept[:KEY_BYTES]
+
+    def claims(self, ask: ClaimsAsk) -> ClaimsReply:
+        """Return what the ledger says of the job."""
+        made = claims(self.ledger, ask.job)
+        return ClaimsReply(tuple(_claim(self.ledger.party, claim) for claim in made))
+
+
+# --- the coordinator -----------------------------------------------------------------------------
+
+
+def join(channel: Channel, schema: Schema, settings: ForestSettings) -> None:
+    """Ask every party to take part; one that cannot pay ends the job before it starts."""
+    channel.ask(JoinAsk(settings, schema.digest(), len(channel.parties)))
+
+
+def claims_of(channel: Channel, privacy: PrivacySettings) -> tuple[PartyClaim, ...]:
+    """Return what the parties' ledgers say of the job."""
+    replies = channel.ask(ClaimsAsk(privacy.job))
+    return tuple(claim for reply in replies.values() for claim in reply.claims)
+
+
+# --- helpers -------------------------------------------------------------------------------------
+
+
+def _ends(table: Table) -> tuple[Any, Any]:
+    """Return the ends of every column's declared range, one line per column."""
+    ends = [column.range or (-np.inf, np.inf) for column in table.schema.columns]
+    low, high = np.array(ends, np.float64).T
+    return low[:, None], high[:, None]
+
+
+def _claim(party: str, claim: Claim) -> PartyClaim:
+    def text(value: Any) -> str | None:
+        return None if value is None else str(value)
+
+    return PartyClaim(
+        party,
+        str(claim.unit),
+        claim.view.value,
+        claim.verdict.value,
+        text(claim.epsilon),
+        text(claim.delta),
+        claim.text,
+    )

@@ -1,0 +1,83 @@
+"""A party's side of private jobs, whatever the protocol: join, pay, answer with noise, account."""
+
+from typing import Any
+
+from spinney.errors import PolicyError, ProtocolError
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.noisy_histograms import (
+    LeafAsk,
+    NoisyLevelAsk,
+    NoisyRows,
+    noisy_job,
+    plan_of,
+)
+from spinney.protocols.paying import ClaimsAsk, JoinAsk, Plan, Purse
+from spinney.protocols.perturbed_input import InputPlan, perturbed
+from spinney.protocols.private_settings import Terms
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.setup import require_schema
+from spinney.tables.schema import Schema
+from spinney.tables.table import MemoryTable, Table
+from spinney.transport.channel import Ask
+
+PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
+
+
+def private_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> Plan:
+    """Return how a private job's budget is divided; refuse settings that cannot be kept."""
+    if settings.privacy is None:
+        raise ProtocolError("The job has no privacy settings, so that there is nothing to join.")
+    if settings.privacy.perturbs_input:
+        return InputPlan(schema, settings.privacy, n_parties)
+    return plan_of(noisy_job(schema, settings, n_parties))
+
+
+class PrivateParty:
+    """Answers with noise only, and only what its ledger has been charged for."""
+
+    def __init__(
+        self, table: Table, ledger: Ledger | None, data: str | None, n_threads: int
+    ) -> None:
+        self._table = table
+        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._rows = None if self._purse is None else NoisyRows(table, self._purse, n_threads)
+        self._perturbed: tuple[Terms, MemoryTable] | None = None
+
+    def answer(self, ask: PrivateAsk) -> Any:
+        """Answer a question of a private job."""
+        if self._purse is None or self._rows is None:
+            raise _without_ledger(ask)
+        match ask:
+            case JoinAsk():
+                require_schema(self._table, ask.schema_digest)
+                plan = private_plan(self._table.schema, ask.settings, ask.n_parties)
+                return self._purse.join(plan)
+            case ClaimsAsk():
+                return self._purse.claims(ask)
+        return self._rows.answer(ask)
+
+    def rows_to_count(self, ask: Ask[Any], terms: Terms | None) -> Table:
+        """Return the rows from which a question is answered exactly.
+
+        The true ones without a ledger; with one, only such as carry noise themselves.
+        """
+        if self._purse is None:
+            if terms is not None:
+                raise _without_ledger(ask)
+            return self._table
+        if terms is None or not terms.privacy.perturbs_input:
+            raise PolicyError(
+                f"This party has a ledger and answers with noise only; {type(ask).__name__} asks "
+                "for exact counts. Nothing was released."
+            )
+        if self._perturbed is None or self._perturbed[0] != terms:
+            plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
+            self._perturbed = (terms, perturbed(self._table, plan, self._purse))
+        return self._perturbed[1]
+
+
+def _without_ledger(ask: Ask[Any]) -> PolicyError:
+    return PolicyError(
+        f"{type(ask).__name__} belongs to a private job, and this party has no ledger to pay from. "
+        "Give it one."
+    )

@@ -1,0 +1,134 @@
+"""What a private job promises before it starts: how much, to whom, by which noise.
+
+Numbers are exact and travel as text ("1/10"), so that every party divides the same budget.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from spinney.errors import SettingError
+from spinney.privacy.budget import positive_epsilon
+from spinney.privacy.mechanisms import Shares
+
+MechanismName = Literal["noisy_histograms", "perturbed_input"]
+TreeRows = Literal["disjoint", "sampled", "all", "bootstrap"]
+MECHANISMS: Final = ("noisy_histograms", "perturbed_input")
+TREE_ROWS: Final = ("disjoint", "sampled", "all", "bootstrap")
+
+_NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so no endless number
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySettings:
+    """The privacy of a job; every party sees it and recomputes from it what each release costs.
+
+    Parameters
+    ----------
+    job
+        A name that no other job has: a party's ledger debits it.
+    mechanism
+        "noisy_histograms": noise on counts while trees grow. "perturbed_input": noise on each
+        party's rows, once, before anything is counted.
+    epsilon
+        The whole job's budget, divided by the code.
+    epsilon_per_count
+        In place of `epsilon`: what each single number costs, as in S1; the ledger shows the total.
+    tree_rows
+        Which of a party's rows a tree reads: "disjoint" parts, one to a tree; rows "sampled" by
+        secret coins; "all"; or a "bootstrap" with repeats, which only `epsilon_per_count` allows.
+    sample_rate
+        The chance of a row to be in a tree's sample.
+    leaf_share
+        The part of a tree's budget that is kept for counting its leaves once more.
+    in_shares
+        Whether noise is drawn in shares, to be hidden under secure sums; else each party's own
+        noise is enough for itself.
+    honest
+        How many parties' shares must be enough: t. None: half of them, rounded up.
+    """
+
+    job: str
+    mechanism: MechanismName = "noisy_histograms"
+    epsilon: str | None = None
+    epsilon_per_count: str | None = None
+    tree_rows: TreeRows = "all"
+    sample_rate: str = "1/2"
+    leaf_share: str = "1/2"
+    in_shares: bool = False
+    honest: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_choice("mechanism", self.mechanism, MECHANISMS)
+        _require_choice("tree_rows", self.tree_rows, TREE_ROWS)
+        if (self.epsilon is None) == (self.epsilon_per_count is None):
+            raise SettingError(
+                "Give either epsilon, the budget of the whole job, or epsilon_per_count, the noise "
+                "of a single number; not both."
+            )
+        positive_epsilon(self.amount, "epsilon")
+        if not 0 < fraction_of(self.sample_rate, "sample_rate") <= 1:
+            raise SettingError(
+                f"sample_rate must be above 0 and at most 1; got {self.sample_rate}."
+            )
+        if not 0 < fraction_of(self.leaf_share, "leaf_share") < 1:
+            raise SettingError(f"leaf_share must be above 0 and below 1; got {self.leaf_share}.")
+        if self.tree_rows == "bootstrap" and self.epsilon is not None and not self.perturbs_input:
+            raise SettingError(
+                "Trees on a bootstrap with repeats cannot keep to an epsilon: a row may be drawn "
+                "twelve times, and then costs as much. Use tree_rows='disjoint', 'sampled' or "
+                "'all'."
+            )
+        if self.in_shares and self.perturbs_input:
+            raise SettingError(
+                "mechanism='perturbed_input' has no noise in shares: each row carries its own."
+            )
+
+    @property
+    def perturbs_input(self) -> bool:
+        """Whether rows are perturbed, so that all that is counted follows without further cost."""
+        return self.mechanism == "perturbed_input"
+
+    @property
+    def amount(self) -> Fraction:
+        """The epsilon that was given, of the job or of a count."""
+        return fraction_of(self.epsilon or self.epsilon_per_count or "", "epsilon")
+
+    def shares(self, n_parties: int) -> Shares | None:
+        """Return how many parties share the noise; None if each party's own is enough."""
+        return Shares(n_parties, self.honest) if self.in_shares else None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a question repeats of a private job, so that it can be answered by itself."""
+
+    privacy: PrivacySettings
+    n_parties: int
+
+
+def terms_of(privacy: PrivacySettings | None, n_parties: int) -> Terms | None:
+    """Return a job's terms; None where it is not private."""
+    return None if privacy is None else Terms(privacy, n_parties)
+
+
+def as_text(value: Any, name: str) -> str:
+    """Return a user's positive number exactly, as text; 0.1 means one tenth."""
+    return str(positive_epsilon(value, name))
+
+
+def fraction_of(text: str, name: str) -> Fraction:
+    """Return the number that `as_text` wrote."""
+    try:
+        if isinstance(text, str) and _NUMBER.fullmatch(text):
+            return Fraction(text)
+    except ZeroDivisionError:
+        pass
+    raise SettingError(f"{name} must be a fraction such as '1/10'; got {text!r}.")
+
+
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        known = " or ".join(repr(choice) for choice in choices)
+        raise SettingError(f"{name} must be {known}; got {value!r}.")
