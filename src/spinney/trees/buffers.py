@@ -5,6 +5,7 @@ array from here gives its memory back when the last view of it is gone, by itsel
 """
 
 import weakref
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,20 +34,23 @@ class Buffers:
 
     def __init__(self) -> None:
         self._spare: list[NDArray[np.uint8]] = []
+        self._lock = RLock()  # forests may grow on threads; a lease may end in here
 
     def array(self, n: int, dtype: Any) -> NDArray[Any]:
         """Return an array of `n` numbers with whatever was in its memory before."""
         size = n * np.dtype(dtype).itemsize
-        fitting = [spare for spare in self._spare if spare.size >= size]
-        if fitting:
-            buffer = min(fitting, key=len)
-            self._spare = [spare for spare in self._spare if spare is not buffer]
-        else:
+        with self._lock:
+            fitting = [spare for spare in self._spare if spare.size >= size]
+            if fitting:
+                buffer = min(fitting, key=len)
+                self._spare = [spare for spare in self._spare if spare is not buffer]
+        if not fitting:
             buffer = np.empty(max(size, 1), np.uint8)
         lease = _Lease(buffer, n, np.dtype(dtype))
         weakref.finalize(lease, self._take_back, buffer)
         return np.asarray(lease)
 
     def _take_back(self, buffer: NDArray[np.uint8]) -> None:
-        largest = sorted([*self._spare, buffer], key=len, reverse=True)
-        self._spare = largest[:_KEPT]
+        with self._lock:
+            largest = sorted([*self._spare, buffer], key=len, reverse=True)
+            self._spare = largest[:_KEPT]
