@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
 from spinney.estimators.inputs import checked_features, dealt_tables, fit_input, warn_of_leaks
+from spinney.estimators.private import is_private
+from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
@@ -35,7 +37,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _train(
-        self, tables: dict[str, MemoryTable], settings: ForestSettings, progress: Progress
+        self,
+        tables: dict[str, MemoryTable],
+        settings: ForestSettings,
+        ledgers: dict[str, Ledger],
+        progress: Progress,
     ) -> Training:
         raise NotImplementedError
 
@@ -51,28 +57,32 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         party
             Which party holds each row; see `deal_rows`. None: one party holds them all.
         """
-        self.__dict__.pop("model_", None)  # a fit that fails or is stopped leaves nothing behind
+        for name in ("model_", "ledger_"):  # a fit that fails or is stopped leaves nothing behind
+            self.__dict__.pop(name, None)
         self._require_sound_parameters()
         given = fit_input(
             self,
             X,
             y,
             is_classifier=self._is_classifier,
-            needs_ranges=self.binning == "ranges",
+            needs_ranges=self.binning == "ranges" or is_private(self),
             schema=self.schema,
             categorical_features=self.categorical_features,
+            is_private=is_private(self),
         )
-        if party is not None:
+        if party is not None or is_private(self):
             warn_of_leaks(given.read_facts)
         classes = given.table.schema.label.classes or ()
         settings = self._settings(classes)
         tables = dealt_tables(given.table, party)
-        training = self._train(tables, settings, _printed if self.verbose else silent)
+        ledgers = {name: Ledger.in_memory(name) for name in tables} if settings.privacy else {}
+        training = self._train(tables, settings, ledgers, _printed if self.verbose else silent)
         if self._is_classifier:
             self.classes_ = _classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
         self._adopt(training.model)
         self.report_ = Report.of(training)
+        self.ledger_ = ledgers
         if self.oob_score:
             self.oob_score_ = training.score
         return self
@@ -111,6 +121,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         names = getattr(self, "feature_names_in_", None)
         return sklearn_forest(self.model_, getattr(self, "classes_", None), names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: a ledger stays where its party is."""
+        return {k: v for k, v in super().__getstate__().items() if k != "ledger_"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

@@ -10,7 +10,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator
 from spinney.estimators.inputs import is_complete
+from spinney.estimators.private import is_noisy, privacy_settings
+from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
+from spinney.protocols.private_settings import MechanismName, TreeRows
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings, MaxFeatures
 from spinney.protocols.training import Training
@@ -41,6 +44,7 @@ class _HorizontalForest(ForestEstimator):
 
     def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
         self._checked()
+        noisy = is_noisy(self)
         return ForestSettings(
             task="classification" if self._is_classifier else "regression",
             n_estimators=self.n_estimators,
@@ -53,24 +57,37 @@ class _HorizontalForest(ForestEstimator):
             max_features=self.max_features,
             max_bins=self.max_bins,
             max_cells=self.max_cells,
-            binning=self.binning,
-            bootstrap=self.bootstrap,
+            binning="ranges" if noisy and self.binning == "quantiles" else self.binning,
+            bootstrap=self.tree_rows == "bootstrap" if noisy else self.bootstrap,
             class_weight=self._class_weights(classes) if self._is_classifier else None,
             oob_score=self.oob_score,
             seed=job_seed(self.random_state),
+            privacy=privacy_settings(self),
         )
 
     def _train(
-        self, tables: dict[str, MemoryTable], settings: ForestSettings, progress: Progress
+        self,
+        tables: dict[str, MemoryTable],
+        settings: ForestSettings,
+        ledgers: dict[str, Ledger],
+        progress: Progress,
     ) -> Training:
         parties: dict[str, Answering] = {
-            name: horizontal_forest.Party(table, n_jobs=self.n_jobs)
+            name: horizontal_forest.Party(table, n_jobs=self.n_jobs, ledger=ledgers.get(name))
             for name, table in tables.items()
         }
         channel: Channel = InProcess(parties)
         if self.secure_sum:
-            asks = horizontal_forest.SUMMED
-            channel = secured(parties, InProcess, asks, job=f"simulation {uuid4()}")
+            if settings.privacy:
+                settings.privacy.shares(len(parties))  # says best what is wrong with `honest`
+            channel = secured(
+                parties,
+                InProcess,
+                horizontal_forest.SUMMED,
+                job=f"simulation {uuid4()}",
+                honest=self.honest,
+                min_survivors=len(parties) if settings.privacy else None,
+            )
         return horizontal_forest.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
 
 
@@ -104,7 +121,27 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         The public facts: kinds, ranges, categories, classes. None: read from the data.
     secure_sum
         Whether parties' replies are masked, so that the coordinator sees sums only; the forest is
-        the same.
+        the same. With noisy histograms the parties then share the noise of a sum.
+    honest
+        How many parties secure sums count on to keep their secrets; half of them, rounded up.
+    epsilon
+        The budget of the whole forest (pure differential privacy); None: no noise. The code divides
+        it; `ledger_` shows what was spent. Noisy histograms hide a record that is added or removed,
+        need `max_depth`, and few trees of little depth: each takes its part.
+    epsilon_per_count
+        In place of `epsilon`, noise as in the paper: so much for each single count, whatever that
+        adds up to. `ledger_` shows the true total.
+    mechanism
+        "noisy_histograms": noise on all counts, over bins of declared ranges ("quantiles" is read
+        as "ranges"), without a bootstrap or scores. "perturbed_input": noise on each row, once,
+        which hides a record that is replaced by another; everything after is as without noise.
+    tree_rows
+        With noisy histograms, which of a party's rows a tree reads: "all", "disjoint" parts, rows
+        "sampled" by secret coins, or, with `epsilon_per_count`, a "bootstrap".
+    sample_rate
+        The chance of a row to be in a tree's sample.
+    leaf_share
+        The part of a tree's budget with which its leaves are counted once more at the end.
     verbose
         Print progress.
 
@@ -115,7 +152,9 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
     model_
         The trained forest, which predicts on its own.
     report_
-        What happened: quality, traffic, time, disclosures.
+        What happened: quality, traffic, time, disclosures, and what privacy is promised to whom.
+    ledger_
+        The ledger of each simulated party, by its name; empty without noise.
     """
 
     _is_classifier = True
@@ -142,6 +181,13 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
         secure_sum: bool = False,
+        honest: int | None = None,
+        epsilon: float | None = None,
+        epsilon_per_count: float | None = None,
+        mechanism: MechanismName = "noisy_histograms",
+        tree_rows: TreeRows = "all",
+        sample_rate: float = 0.5,
+        leaf_share: float = 0.5,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -165,6 +211,13 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         self.unknown_categories = unknown_categories
         self.schema = schema
         self.secure_sum = secure_sum
+        self.honest = honest
+        self.epsilon = epsilon
+        self.epsilon_per_count = epsilon_per_count
+        self.mechanism = mechanism
+        self.tree_rows = tree_rows
+        self.sample_rate = sample_rate
+        self.leaf_share = leaf_share
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -217,6 +270,13 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
         secure_sum: bool = False,
+        honest: int | None = None,
+        epsilon: float | None = None,
+        epsilon_per_count: float | None = None,
+        mechanism: MechanismName = "noisy_histograms",
+        tree_rows: TreeRows = "all",
+        sample_rate: float = 0.5,
+        leaf_share: float = 0.5,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -239,6 +299,13 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         self.unknown_categories = unknown_categories
         self.schema = schema
         self.secure_sum = secure_sum
+        self.honest = honest
+        self.epsilon = epsilon
+        self.epsilon_per_count = epsilon_per_count
+        self.mechanism = mechanism
+        self.tree_rows = tree_rows
+        self.sample_rate = sample_rate
+        self.leaf_share = leaf_share
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -14,7 +14,7 @@ from spinney.errors import PrivacyLeakWarning, SettingError, TableError
 from spinney.tables.cells import cells_of
 from spinney.tables.describe import completed, describe
 from spinney.tables.frames import columns_of, encode_target
-from spinney.tables.schema import LabelKind, Schema
+from spinney.tables.schema import LabelKind, Schema, listed
 from spinney.tables.table import MemoryTable
 
 _NAMED_FACTS = 20  # how many facts a warning spells out
@@ -38,11 +38,14 @@ def fit_input(
     needs_ranges: bool,
     schema: Schema | None,
     categorical_features: Any,
+    is_private: bool = False,
 ) -> FitInput:
     """Check X and y and return them as one table."""
     X = checked_features(estimator, X, categorical_features, reset=True)
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
+    if schema is not None and is_private:
+        _require_facts(schema)
     if schema is None or _lacks_facts(schema, needs_ranges=needs_ranges):
         found, facts = describe(
             X,
@@ -160,6 +163,28 @@ def _lacks_facts(schema: Schema, *, needs_ranges: bool) -> bool:
         or (needs_ranges and column.kind == "number" and column.range is None)
         for column in schema.columns
     )
+
+
+def _require_facts(schema: Schema) -> None:
+    """Raise unless a declared schema says all that a private job needs."""
+    label = schema.label
+    missing = [
+        f"the range of {c.name!r}" for c in schema.columns if c.kind == "number" and not c.range
+    ]
+    missing += [
+        f"the categories of {c.name!r}"
+        for c in schema.columns
+        if c.kind == "category" and not c.categories
+    ]
+    if label.kind == "class" and not label.classes:
+        missing.append(f"the classes of {label.name!r}")
+    if label.kind == "number" and not label.range:
+        missing.append(f"the range of {label.name!r}")
+    if missing:
+        raise SettingError(
+            f"The schema does not declare {listed(missing)}. A private job reads no public fact "
+            "from the data; declare them, or pass no schema to simulate without."
+        )
 
 
 def _without_ranges(schema: Schema, facts: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:

@@ -257,11 +257,15 @@ def secured(
     *,
     job: str,
     honest: int | None = None,
+    min_survivors: int | None = None,
 ) -> SecureSums:
-    """Return a masked channel to parties in one process, each with fresh keys of its own."""
+    """Return a masked channel to parties in one process, each with fresh keys of its own.
+
+    Where parties share noise, all must survive: a share that is missing is missing from the noise.
+    """
     keys = {name: KeyPair.fresh() for name in parties}
     roster = Roster.of({name: key.public for name, key in keys.items()})
-    settings = SumSettings.of(job, roster, honest=honest)
+    settings = SumSettings.of(job, roster, honest=honest, min_survivors=min_survivors)
     wrapped: dict[str, Answering] = {
         name: SecureParty(party, SecureSumParty(settings, name, keys[name]), name, known)
         for name, party in parties.items()
