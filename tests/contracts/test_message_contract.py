@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -17,8 +17,10 @@ import spinney.protocols
 from spinney.errors import StorageError
 from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Exact
 from spinney.protocols import horizontal_forest
+from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
@@ -34,7 +36,8 @@ def kinds_of(base):
     """Return all questions that Spinney itself can ask."""
     every = {kind for child in base.__subclasses__() for kind in (child, *kinds_of(child))}
     ours = (kind for kind in every if kind.__module__.startswith("spinney."))
-    return sorted(ours, key=lambda kind: kind.__name__)
+    asked = (kind for kind in ours if not kind.__name__.startswith("_"))  # not what others share
+    return sorted(asked, key=lambda kind: kind.__name__)
 
 
 ASKS = kinds_of(Ask)
@@ -61,7 +64,7 @@ class Noting:
 
 @cache
 def sent_messages():
-    """Run three small jobs (plain, adaptive, masked) and return a frame of every kind."""
+    """Run four small jobs (plain, masked, adaptive, noisy) and return a frame of every kind."""
     random = np.random.RandomState(0)
     X = pd.DataFrame(
         {
@@ -74,7 +77,7 @@ def sent_messages():
         X,
         random.randint(0, 3, 60),
         is_classifier=True,
-        needs_ranges=False,
+        needs_ranges=True,
         schema=None,
         categorical_features="from_dtype",
     )
@@ -86,17 +89,24 @@ def sent_messages():
             {name: Noting(party, noted) for name, party in parties.items()}, through_codec=True
         )
 
-    for binning in ("quantiles", "adaptive"):
-        job = horizontal_forest.Settings(
-            task="classification", n_estimators=3, max_depth=3, binning=binning, max_bins=16
-        )
-        parties: dict[str, Answering] = {
-            name: horizontal_forest.Party(table) for name, table in tables.items()
+    def parties(*, with_ledger=False) -> dict[str, Answering]:
+        return {
+            name: horizontal_forest.Party(
+                table, ledger=Ledger.in_memory(name) if with_ledger else None
+            )
+            for name, table in tables.items()
         }
-        horizontal_forest.train(connect(parties), job)
-        if binning == "quantiles":
-            masked = secured(parties, connect, horizontal_forest.SUMMED, job="test")
-            horizontal_forest.train(masked, job)
+
+    plain = horizontal_forest.Settings(
+        task="classification", n_estimators=3, max_depth=3, max_bins=16
+    )
+    horizontal_forest.train(connect(parties()), plain)
+    horizontal_forest.train(connect(parties()), replace(plain, binning="adaptive"))
+    masked = secured(parties(), connect, horizontal_forest.SUMMED, job="test")
+    horizontal_forest.train(masked, plain)
+    privacy = PrivacySettings(job="test", epsilon="10")
+    noisy = replace(plain, binning="ranges", bootstrap=False, privacy=privacy)
+    horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
     return noted
 
 
@@ -166,6 +176,8 @@ ARRAYS = {
     ("FactsReply", "categories"): np.int64,
     ("QualityReply", "counts"): np.int64,
     ("AdaptiveHistograms", "moments"): np.int64,
+    # the same with noise
+    ("NoisyReply", "counters"): np.int64,
     # means of bins: declared in "who learns what", and only with binning="adaptive"
     ("AdaptiveHistograms", "means"): np.float64,
     # uniform words under masks
@@ -276,6 +288,10 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
     "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
+    "JoinAsk": ("paying", "learns that a party joins"),
+    "ClaimsAsk": ("paying", "its claims: prices that follow from the job's settings"),
+    "NoisyLevelAsk": ("noisy_histograms", "noisy histograms of every open node"),
+    "LeafAsk": ("noisy_histograms", "noisy counts of every leaf"),
     "EpochAsk": ("secure_sums", "each other's public keys"),
     "LettersAsk": ("secure_sums", "fresh keys"),
     "MaskedAsk": ("secure_sums", "learns the sum over the parties that answered"),
@@ -287,6 +303,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
 def test_a_question_says_what_its_reply_reveals(ask):
     assert isinstance(ask.reveals, str)
     assert ask.reveals
+    assert not ask.reveals.endswith(".")  # it stands in a table
     reply: type = ask.reply_type
     assert reply in REPLIES
     assert ask.__name__.endswith("Ask")
@@ -306,16 +323,20 @@ def test_a_question_is_told_of_in_its_protocol(ask):
     assert " ".join(words.split()) in " ".join(text.split())
 
 
-@pytest.mark.parametrize("module", ["horizontal_forest", "secure_sums"])
-def test_a_protocol_says_who_learns_what(module):
+SHARED = "setup"  # its questions are told of in the protocols that ask them
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_file_that_asks_says_who_learns_what(ask):
+    if ask.__module__ != f"spinney.protocols.{SHARED}":
+        text = importlib.import_module(ask.__module__).__doc__ or ""
+        assert "**Who learns what.**" in text
+
+
+@pytest.mark.parametrize("module", ["horizontal_forest", "secure_sums", "noisy_histograms"])
+def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):
     text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""
-    assert "**Who learns what.**" in text
     assert "**Rounds and bytes.**" in text
-
-
-def test_every_file_that_asks_is_a_protocol_or_part_of_one():
-    known = {"horizontal_forest", "secure_sums", "setup"}
-    assert {ask.__module__.rsplit(".", 1)[1] for ask in ASKS} <= known
 
 
 def test_the_question_types_hold_no_any():
