@@ -96,10 +96,8 @@ class ShareReply:
     pack = packed_size = vectors
 
 
-class _NoisyAsk(Ask[NoisyReply]):
-    """A question that is answered with noise."""
-
-    reply_type: ClassVar[type[Any]] = NoisyReply
+class _Signed:
+    """What the questions answered with noise share."""
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
         """Return the integers as they are masked: modulo 2**64, for they may be negative."""
@@ -107,19 +105,21 @@ class _NoisyAsk(Ask[NoisyReply]):
 
 
 @dataclass(frozen=True)
-class NoisyLevelAsk(OpenNodes, _NoisyAsk):
+class NoisyLevelAsk(OpenNodes, _Signed, Ask[NoisyReply]):
     """How do the rows of these open nodes spread over their cells, with noise?"""
 
     reveals: ClassVar[str] = "histograms of tree nodes by class, or sums of targets, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
 
 
 @dataclass(frozen=True)
-class LeafAsk(_NoisyAsk):
+class LeafAsk(_Signed, Ask[NoisyReply]):
     """What do the leaves of this forest hold, with noise?"""
 
     job: Job
     levels: tuple[Level, ...]
     reveals: ClassVar[str] = "class counts, or sums of targets, of leaves, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
 
     @cached_property
     def levels_of_tree(self) -> Integers:
