@@ -135,6 +135,17 @@ def test_parties_grow_the_forest_of_one_table_over_declared_ranges(
     )
 
 
+@pytest.mark.parametrize("deal", ["two alike", "ten skewed", "one row", "lacking a category"])
+@pytest.mark.parametrize("job", ["two classes", "three classes by entropy", "amount"])
+def test_masks_change_nothing(job, deal, ward_table, ward_labels):
+    kind, parameters = JOBS[job]
+    y = label_of(job, ward_labels)
+    party = DEALS[deal](ward_table, y)
+    assert model_bytes(kind, ward_table, y, party, secure_sum=True, **parameters) == model_bytes(
+        kind, ward_table, y, **parameters
+    )
+
+
 @pytest.mark.parametrize("max_bins", [2, 3, 16, 255])
 @pytest.mark.parametrize("max_cells", [2, 5, 255])
 def test_the_number_of_bins_and_cells_changes_nothing_of_that(
@@ -482,6 +493,76 @@ def test_parties_grow_the_forest_of_one_odd_table_of_amounts(table, data, binnin
     found = HorizontalForestRegressor(**(SMALL | parameters)).fit(X, y, party=party)
     assert found.model_.to_bytes() == pooled.model_.to_bytes()
     assert np.isfinite(found.predict(X)).all()
+
+
+# --- large, wide and many ------------------------------------------------------------------------
+
+
+def test_more_rows_than_a_block_holds():
+    """65,536 rows lie together; these parties have several blocks, part of one, and one row."""
+    random = np.random.RandomState(0)
+    n = 70_000
+    X = random.standard_normal((n, 3)).astype(np.float32)
+    X[random.random_sample(X.shape) < 0.05] = np.nan
+    y = (np.nan_to_num(X[:, 0]) + random.standard_normal(n) > 0).astype(int)
+    parameters = {"n_estimators": 2, "max_depth": 5}
+    pooled = model_bytes(HorizontalForestClassifier, X, y, **parameters)
+    for sizes in ([69_000, 999, 1], [1, 1, 1]):
+        party = deal_rows(y, 3, sizes=sizes, random_state=0)
+        assert model_bytes(HorizontalForestClassifier, X, y, party, **parameters) == pooled
+
+
+@pytest.mark.parametrize("secure_sum", [False, True])
+def test_more_columns_than_a_byte_can_name(secure_sum):
+    random = np.random.RandomState(0)
+    X = random.randint(0, 4, (150, 300)).astype(float)
+    y = (X[:, 290] > 1) ^ (random.random_sample(150) < 0.1)
+    party = deal_rows(y, 3, random_state=0)
+    pooled = model_bytes(HorizontalForestClassifier, X, y)
+    found = model_bytes(HorizontalForestClassifier, X, y, party, secure_sum=secure_sum)
+    assert found == pooled
+
+
+@pytest.mark.parametrize("secure_sum", [False, True])
+def test_more_classes_than_a_byte_can_name(secure_sum):
+    random = np.random.RandomState(0)
+    y = np.arange(900) % 300
+    X = np.c_[y + 0.3 * random.standard_normal(900), random.standard_normal(900)]
+    party = deal_rows(y, 3, skew=5.0, random_state=0)
+    parameters = {"n_estimators": 2, "max_features": None, "max_depth": 9}
+    pooled = HorizontalForestClassifier(**(SMALL | parameters)).fit(X, y)
+    parameters["secure_sum"] = secure_sum
+    found = model_bytes(HorizontalForestClassifier, X, y, party, **parameters)
+    assert found == pooled.model_.to_bytes()
+    assert pooled.predict_proba(X).shape == (900, 300)
+    assert pooled.score(X, y) > 0.2
+
+
+def test_more_categories_than_bins():
+    random = np.random.RandomState(0)
+    codes = random.zipf(1.2, 800) % 400
+    X = pd.DataFrame({"code": pd.Categorical([f"c{code}" for code in codes])})
+    y = codes % 3
+    for max_bins in (5, 255):
+        party = deal_rows(y, 3, random_state=0)
+        assert model_bytes(
+            HorizontalForestClassifier, X, y, party, max_bins=max_bins
+        ) == model_bytes(HorizontalForestClassifier, X, y, max_bins=max_bins)
+
+
+def test_columns_that_cannot_split_beside_one_that_can():
+    """All features in every node, so that siblings are derived; their only slot may be constant."""
+    random = np.random.RandomState(0)
+    X = np.ones((400, 6))
+    X[:, 3] = random.randint(0, 2, 400)
+    y = random.randint(0, 2, 400)
+    party = deal_rows(y, 3, random_state=0)
+    for kind in (HorizontalForestClassifier, HorizontalForestRegressor):
+        for seed in range(5):
+            parameters = {"max_features": None, "random_state": seed, "n_estimators": 20}
+            assert model_bytes(kind, X, y, party, **parameters) == model_bytes(
+                kind, X, y, **parameters
+            )
 
 
 def test_two_files_of_the_same_rows_give_the_forest_of_one(ward_table, ward_labels):
