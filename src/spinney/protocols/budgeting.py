@@ -36,7 +36,15 @@ from spinney.errors import InternalError, SettingError
 from spinney.privacy.accounting import Job
 from spinney.privacy.budget import Cost, Measure, Unit, exp_bounds, log_bounds, subsampled_cost
 from spinney.privacy.mechanisms import DiscreteLaplace
-from spinney.privacy.scopes import ALL_ROWS, Budget, Scope, Spend
+from spinney.privacy.scopes import (
+    ALL_ROWS,
+    PARTY_TOTALS,
+    Budget,
+    Disclosure,
+    Protection,
+    Scope,
+    Spend,
+)
 from spinney.protocols.private_settings import PrivacySettings, fraction_of
 from spinney.protocols.settings import ForestSettings
 from spinney.trees.dtypes import MAX_WEIGHT, TARGET_BITS
@@ -175,6 +183,15 @@ class ForestPlan:
             Spend(f"{name} in the {what}", mechanism, scopes, n_values=n_values)
             for name, mechanism in zip(names, noise, strict=True)
         ]
+
+    def disclosure(self) -> Disclosure:
+        """Return what noise does not hide: how many rows a party has, more or less."""
+        what, shares = "each party's counts, with noise", self.privacy.shares(self.n_parties)
+        if shares is None:
+            why = "noise hides a record, not how many there are"
+            return Disclosure(what, Protection.UNPROTECTED, why, (PARTY_TOTALS,))
+        why = f"only their sum is opened while {shares.honest} of {shares.parties} are honest"
+        return Disclosure(what, Protection.HIDDEN, why, (PARTY_TOTALS,))
 
     def planned(self) -> list[Spend]:
         """Return all that the job may spend, to be checked before it starts."""

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from spinney.errors import ProtocolError
 from spinney.protocols.facts import binned
 from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
@@ -92,6 +93,21 @@ class Job:
             yield first, last
             first, done = last, int(ends[last - 1])
 
+    def batches_of_trees(self, frontier: Frontier) -> Iterator[tuple[int, int]]:
+        """Cut a level into ranges of nodes within the message limit, but never through a tree.
+
+        Where noise is paid for, a tree pays for every question about it.
+        """
+        ends = np.flatnonzero(np.diff(frontier.tree, append=-1)) + 1  # where each tree's nodes end
+        cells = np.cumsum(frontier.slots.cells.sum(axis=1, dtype=np.int64))
+        most = self.settings.message_limit // (8 * (self.n_classes or 2))
+        first, done = 0, 0
+        while first < frontier.n_open:
+            within = ends[(ends > first) & (cells[ends - 1] - done <= most)]
+            last = int(within[-1]) if within.size else int(ends[ends > first][0])
+            yield first, last
+            first, done = last, int(cells[last - 1])
+
 
 @dataclass(frozen=True)
 class OpenNodes:
@@ -114,6 +130,33 @@ class OpenNodes:
     def slots(self) -> Slots:
         """What is asked of these nodes."""
         return self.frontier.asked.part(self.first, self.last)
+
+
+def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
+    """Return the open nodes of every depth; refuse decisions that do not fit them.
+
+    A question that decodes may still be nonsense, and kernels do not look twice.
+    """
+    frontiers = [job.roots()]
+    for level in levels:
+        frontier = frontiers[-1]
+        n_split = int((level.feature >= 0).sum())
+        sizes = (level.feature.size, level.child_open.size, level.child_bits.size)
+        wanted = (frontier.n_open, 2 * n_split, int(level.child_open.sum()))
+        parts = (level.cut, level.missing_left, level.subset)
+        is_category = np.append(frontier.columns.is_category, np.False_)
+        if (
+            sizes != wanted
+            or any(part.size != frontier.n_open for part in parts)
+            or level.child_derived.size != level.child_bits.size
+            or int(level.feature.max(initial=-1)) >= frontier.columns.n_columns
+            or level.threshold.size not in (0, frontier.n_open)
+            or not np.array_equal(level.subset >= 0, is_category[level.feature])
+            or int(level.subset.max(initial=-1)) >= len(level.bin_sets)
+        ):
+            raise ProtocolError("The question's forest does not fit its own nodes.")
+        frontiers.append(frontier.after(level))
+    return frontiers
 
 
 @dataclass(frozen=True)

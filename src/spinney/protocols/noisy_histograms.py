@@ -23,7 +23,7 @@ share of noise leaves its party under a mask or not at all.
 of nodes x slots x cells x classes counters.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, NoReturn
@@ -37,7 +37,7 @@ from spinney.privacy.release import Charge, Exact, Noised
 from spinney.protocols.budgeting import ForestPlan, trees_by_levels
 from spinney.protocols.dealing import dealt_rows
 from spinney.protocols.facts import binned, given_weights, leaf_values, public_binning
-from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search
+from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search, frontier_after
 from spinney.protocols.judging import row_values
 from spinney.protocols.paying import Purse
 from spinney.protocols.settings import ForestSettings
@@ -51,7 +51,7 @@ from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
 from spinney.trees.histogram import level_counts
-from spinney.trees.level import Frontier, Level
+from spinney.trees.level import Level
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Integers, Progress
@@ -80,20 +80,27 @@ class NoisyReply:
         return cls(counters)
 
 
-class ShareReply:
-    """Counters with a share of the noise. No message can carry it; a mask can."""
+class OnlyMasked:
+    """Counters with a share of the noise. No message can carry them; a mask can."""
 
     def __init__(self, noised: Noised) -> None:
-        self.noised = noised
+        self.values = noised.values
 
-    def vectors(self) -> NoReturn:
-        """Refuse: what has too little noise is neither summed nor sent as it is."""
+    def pack(self, *_: bytes) -> NoReturn:
+        """Refuse: what has too little noise is not sent as it is."""
         raise ProtocolError(
             "This party's noise is a share, which hides nothing by itself: it leaves under a mask "
             "only, and the question came without one. Use secure_sum=True."
         )
 
-    pack = packed_size = vectors
+    packed_size = unpack = pack
+
+
+@dataclass(frozen=True)
+class ShareReply:
+    """What a party in a secure sum answers; its wrapper masks it."""
+
+    counters: OnlyMasked
 
 
 class _Signed:
@@ -101,7 +108,7 @@ class _Signed:
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
         """Return the integers as they are masked: modulo 2**64, for they may be negative."""
-        return (reply.noised.values,) if isinstance(reply, ShareReply) else reply.vectors()
+        return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,9 @@ class LeafAsk(_Signed, Ask[NoisyReply]):
     @cached_property
     def levels_of_tree(self) -> Integers:
         """How many levels each tree has been asked about."""
-        frontier, asked = self.job.roots(), np.zeros(self.job.settings.n_estimators, np.int64)
-        for level in self.levels:
+        asked = np.zeros(self.job.settings.n_estimators, np.int64)
+        for frontier in frontier_after(self.job, self.levels)[:-1]:
             asked[np.unique(frontier.tree)] += 1
-            frontier = frontier.after(level)
         return asked
 
     @cached_property
@@ -187,12 +193,18 @@ class NoisyRows(PartyRows):
         data = self._leaves(plan, ask) if isinstance(ask, LeafAsk) else self._level(plan, ask)
         counters = np.frombuffer(data, np.int64).copy()
         shares = plan.privacy.shares(plan.n_parties)
-        return ShareReply(Noised(counters, shares)) if shares else NoisyReply(counters)
+        if shares:
+            return ShareReply(OnlyMasked(Noised(counters, shares)))
+        return NoisyReply(counters)
 
     def _level(self, plan: ForestPlan, ask: NoisyLevelAsk) -> bytes:
         depth = len(ask.levels)
-        if depth >= plan.n_levels:
-            raise ProtocolError(f"The job has {plan.n_levels} levels; got a question for more.")
+        frontier = frontier_after(ask.job, ask.levels)[-1]
+        if depth >= plan.n_levels or not 0 <= ask.first < ask.last <= frontier.n_open:
+            raise ProtocolError(
+                f"The job has {plan.n_levels} levels, and this one {frontier.n_open} open nodes; "
+                f"level {depth}, nodes {ask.first} to {ask.last}, is none of them."
+            )
         trees = np.unique(ask.frontier.tree[ask.first : ask.last])
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
@@ -211,9 +223,12 @@ class NoisyRows(PartyRows):
 
         n_values = ask.slots.n_cells * (plan.n_classes or 1)
         spends = plan.level_spends(depth, trees.tolist(), n_values)
-        return self._purse.pay(plan, depth, ask, spends, draw)
+        told = [] if depth else [plan.disclosure()]
+        return self._purse.pay(plan, depth, ask, spends, draw, disclosures=told)
 
     def _leaves(self, plan: ForestPlan, ask: LeafAsk) -> bytes:
+        if not plan.counts_leaves:
+            raise ProtocolError("The job pays for no second count of leaves.")
         groups = trees_by_levels(ask.levels_of_tree)
         rows_of_group = [np.isin(ask.tree_of_leaf, trees) for trees in groups.values()]
         spends = [
@@ -307,7 +322,7 @@ def grown_noisily(
     while growth.frontier.n_open:
         progress("growing", growth.depth, plan.n_levels)
         parts = []
-        for first, last in _whole_trees(job, growth.frontier):
+        for first, last in job.batches_of_trees(growth.frontier):
             ask = NoisyLevelAsk(job, growth.levels, first, last)
             ask.__dict__["frontier"] = growth.frontier  # known here; others compute it
             counters = _moments(plan, channel.sum(ask), ask.slots.n_cells)
@@ -319,22 +334,6 @@ def grown_noisily(
         leaves = LeafAsk(job, growth.levels)
         leaf_moments = _moments(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
     return growth.forest(job.binning, leaf_values(schema, weights), leaf_moments)
-
-
-def _whole_trees(job: Job, frontier: Frontier) -> Iterator[tuple[int, int]]:
-    """Cut a level into ranges of nodes within the message limit, but never through a tree.
-
-    A tree pays for every question about it, so that two halves would cost twice.
-    """
-    ends = np.flatnonzero(np.diff(frontier.tree, append=-1)) + 1  # where each tree's nodes end
-    cells = np.cumsum(frontier.slots.cells.sum(axis=1, dtype=np.int64))
-    most = job.settings.message_limit // (8 * (job.n_classes or 2))
-    first, done = 0, 0
-    while first < frontier.n_open:
-        within = ends[(ends > first) & (cells[ends - 1] - done <= most)]
-        last = int(within[-1]) if within.size else int(ends[ends > first][0])
-        yield first, last
-        first, done = last, int(cells[last - 1])
 
 
 def _moments(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:

@@ -53,9 +53,9 @@ class PrivacySettings:
     mechanism: MechanismName = "noisy_histograms"
     epsilon: str | None = None
     epsilon_per_count: str | None = None
-    tree_rows: TreeRows = "all"
+    tree_rows: TreeRows = "disjoint"
     sample_rate: str = "1/2"
-    leaf_share: str = "1/2"
+    leaf_share: str = "1/4"
     in_shares: bool = False
     honest: int | None = None
 

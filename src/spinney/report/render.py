@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from io import StringIO
+from textwrap import wrap
 
 from rich.console import Console
 from rich.table import Table
 
+from spinney.report.privacy import in_words
 from spinney.report.report import Report
 
 _WIDTH = 100
@@ -26,8 +28,19 @@ def as_text(report: Report) -> str:
     console.print(_traffic(report))
     phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
     console.print(f"time         {phases}")
-    console.print("privacy      not differentially private: no noise was added")
+    _print_privacy(report, console)
     return out.getvalue().rstrip()
+
+
+def _print_privacy(report: Report, console: Console) -> None:
+    """Print what is promised to whom."""
+    if not report.is_private:
+        console.print("privacy      not differentially private: no noise was added")
+    else:
+        console.print("privacy      noise was added, and paid for by each party's ledger")
+    for text in in_words(report.parties, report.privacy):
+        for number, line in enumerate(wrap(text, _WIDTH - 4)):
+            console.print(f"  {'  ' if number else ''}{line}", markup=False)
 
 
 def _some(n: int, one: str, many: str) -> str:
@@ -43,6 +56,8 @@ def _grid(headings: Iterable[str]) -> Table:
 
 def _quality(report: Report) -> Table:
     names = list(dict.fromkeys(n for found in report.quality for n in found.scores))
+    if not report.quality and report.is_private:
+        return _grid(["quality      not measured: exact scores of own rows would cost budget"])
     rows = report.quality[0].rows if report.quality else "own"
     table = _grid([f"quality ({rows} rows)", *names, "rows"])
     for found in report.quality:

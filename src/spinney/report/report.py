@@ -11,6 +11,7 @@ import msgspec
 from spinney import __version__
 from spinney.errors import StorageError
 from spinney.protocols.training import Training
+from spinney.report.privacy import PrivacyClaim, privacy_of
 from spinney.transport.channel import Round
 
 FORMAT = 1
@@ -47,7 +48,7 @@ class Disclosure(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Quality, traffic, time and disclosures of one job."""
+    """Quality, traffic, time, disclosures and privacy of one job."""
 
     protocol: str
     parties: tuple[str, ...]
@@ -61,6 +62,7 @@ class Report(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     version: str = __version__
     format: int = FORMAT
+    privacy: tuple[PrivacyClaim, ...] = ()  # what is promised to whom
 
     @classmethod
     def of(cls, training: Training) -> "Report":
@@ -87,7 +89,13 @@ class Report(msgspec.Struct, frozen=True):
             {phase: round(seconds, 6) for phase, seconds in training.seconds.items()},
             _disclosures(training.rounds),
             dict(training.settings),
+            privacy=privacy_of(training),
         )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise was added, and paid for."""
+        return self.settings.get("privacy") is not None
 
     @property
     def rounds(self) -> int:

@@ -1,0 +1,98 @@
+"""What a job promises to whom, in words: as the parties' ledgers say, or as its rounds show."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from spinney.privacy.budget import Unit
+from spinney.privacy.scopes import PARTY_TOTALS, View
+from spinney.protocols.training import PartyClaim, Training
+from spinney.transport.channel import Round
+
+
+class PrivacyClaim(msgspec.Struct, frozen=True):
+    """What is promised to one unit against one view, at parties of which the same holds."""
+
+    parties: tuple[str, ...]
+    unit: str
+    view: str
+    verdict: str  # "EPSILON", "HIDDEN", "UNPROTECTED" or "NOTHING"
+    epsilon: str | None  # exact, as a fraction
+    delta: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def privacy_of(training: Training) -> tuple[PrivacyClaim, ...]:
+    """Return what was promised; equal claims of several parties are one."""
+    if not training.claims:
+        return _without_noise(training.rounds, training.parties)
+    parties: dict[tuple[str | None, ...], list[str]] = {}
+    for claim in training.claims:
+        parties.setdefault(_content(claim), []).append(claim.party)
+    return tuple(
+        PrivacyClaim(tuple(who), *content)  # type: ignore[arg-type]  # fields in order
+        for content, who in parties.items()
+    )
+
+
+def _content(claim: PartyClaim) -> tuple[str | None, ...]:
+    return (claim.unit, claim.view, claim.verdict, claim.epsilon, claim.delta, claim.text)
+
+
+def in_words(report_parties: tuple[str, ...], claims: Sequence[PrivacyClaim]) -> list[str]:
+    """Return a text for every promise, naming all against whom it holds, and whose it is."""
+    texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for claim in claims:
+        subject, _, rest = claim.text.partition(", against ")
+        against, _, words = rest.partition(": ")
+        texts.setdefault((subject, words, claim.parties), []).append(against)
+    return [
+        f"{subject}, against {'; '.join(against)}: {words}"
+        + ("" if parties == report_parties else f" (At {', '.join(parties)}.)")
+        for (subject, words, parties), against in texts.items()
+    ]
+
+
+def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[PrivacyClaim, ...]:
+    """Return what a job without noise leaves open: all it releases, and what masks hide."""
+    record, coordinator, reader = Unit.RECORD_ADD_REMOVE.value, View.COORDINATOR, View.READER
+    counted = [r for r in rounds if r.question != "Schema"]
+    shown = _named([r for r in counted if not _is_masked(r)])
+    masked = _named([r for r in counted if _is_masked(r)])
+    open_to_all = (
+        f"One record, added or removed, against {reader.value}s of the model: UNPROTECTED: no "
+        "noise was added, and a forest's leaves hold exact counts. No epsilon holds."
+    )
+    against = f"against the {coordinator.value}: "
+    all_of_it = "; ".join(dict.fromkeys([*shown, *masked]))
+    to_coordinator = (
+        f"One record, added or removed, {against}UNPROTECTED, as exact numbers: {all_of_it}. No "
+        "epsilon holds."
+    )
+    totals = f"A party's own totals, {against}"
+    if shown:
+        totals += f"UNPROTECTED, party by party: {'; '.join(shown)}."
+    if masked:
+        how = next(r.protection for r in counted if _is_masked(r))
+        totals += f"{' ' if shown else ''}HIDDEN: {'; '.join(masked)} ({how})."
+    verdict = "UNPROTECTED" if shown else "HIDDEN"
+    facts = (
+        (record, reader, "UNPROTECTED", open_to_all),
+        (record, coordinator, "UNPROTECTED", to_coordinator),
+        (PARTY_TOTALS, coordinator, verdict, totals),
+    )
+    return tuple(
+        PrivacyClaim(parties, unit, view.value, found, None, None, text)
+        for unit, view, found, text in facts
+    )
+
+
+def _is_masked(round_: Round) -> bool:
+    return round_.protection.startswith("masked")
+
+
+def _named(rounds: Sequence[Round]) -> list[str]:
+    return list(dict.fromkeys(r.reveals for r in rounds))
