@@ -24,7 +24,7 @@ of nodes x slots x cells x classes counters.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -288,7 +288,7 @@ class NoisyRows(PartyRows):
             return table
         bits = plan_of(job).target_bits
         target = (table.target >> (TARGET_BITS - bits)) - (1 << (bits - 1))
-        return BinnedTable(table.codes, table.block_start, table.n_columns, target, table.keys)
+        return replace(table, target=target)
 
 
 def _released(
