@@ -18,7 +18,7 @@ from spinney.tables.table import Table
 from spinney.transport.channel import Vector
 from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, equal_width
 from spinney.trees.counts import Counts
-from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.dtypes import MAX_CLASSES, TARGET_BITS
 from spinney.trees.growth import LeafValues
 from spinney.trees.quantiles import LEAD_BITS, leading_counts
 from spinney.typing import Floats, Integers, Keys, Values
@@ -87,6 +87,11 @@ def check_facts(schema: Schema, facts: FactsReply) -> None:
     """Raise unless the pooled table can be learnt from."""
     if facts.n_rows[0] == 0:
         raise TableError("The parties hold no rows together. A forest needs at least one.")
+    if facts.classes.size > MAX_CLASSES:
+        raise SettingError(
+            f"The label {schema.label.name!r} has {facts.classes.size} classes; a forest can tell "
+            f"{MAX_CLASSES} apart. Group the rarest, or use a regressor if they are amounts."
+        )
     if schema.label.classes is not None and np.count_nonzero(facts.classes) < 2:
         raise TableError(
             f"The label {schema.label.name!r} has one class only over all parties. A classifier "

@@ -5,7 +5,7 @@ written down as it happens; the disclosure record is made from nothing else.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -59,14 +59,26 @@ def is_summable(ask: Ask[Any]) -> bool:
 
 
 def summed(first: Summand, others: Iterable[Summand]) -> Summand:
-    """Return the sum of replies, built up in the memory of the first."""
-    totals = first.vectors()
-    for other in others:
-        for total, vector in zip(totals, other.vectors(), strict=True):
-            if total.shape != vector.shape:
-                raise ProtocolError("The replies of two parties differ in shape; nothing was used.")
-            np.add(total, vector, out=total)
+    """Return the sum of replies, built up in the memory of the first.
+
+    A reply is let go before the next is made, so that two are held at most.
+    """
+    totals, coming = first.vectors(), iter(others)
+    while _add_next(totals, coming):
+        pass
     return type(first).of_vectors(totals)
+
+
+def _add_next(totals: tuple[Vector, ...], replies: Iterator[Any]) -> bool:
+    """Add one more reply; tell whether there was one."""
+    reply = next(replies, None)
+    if reply is None:
+        return False
+    for total, vector in zip(totals, reply.vectors(), strict=True):
+        if total.shape != vector.shape:
+            raise ProtocolError("The replies of two parties differ in shape; nothing was used.")
+        np.add(total, vector, out=total)
+    return True
 
 
 @dataclass(frozen=True)

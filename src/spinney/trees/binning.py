@@ -94,6 +94,11 @@ class BinnedTable:
         """How many rows there are."""
         return int(self.block_start[-1])
 
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The class of each row; empty for regression, whose targets are signed."""
+        return self.target if self.target.dtype.kind == "u" else self.target[:0].astype(np.uint16)
+
     @classmethod
     def of_batches(
         cls,

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_ROOM = 4
+_LEAST_BYTES = 1 << 22
 _KEPT = 2  # spare buffers: while one is summed into, the next is counted
 
 
@@ -45,7 +47,8 @@ class Buffers:
                 buffer = min(fitting, key=len)
                 self._spare = [spare for spare in self._spare if spare is not buffer]
         if not fitting:
-            buffer = np.empty(max(size, 1), np.uint8)
+            # Room to grow: the next levels are larger, and memory not yet touched costs nothing.
+            buffer = np.empty(max(_ROOM * size, _LEAST_BYTES), np.uint8)
         lease = _Lease(buffer, n, np.dtype(dtype))
         weakref.finalize(lease, self._take_back, buffer)
         return np.asarray(lease)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spinney.trees._kernels.rows import WEIGHT_SHIFT
+from spinney.trees._kernels.rows import CLASS_SHIFT, WEIGHT_SHIFT
 from spinney.trees.binning import BinnedTable
 from spinney.trees.rows import Standing
 from spinney.typing import Integers
@@ -18,7 +18,10 @@ def standing_of_rows(table: BinnedTable, rows_of_tree: Sequence[Integers]) -> St
     for tree, rows in enumerate(rows_of_tree):
         ends[tree] = done + np.searchsorted(rows, table.block_start[1:])
         block = np.searchsorted(table.block_start, rows, side="right") - 1
-        parts.append((rows - table.block_start[block]).astype(np.uint32) | one)
+        entries = (rows - table.block_start[block]).astype(np.uint32) | one
+        if table.classes.size:
+            entries |= table.classes[rows].astype(np.uint32) << CLASS_SHIFT
+        parts.append(entries)
         done += rows.size
     starts = np.concatenate([[0], ends.ravel()[:-1]]).astype(np.int64).reshape(ends.shape)
     return Standing(np.concatenate(parts), starts, ends)

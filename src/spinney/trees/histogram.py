@@ -8,7 +8,7 @@ from spinney.trees.buffers import Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.level import Columns, Slots
 from spinney.trees.rows import Standing
-from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 
 _SHARED = Buffers()
 _TASK_BYTES = 2 << 20  # histograms a task fills: few enough to be in the cache when measured
@@ -37,16 +37,15 @@ def level_counts(
 
     def task(first: int, last: int) -> None:
         common = (
-            table.codes, table.target, table.block_start, table.n_columns,
-            standing.entries, starts, ends, first, last,
+            table.block_start, table.n_columns, standing.entries, starts, ends, first, last,
             slots.feature, slots.add, slots.shift, slots.cells, slots.offset,
         )  # fmt: skip
         if n_classes == 0:
-            kernels.sum_targets(*common, out)
+            kernels.sum_targets(table.codes, table.target, *common, out)
         elif n_classes == 2:
-            kernels.count_two_classes(*common, columns.has_missing, out.view(np.int64))
+            kernels.count_two_classes(table.codes, *common, columns.has_missing, out.view(np.int64))
         else:
-            kernels.count_classes(*common, n_classes, out)
+            kernels.count_classes(table.codes, *common, n_classes, out)
         run_ends = slots.ends[first:last].ravel()
         begin = slots.offset[first, 0]
         part = out[begin * width : run_ends[-1] * width].reshape(-1, width)
@@ -54,7 +53,7 @@ def level_counts(
 
     bits: list[tuple[int, ...]] = []  # appending is atomic
     work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
-    n_tasks = max(n_threads, out.nbytes // _TASK_BYTES)
+    n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
     total = tuple(sum(stream) for stream in zip(*bits, strict=True))
     return Counts(out.reshape(-1, width), slots.ends.ravel(), total)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import rows as kernels
 from spinney.trees.binning import BinnedTable
 from spinney.trees.level import Level
-from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 from spinney.typing import Integers, Keys
 
 
@@ -45,7 +45,7 @@ class Standing:
                 level.subset, level.bin_sets, left_starts, left_ends,
             )  # fmt: skip
 
-        run_ranges(task, equal_ranges(self.rows_of_node, n_threads), n_threads)
+        run_ranges(task, equal_ranges(self.rows_of_node, TASKS_PER_THREAD * n_threads), n_threads)
         split = np.flatnonzero(level.feature >= 0)
         n_blocks = self.starts.shape[1]
         starts = np.empty((2 * split.size, n_blocks), np.int64)
@@ -76,7 +76,7 @@ def standing_at_roots(
         ) -> None:
             part = slice(first, last)
             kernels.draw_rows(
-                tree_keys[part], table.keys, table.block_start, bootstrap, capacity,
+                tree_keys[part], table.keys, table.classes, table.block_start, bootstrap, capacity,
                 entries[first * capacity :], ends[part],
             )  # fmt: skip
             ends[part] += first * capacity

@@ -13,6 +13,7 @@ from spinney.errors import SettingError
 from spinney.typing import Integers
 
 Range = tuple[int, int]
+TASKS_PER_THREAD = 4  # more than one: work is guessed, and the last one to finish is waited for
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -9,7 +9,7 @@ from spinney.trees.histogram import level_counts
 from spinney.trees.level import Columns, Draws, Frontier
 from spinney.trees.rows import standing_at_roots
 
-SHIFT, MASK = 27, (1 << 27) - 1
+SHIFT, MASK = 27, 0xFFFF
 
 
 def twin_of_counts(codes, table, standing, slots, n_classes):

@@ -421,7 +421,7 @@ def test_what_a_split_says_goes_left_does_go_left(max_cells, n_classes, in_block
             [standing.entries[standing.starts[tree, b] : standing.ends[tree, b]] for b in (0, 1)]
         )
         sizes = standing.ends[tree] - standing.starts[tree]
-        rows = (entries & ((1 << 27) - 1)) + np.repeat([0, 500], sizes)
+        rows = (entries & 0xFFFF) + np.repeat([0, 500], sizes)
         weight = (entries >> 27).astype(np.int64)
         code = codes[rows, column].astype(np.int64)
         if columns.is_category[column]:

@@ -1,6 +1,7 @@
 """Which rows stand in which node: bootstrap, and partition by the splits of a level.
 
-A row entry is `row in block | weight << 27`. The entries of one tree lie block after block, and in
+A row entry is `row in block | class << 16 | weight << 27`, so that counting classes need not look
+the label up; regression has no class. The entries of one tree lie block after block, and in
 a block node after node, so that a node's rows in a block are one segment.
 """
 
@@ -11,16 +12,18 @@ from spinney.trees._kernels.compiling import inlined, kernel
 from spinney.trees._kernels.hashing import mixed, poisson
 
 WEIGHT_SHIFT = np.uint32(27)
-ROW_MASK = np.uint32((1 << 27) - 1)
+CLASS_SHIFT = np.uint32(16)
+CLASS_MASK = np.uint32((1 << 11) - 1)
+ROW_MASK = np.uint32((1 << 16) - 1)
 _CHUNK = 1024
 
 
 @kernel
-def draw_rows(tree_keys, row_keys, block_start, bootstrap, capacity, entries, ends):
+def draw_rows(tree_keys, row_keys, classes, block_start, bootstrap, capacity, entries, ends):
     """Fill the entries of some trees; `ends[tree, block]` is where each block's entries end.
 
     Tree `t` owns `entries[t * capacity:]`. Where the capacity is too small the end is still
-    counted on, so that the caller can make room and ask again.
+    counted on, so that the caller can make room and ask again. `classes` is empty for regression.
     """
     words = np.empty(_CHUNK, np.uint64)
     for tree in range(tree_keys.shape[0]):
@@ -37,8 +40,11 @@ def draw_rows(tree_keys, row_keys, block_start, bootstrap, capacity, entries, en
                     words[i] = mixed(key ^ row_keys[base + begin + i])
                 for i in range(n):
                     weight = poisson(words[i]) if bootstrap else np.uint32(1)
+                    entry = np.uint32(begin + i) | (weight << WEIGHT_SHIFT)
+                    if classes.shape[0] > 0:
+                        entry |= np.uint32(classes[base + begin + i]) << CLASS_SHIFT
                     if at < room:
-                        to[at] = np.uint32(begin + i) | (weight << WEIGHT_SHIFT)
+                        to[at] = entry
                     at += np.uint64(weight > 0)
             ends[tree, block] = tree * capacity + np.int64(at)
 
@@ -72,36 +78,34 @@ def partition(
             if feature[node] < 0:
                 left_ends[node, block] = begin
                 continue
-            begin_of_column = block_start[block] * n_columns + np.int64(feature[node]) * n_rows
-            column = codes[begin_of_column : begin_of_column + n_rows]
-            segment = entries[begin:end]
-            # Indices are unsigned throughout: a signed one costs a test for negative values.
-            at = np.uint64(0)
+            # Indices are unsigned: a signed one costs a test for negative values.
+            column = np.uint64(block_start[block] * n_columns + np.int64(feature[node]) * n_rows)
+            at = np.uint64(begin)
             n_aside = np.uint64(0)
             if subset[node] < 0:
                 bound = cut[node]
                 # A missing bin (255) is above every cut; `top` lets it go left all the same.
                 top = np.uint8(254) if missing_left[node] else MISSING
-                for i in range(segment.shape[0]):
-                    entry = segment[i]
-                    code = column[entry & ROW_MASK]
+                for i in range(np.uint64(begin), np.uint64(end)):
+                    entry = entries[i]
+                    code = codes[column + np.uint64(entry & ROW_MASK)]
                     goes_left = np.uint64((code <= bound) | (code > top))
-                    segment[at] = entry
+                    entries[at] = entry
                     aside[n_aside] = entry
                     at += goes_left
                     n_aside += np.uint64(1) - goes_left
             else:
                 bins = bin_sets[subset[node]]
-                for i in range(segment.shape[0]):
-                    entry = segment[i]
-                    goes_left = in_set(bins, column[entry & ROW_MASK])
-                    segment[at] = entry
+                for i in range(np.uint64(begin), np.uint64(end)):
+                    entry = entries[i]
+                    goes_left = in_set(bins, codes[column + np.uint64(entry & ROW_MASK)])
+                    entries[at] = entry
                     aside[n_aside] = entry
                     at += goes_left
                     n_aside += np.uint64(1) - goes_left
-            for i in range(np.int64(n_aside)):
-                segment[np.int64(at) + i] = aside[i]
-            left_ends[node, block] = begin + np.int64(at)
+            for i in range(n_aside):
+                entries[at + i] = aside[i]
+            left_ends[node, block] = np.int64(at)
 
 
 @kernel

@@ -67,41 +67,48 @@ def _parent_score(total, class_weight, is_gini, table):
 
 
 @inlined
-def _best_of_two_classes(counts, at, n_cuts, left, total, weight, min_leaf, least, best):
-    """Scan the cuts of a number for two classes and gini, with one division for each.
+def _best_of_two_classes(
+    flat, at, n_cuts, left, total, weight, min_leaf, least, best, lefts, scores
+):
+    """Scan the cuts of a number for two classes and gini.
 
-    Returns the best score above `best`, its cell (-1: none) and the rows on its left.
+    Sums, scores and the search each have a loop of their own, so that the middle one, with the
+    divisions, has no branches and is vectorised. Returns the best score above `best`, its cell
+    (-1: none) and the rows on its left.
     """
-    found = -1
-    found_left = np.int64(0)
-    left_0, left_1 = left[0], left[1]
-    total_0, total_1 = total[0], total[1]
+    total_0, total_1 = float(total[0]), float(total[1])
     n_all = total_0 + total_1
     weight_0, weight_1 = weight[0], weight[1]
-    for cell in range(n_cuts):
-        here_0 = counts[at + cell, 0]
-        here_1 = counts[at + cell, 1]
-        left_0 += here_0
-        left_1 += here_1
-        n_left = left_0 + left_1
-        if here_0 + here_1 == 0 or n_left < min_leaf:
-            continue
-        if n_all - n_left < min_leaf:
-            break
-        a = left_0 * weight_0
-        b = left_1 * weight_1
-        c = (total_0 - left_0) * weight_0
-        d = (total_1 - left_1) * weight_1
+    left_0, left_1 = left[0], left[1]
+    place = np.uint64(2 * at)  # unsigned: a signed index costs a test for negative values
+    for cell in range(np.uint64(n_cuts)):
+        left_0 += flat[place]
+        left_1 += flat[place + _WORD]
+        place += _WORD + _WORD
+        lefts[0, cell] = left_0
+        lefts[1, cell] = left_1
+    for cell in range(np.uint64(n_cuts)):
+        n_0 = lefts[0, cell]
+        n_1 = lefts[1, cell]
+        a = n_0 * weight_0
+        b = n_1 * weight_1
+        c = (total_0 - n_0) * weight_0
+        d = (total_1 - n_1) * weight_1
         on_left = a + b
         on_right = c + d
-        if on_left < least or on_right < least:
-            continue
         score = ((a * a + b * b) * on_right + (c * c + d * d) * on_left) / (on_left * on_right)
-        if score > best:
-            best = score
-            found = cell
-            found_left = n_left
-    return best, found, found_left
+        n_left = n_0 + n_1
+        enough = (n_left >= min_leaf) & (n_all - n_left >= min_leaf)
+        scores[cell] = score if enough & (on_left >= least) & (on_right >= least) else -np.inf
+    found = -1
+    for cell in range(np.uint64(n_cuts)):
+        if scores[cell] > best:  # false for an empty side, which has no score
+            best = scores[cell]
+            found = np.int64(cell)
+    n_left = np.int64(0)
+    if found >= 0:
+        n_left = np.int64(lefts[0, found] + lefts[1, found])
+    return best, found, n_left
 
 
 @inlined
@@ -160,7 +167,10 @@ def best_class_splits(
     `root_weight` (0 at the roots, whose weight is found here).
     """
     n_classes = counts.shape[1]
+    flat = counts.reshape(-1)
     left = np.zeros(n_classes, np.int64)
+    lefts = np.zeros((2, 256))
+    scores = np.zeros(256)
     share = np.zeros(256)
     words = np.zeros(4, np.uint64)
     for node in range(first, last):
@@ -204,8 +214,9 @@ def best_class_splits(
                     n_cuts = n_regular if n_missing > 0 and side == 0 else n_regular - 1
                     if n_classes == 2 and is_gini:
                         score, cell, n_left = _best_of_two_classes(
-                            counts, at, n_cuts, left, whole, class_weight, min_leaf, least, best
-                        )
+                            flat, at, n_cuts, left, whole, class_weight, min_leaf, least, best,
+                            lefts, scores,
+                        )  # fmt: skip
                     else:
                         score, cell, n_left = _best_of_classes(
                             counts, at, n_cuts, left, whole, class_weight, is_gini, table,
