@@ -100,7 +100,7 @@ def _best_of_two_classes(
         n_left = n_0 + n_1
         enough = (n_left >= min_leaf) & (n_all - n_left >= min_leaf)
         scores[cell] = score if enough & (on_left >= least) & (on_right >= least) else -np.inf
-    found = -1
+    found = np.int64(-1)
     for cell in range(np.uint64(n_cuts)):
         if scores[cell] > best:  # false for an empty side, which has no score
             best = scores[cell]
@@ -117,7 +117,7 @@ def _best_of_classes(
     n_left, n_all,
 ):  # fmt: skip
     """Scan the cuts of a number; as `_best_of_two_classes`, for any classes and criterion."""
-    found = -1
+    found = np.int64(-1)
     found_left = np.int64(0)
     for cell in range(n_cuts):
         n_here = 0
@@ -132,7 +132,7 @@ def _best_of_classes(
         score = _score(left, total, class_weight, is_gini, table, least)
         if score > best:
             best = score
-            found = cell
+            found = np.int64(cell)
             found_left = n_left
     return best, found, found_left
 
