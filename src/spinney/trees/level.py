@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney import seeds
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.trees._kernels import level as kernels
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.typing import Bools, Codes, Integers, Keys
 
+_MOST_BITS = 40  # of the rows in a node
 _HEAD = struct.Struct("<IIII??")  # open, split, sets, children, wide columns, thresholds
 
 
@@ -260,8 +261,29 @@ class Frontier:
         """How many nodes are open."""
         return int(self.tree.size)
 
+    def check(self, level: Level) -> None:
+        """Raise unless decisions fit these nodes; others may have made them, and kernels trust."""
+        split = level.feature >= 0
+        n_split = int(np.count_nonzero(split))
+        with_set = level.subset >= 0
+        sound = (
+            level.feature.size == level.cut.size == level.subset.size == self.n_open
+            and level.missing_left.size == self.n_open
+            and level.threshold.size in {0, self.n_open}
+            and level.child_open.size == 2 * n_split
+            and level.child_bits.size == level.child_derived.size == int(level.child_open.sum())
+            and bool(np.all((level.child_bits >= 1) & (level.child_bits <= _MOST_BITS)))
+            and int(level.feature.max(initial=-1)) < self.columns.n_columns
+            and int(level.subset.max(initial=-1)) < len(level.bin_sets)
+            and bool(np.all(with_set[split] == self.columns.is_category[level.feature[split]]))
+            and not bool(np.any(with_set[~split]))
+        )
+        if not sound:
+            raise ProtocolError("A level of the forest does not fit the nodes it is for.")
+
     def after(self, level: Level) -> "Frontier":
         """Return the open children, given the decisions for these nodes."""
+        self.check(level)
         parents = np.flatnonzero(level.feature >= 0)
         keys = np.empty(2 * parents.size, np.uint64)
         kernels.child_keys(self.key[parents], keys)
