@@ -259,6 +259,7 @@ def train(
             values = leaf_values(schema, class_weights(settings, facts))
             quality, score = _judge(channel, job, growth, values)
         forest = growth.forest(job.binning, values)
+    claims = claims_of(channel, privacy) if privacy else ()
     return Training(
         ForestModel(NAME, schema, forest, job.binning.bin_of_category),
         channel.parties,
@@ -267,7 +268,7 @@ def train(
         quality,
         score if settings.oob_score else None,
         asdict(settings),
-        claims_of(channel, privacy) if privacy else (),
+        claims,
     )
 
 
