@@ -1,6 +1,9 @@
 """How kernels are compiled: one place for the flags, with their reasons."""
 
 from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from numba import njit
@@ -18,6 +21,11 @@ _FLAGS: dict[str, Any] = {
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on first call, or load it from the cache."""
     compiled: Callable[..., Any] = njit(**_FLAGS)(function)
+    # Numba takes cached code for good while its own file is unchanged, whatever became of the
+    # constants and helpers that were compiled into it from other files.
+    kept = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if kept is not None:
+        kept._source_stamp = _digest_of_all_kernels()  # noqa: SLF001
     return compiled
 
 
@@ -25,3 +33,11 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a small helper into the kernels that call it."""
     compiled: Callable[..., Any] = njit(inline="always", **_FLAGS)(function)
     return compiled
+
+
+@cache
+def _digest_of_all_kernels() -> str:
+    state = blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        state.update(path.name.encode() + path.read_bytes())
+    return state.hexdigest()
