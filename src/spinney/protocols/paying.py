@@ -141,10 +141,11 @@ class Purse:
         return state.hexdigest()
 
     def join(self, plan: Plan) -> JoinReply:
-        """Open the job, if all that it may cost can be paid."""
+        """Open the job, if all that it may cost can be paid; one that has begun may go on."""
         terms = plan.terms(self._data or self.fingerprint)
         self.ledger.open_job(terms)
-        self.ledger.check(terms.name, plan.planned())
+        if not any(self.ledger.spent(terms.name, unit) for unit in Unit):
+            self.ledger.check(terms.name, plan.planned())
         return JoinReply(self.ledger.party)
 
     def pay(

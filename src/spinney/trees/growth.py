@@ -18,6 +18,7 @@ from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
 _WORTH_DERIVING = 0.1  # share of the open nodes
+_MOST_BITS = np.uint8(40)
 _LEAF_RUN = 64  # leaves that share a packing parameter
 _NO_THRESHOLDS = np.zeros(0, np.float32)
 _ROUNDING = 1e-12  # a gain this far below the least one asked for is rounding, not loss
@@ -158,7 +159,8 @@ class Growth:
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
         child_open = self.rules.opens(moments, self.depth + 1)
-        child_bits = bit_lengths(self._rows(moments[child_open]))
+        # Noise may make a count of any size; nothing is told apart above this one.
+        child_bits = np.minimum(bit_lengths(self._rows(moments[child_open])), _MOST_BITS)
         level = Level(
             feature=feature,
             cut=np.where(accepted, best.cut, 0).astype(np.uint8),

@@ -313,7 +313,7 @@ def test_a_private_job_costs_as_many_rounds_as_it_has_levels():
 
 def test_values_outside_their_range_count_as_its_ends_and_only_the_party_is_told(caplog):
     whole = table(3)
-    vectors: Any = [column.copy() for column in whole.columns.vectors]  # type: ignore[attr-defined]
+    vectors: Any = [column.copy() for column in whole.columns.vectors]
     vectors[0][:7] = 1e6
     beyond = replace(whole, columns=VectorColumns(tuple(vectors)))
     ends = [column.copy() for column in vectors]
