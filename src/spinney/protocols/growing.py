@@ -15,6 +15,7 @@ from spinney.protocols.facts import binned
 from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import require_schema
+from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counters
@@ -159,6 +160,22 @@ def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
     return frontiers
 
 
+def require_bins(binning: Binning, schema: Schema) -> None:
+    """Raise unless bins fit the columns of a schema; others may have made them."""
+    n_columns = len(schema.columns)
+    fits = len(binning.edges) == len(binning.bin_of_category) == n_columns
+    fits = fits and binning.has_missing.shape == (n_columns,)
+    fits = fits and 0 <= binning.adaptive_bins <= MAX_BINS
+    parts = zip(binning.edges, binning.bin_of_category, schema.columns, strict=False)
+    for edges, bins, column in parts:
+        n = len(column.categories or ()) if column.kind == "category" else 0
+        fits = fits and edges.ndim == 1 and edges.size < MAX_BINS and not np.isnan(edges).any()
+        fits = fits and bool(np.all(edges[1:] > edges[:-1]))
+        fits = fits and bins.shape == (n,) and int(bins.max(initial=0)) < MAX_BINS
+    if not fits:
+        raise ProtocolError("The question's bins do not fit the columns of the schema.")
+
+
 @dataclass(frozen=True)
 class Search:
     """How the coordinator looks for the best cuts."""
@@ -207,8 +224,11 @@ class PartyRows:
 
     def binned(self, job: Job) -> BinnedTable:
         """Return the table in the job's bins."""
+        if job.n_classes != len(self._table.schema.label.classes or ()):
+            raise ProtocolError("The question counts other classes than the schema names.")
         if self._binned is None or self._binned[0] != job.digest:
             require_schema(self._table, job.schema_digest)
+            require_bins(job.binning, self._table.schema)
             self._binned = (job.digest, self._read(job))
             self._kept = None
         return self._binned[1]
@@ -219,6 +239,8 @@ class PartyRows:
     def standing(self, nodes: OpenNodes) -> Standing:
         """Return where the rows stand: as kept, a level further, or from the roots again."""
         table = self.binned(nodes.job)
+        if not 0 <= nodes.first < nodes.last <= nodes.frontier.n_open:  # also checks the levels
+            raise ProtocolError("The question is about nodes that are not open.")
         kept = self._kept
         if kept is not None and kept.is_before(nodes):
             standing, done = kept.standing, len(kept.levels)

@@ -35,7 +35,7 @@ from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.adaptive_histograms import AdaptiveAsk, AdaptiveReply, grow_adaptively
 from spinney.protocols.facts import FactsReply, class_weights, leaf_values
-from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search
+from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search, frontier_after
 from spinney.protocols.judging import QualityReply, judged, quality_of
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_histograms import (
@@ -124,6 +124,14 @@ class QualityAsk(Ask[QualityReply]):
     @cached_property
     def forest(self) -> Forest:
         """The finished forest."""
+        n_trees = self.job.settings.n_estimators
+        n_leaves = n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
+        shape = (n_leaves, self.job.n_classes or 2)
+        frontier_after(self.job, self.levels)  # refuses what does not fit
+        if self.leaf_moments.counters.shape != shape or self.class_weight.shape != (
+            self.job.n_classes,
+        ):
+            raise ProtocolError("The question's leaves do not fit its forest.")
         return forest_of_leaves(
             self.job.settings.n_estimators,
             self.levels,

@@ -57,6 +57,7 @@ class ForestSettings:
         _require_int("max_bins", self.max_bins, 2, most=MAX_BINS)
         _require_int("max_cells", self.max_cells, 2, most=MAX_BINS)
         _require_int("message_limit", self.message_limit, 1 << 16)
+        _require_int("seed", self.seed, 0, most=2**64 - 1)
         _require_samples("min_samples_split", self.min_samples_split, 2)
         _require_samples("min_samples_leaf", self.min_samples_leaf, 1)
         _require_real("min_impurity_decrease", self.min_impurity_decrease)

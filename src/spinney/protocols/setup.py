@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spinney.errors import SchemaError
+from spinney.errors import ProtocolError, SchemaError
 from spinney.protocols.facts import FactsReply, binning_of, check_facts, count_facts, runs
 from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
@@ -87,6 +87,8 @@ def answer_setup(
             return count_facts(table, with_leading=ask.with_leading, n_threads=n_threads)
         case EdgesAsk():
             require_schema(table, ask.schema_digest)
+            if not ask.refinement.fits(len(table.schema.columns)):
+                raise ProtocolError("The question's cut points do not fit the schema's columns.")
             return _count_between(table, ask.refinement, n_threads)
 
 

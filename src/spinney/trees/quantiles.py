@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.binning import Edges, column_ranges
+from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.threads import run_ranges
 from spinney.typing import Integers, Values
 
@@ -34,6 +35,19 @@ class Refinement:
 
     step: int  # index into DIGITS
     prefixes: tuple[Prefixes, ...]
+
+    def fits(self, n_columns: int) -> bool:
+        """Tell whether it can be asked of this many columns; others may have made it."""
+        if not 0 <= self.step < len(DIGITS) or len(self.prefixes) != n_columns:
+            return False
+        end = 1 << (LEAD_BITS + sum(DIGITS[: self.step]))
+        return all(
+            prefixes.ndim == 1
+            and prefixes.size <= MAX_BINS
+            and int(prefixes.max(initial=0)) < end
+            and bool(np.all(prefixes[1:] > prefixes[:-1]))
+            for prefixes in self.prefixes
+        )
 
     @property
     def digit_bits(self) -> int:
