@@ -149,6 +149,20 @@ def test_one_class_only():
     refused(HorizontalForestClassifier, words, y=np.ones(40), error=TableError)
 
 
+def test_more_classes_than_a_forest_can_tell_apart():
+    words = "label 'y' has 2500 classes; a forest can tell 2048 apart"
+    y = np.repeat(np.arange(2500), 2)
+    refused(HorizontalForestClassifier, words, X=y[:, None].astype(float), y=y)
+
+
+def test_as_many_classes_as_a_forest_can_tell_apart():
+    y = np.repeat(np.arange(2048), 2)
+    X = y[:, None].astype(float)
+    forest = HorizontalForestClassifier(1, bootstrap=False, max_depth=6).fit(X, y)
+    assert forest.predict_proba(X[:9]).shape == (9, 2048)
+    assert forest.model_.forest.moments[0].tolist() == [2] * 2048
+
+
 def test_a_label_s_own_name_is_used():
     y = pd.Series(np.ones(40, int), name="churn")
     words = "The label 'churn' has one class only"
