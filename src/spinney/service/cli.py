@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 model = typer.Typer(no_args_is_help=True, help="Look at a saved model.")
 app.add_typer(model, name="model")
+ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: what its data has cost.")
+app.add_typer(ledger, name="ledger")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
@@ -113,6 +115,35 @@ def model_show(
 
         found = described(path)
         typer.echo(found.to_json() if as_json else str(found))
+
+
+LedgerFile = Annotated[Path, typer.Argument(help="A party's ledger file.")]
+
+
+@ledger.command("show")
+def ledger_show(
+    context: typer.Context,
+    path: LedgerFile,
+    *,
+    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what left the party, what each release cost, and what that promises to whom."""
+    with told(debug=debug or context.obj):
+        from spinney.service.ledgers import described  # noqa: PLC0415
+
+        found = described(path, job)
+        typer.echo(found.to_json() if as_json else str(found))
+
+
+@ledger.command("verify")
+def ledger_verify(context: typer.Context, path: LedgerFile, *, debug: Debug = False) -> None:
+    """Check that no entry was changed or lost, and that no budget was passed."""
+    with told(debug=debug or context.obj):
+        from spinney.service.ledgers import verified  # noqa: PLC0415
+
+        typer.echo(verified(path))
 
 
 def main() -> None:

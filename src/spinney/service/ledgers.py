@@ -1,0 +1,113 @@
+"""`spinney ledger show` and `spinney ledger verify`: what a party's data has cost so far."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from spinney.errors import LedgerError
+from spinney.privacy.claims import Entry, claims
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
+
+
+class Release(msgspec.Struct, frozen=True):
+    """One line of the ledger: something that left, and what it cost or why it cost nothing."""
+
+    entry: int
+    at: str
+    what: str
+    cost: str
+
+
+class JobAccount(msgspec.Struct, frozen=True):
+    """A job: what it promises, and every release."""
+
+    name: str
+    claims: tuple[str, ...]
+    releases: tuple[Release, ...]
+
+
+class LedgerDescription(msgspec.Struct, frozen=True):
+    """A party's ledger as a privacy officer reads it."""
+
+    party: str
+    n_entries: int
+    budgets: dict[str, tuple[str, ...]]  # for the life of each data set
+    jobs: tuple[JobAccount, ...]
+
+    def to_json(self) -> str:
+        """Return the description as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def __str__(self) -> str:
+        lines = [f"ledger of {self.party!r}: {self.n_entries} entries"]
+        for data, budgets in self.budgets.items():
+            lines += [f"  {data} may cost in all: {budget}" for budget in budgets]
+        for job in self.jobs:
+            lines += ["", f"job {job.name!r}", *(f"  {claim}" for claim in job.claims)]
+            lines += ["  releases:"] if job.releases else ["  nothing was released"]
+            lines += [f"    {r.entry:>4}  {r.at}  {r.what}: {r.cost}" for r in job.releases]
+        return "\n".join(lines)
+
+
+def described(path: Path, job: str | None) -> LedgerDescription:
+    """Read a ledger, all of it or one job, and say what was released at what cost."""
+    with _opened(path) as ledger:
+        entries = ledger.entries()
+        names = [e.body.job.name for e in entries if isinstance(e.body, JobOpened)]
+        if job is not None and job not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise LedgerError(f"The ledger has no job {job!r}. It has: {known}.")
+        wanted = names if job is None else [job]
+        budgets = {
+            e.body.data: tuple(str(budget) for budget in e.body.budgets)
+            for e in entries
+            if isinstance(e.body, LifeBudgets)
+        }
+        jobs = tuple(
+            JobAccount(
+                name,
+                tuple(claim.text for claim in claims(ledger, name)),
+                tuple(_release(e) for e in entries if _is_of(e, name)),
+            )
+            for name in wanted
+        )
+        return LedgerDescription(ledger.party, len(entries), budgets, jobs)
+
+
+def verified(path: Path) -> str:
+    """Check a ledger's chain, signatures, replies and budgets; say how far it reaches."""
+    with _opened(path) as ledger:
+        anchor = ledger.verify()
+        return (
+            f"The ledger of {ledger.party!r} is whole: {anchor.seq} entries, none changed or "
+            f"missing. Keep this line elsewhere to prove it later: {anchor.seq} {anchor.hash.hex()}"
+        )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Ledger]:
+    ledger = Ledger.open(path)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def _is_of(entry: Entry, job: str) -> bool:
+    return isinstance(entry.body, Charged | Disclosed) and entry.body.question.job == job
+
+
+def _release(entry: Entry) -> Release:
+    match entry.body:
+        case Charged() as charge:
+            times = f" x {charge.n_releases}" if charge.n_releases > 1 else ""
+            cost = f"{charge.cost.measure} {float(charge.cost.amount):.6g}{times}"
+            return Release(entry.seq, entry.at, charge.what, f"{cost}, {charge.cost.unit}")
+        case Disclosed() as told:
+            disclosure = told.disclosure
+            why = f"{disclosure.protection} ({disclosure.why})"
+            return Release(entry.seq, entry.at, disclosure.what, why)
+    raise LedgerError("This entry is no release.")
