@@ -74,8 +74,15 @@ def test_a_whole_ledger_is_verified(ledger_file):
 
 def test_a_changed_ledger_is_found_out(ledger_file):
     with sqlite3.connect(ledger_file) as file:
+        (rule,) = file.execute(
+            "SELECT sql FROM sqlite_schema WHERE name = 'entries_UPDATE'"
+        ).fetchone()
         file.execute("DROP TRIGGER entries_UPDATE")
-        file.execute("UPDATE entries SET body = replace(body, '1/4', '1/8') WHERE seq = 5")
+        file.execute(
+            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), '1/4', '1/8') AS BLOB) "
+            "WHERE seq = 5"
+        )
+        file.execute(rule)
     file.close()
     result = run("verify", ledger_file)
     assert result.exit_code == 32
