@@ -155,8 +155,8 @@ def threaded(grown: Grown, X: np.ndarray, n_threads: int) -> list[Case]:
 
 def single(grown: Grown) -> list[Case]:
     """Return what runs on one thread: the encoding of a reply and the way back."""
-    _, kept = grown.levels[-1]
-    counts = Counts(kept.counters, kept.run_ends)  # their size is not known yet
+    ask, kept = grown.levels[-1]
+    counts = Counts(kept.counters, ask.slots.ends.ravel())
     n = counts.counters.size
     return [
         ("packed size", n, "counters", counts.packed_size),
