@@ -212,6 +212,7 @@ def best_class_splits(
                         left[c] = counts[at + missing_cell, c] if side == 1 else 0
                         n_left += left[c]
                     n_cuts = n_regular if n_missing > 0 and side == 0 else n_regular - 1
+                    n_cuts = max(n_cuts, 0)  # a node whose rows all miss this number has no cell
                     if n_classes == 2 and is_gini:
                         score, cell, n_left = _best_of_two_classes(
                             flat, at, n_cuts, left, whole, class_weight, min_leaf, least, best,
