@@ -1,5 +1,6 @@
 """Compiled code is used again, but not when any file that went into it has changed."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,13 @@ print(int(keys[0]), hits)
 
 def child_key(folder):
     """Return a key, and how much of the code came from the cache, in a process of its own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     found = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT, str(folder)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     key, hits = found.stdout.split()
     return int(key), int(hits)
