@@ -148,7 +148,8 @@ def test_a_number_is_cut_where_it_gains_most(data, n_classes, name, least, weigh
     total = data.draw(st.lists(st.integers(0, 6), min_size=n_classes, max_size=n_classes))
     has_missing = data.draw(st.lists(st.booleans(), min_size=1, max_size=3))
     cells_of_slot = [
-        slot_of(data, total, data.draw(st.integers(1, 6)) + gap, n_classes) for gap in has_missing
+        slot_of(data, total, data.draw(st.integers(0 if gap else 1, 6)) + gap, n_classes)
+        for gap in has_missing
     ]
     weights = np.arange(1, n_classes + 1) / 2 if weighted else np.ones(n_classes)
     criterion = Criterion.of(name, weights, sum(total) + 1)
@@ -312,6 +313,14 @@ def test_a_node_without_rows_has_no_split():
     assert found_in([nothing], [False], [False], Criterion.of("gini", np.ones(2), 1)).slot[0] == -1
     amounts = Criterion.of("squared_error", np.zeros(0), 0)
     assert found_in([nothing], [False], [False], amounts).slot[0] == -1
+
+
+@pytest.mark.parametrize("name", ["gini", "entropy"])
+def test_a_node_whose_rows_all_miss_a_number_has_no_split_there(name):
+    gaps, other = np.array([[3, 4]]), np.array([[3, 1], [0, 3]])
+    criterion = Criterion.of(name, np.ones(2), 8)
+    assert found_in([gaps], [False], [True], criterion).slot[0] == -1
+    assert found_in([gaps, other], [False] * 2, [True, False], criterion).slot[0] == 1
 
 
 def test_a_column_of_one_value_has_no_split():
