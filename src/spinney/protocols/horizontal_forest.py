@@ -265,8 +265,8 @@ def train(
         with phases.phase("judging"):
             progress("judging", 0, 0)
             values = leaf_values(schema, class_weights(settings, facts))
-            quality, score = _judge(channel, job, growth, values)
-        forest = growth.forest(job.binning, values)
+            forest = growth.forest(job.binning, values)
+            quality, score = _judge(channel, job, growth, values, forest)
     claims = claims_of(channel, privacy) if privacy else ()
     return Training(
         ForestModel(NAME, schema, forest, job.binning.bin_of_category),
@@ -281,10 +281,12 @@ def train(
 
 
 def _judge(
-    channel: Channel, job: Job, growth: Growth, values: LeafValues
+    channel: Channel, job: Job, growth: Growth, values: LeafValues, forest: Forest
 ) -> tuple[dict[str, Quality], float | None]:
     """Return the forest's quality at each party, and its first score over all of them."""
     ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)
+    if values.class_weight.size:
+        ask.__dict__["forest"] = forest  # known here; others compute it
     counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
     how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": values.step * 256}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
