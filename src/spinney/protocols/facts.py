@@ -87,15 +87,21 @@ def check_facts(schema: Schema, facts: FactsReply) -> None:
     """Raise unless the pooled table can be learnt from."""
     if facts.n_rows[0] == 0:
         raise TableError("The parties hold no rows together. A forest needs at least one.")
-    if facts.classes.size > MAX_CLASSES:
-        raise SettingError(
-            f"The label {schema.label.name!r} has {facts.classes.size} classes; a forest can tell "
-            f"{MAX_CLASSES} apart. Group the rarest, or use a regressor if they are amounts."
-        )
+    require_few_classes(schema.label)
     if schema.label.classes is not None and np.count_nonzero(facts.classes) < 2:
         raise TableError(
             f"The label {schema.label.name!r} has one class only over all parties. A classifier "
             "needs rows of at least 2 classes; check the label column and its filter."
+        )
+
+
+def require_few_classes(label: Label) -> None:
+    """Raise if a label has more classes than counters can tell apart."""
+    n_classes = len(label.classes or ())
+    if n_classes > MAX_CLASSES:
+        raise SettingError(
+            f"The label {label.name!r} has {n_classes} classes; a forest can tell "
+            f"{MAX_CLASSES} apart. Group the rarest, or use a regressor if they are amounts."
         )
 
 
@@ -131,6 +137,7 @@ def public_binning(schema: Schema, settings: ForestSettings) -> Binning:
 
     Any column may have missing values. Past the limit of bins the last categories share one.
     """
+    require_few_classes(schema.label)
     edges, bins = [], []
     for column in schema.columns:
         n = len(column.categories or ())

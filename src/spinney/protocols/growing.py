@@ -134,29 +134,10 @@ class OpenNodes:
 
 
 def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
-    """Return the open nodes of every depth; refuse decisions that do not fit them.
-
-    A question that decodes may still be nonsense, and kernels do not look twice.
-    """
+    """Return the open nodes of every depth; refuse levels that do not fit the nodes before."""
     frontiers = [job.roots()]
     for level in levels:
-        frontier = frontiers[-1]
-        n_split = int((level.feature >= 0).sum())
-        sizes = (level.feature.size, level.child_open.size, level.child_bits.size)
-        wanted = (frontier.n_open, 2 * n_split, int(level.child_open.sum()))
-        parts = (level.cut, level.missing_left, level.subset)
-        is_category = np.append(frontier.columns.is_category, np.False_)
-        if (
-            sizes != wanted
-            or any(part.size != frontier.n_open for part in parts)
-            or level.child_derived.size != level.child_bits.size
-            or int(level.feature.max(initial=-1)) >= frontier.columns.n_columns
-            or level.threshold.size not in (0, frontier.n_open)
-            or not np.array_equal(level.subset >= 0, is_category[level.feature])
-            or int(level.subset.max(initial=-1)) >= len(level.bin_sets)
-        ):
-            raise ProtocolError("The question's forest does not fit its own nodes.")
-        frontiers.append(frontier.after(level))
+        frontiers.append(frontiers[-1].after(level))
     return frontiers
 
 

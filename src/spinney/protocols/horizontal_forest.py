@@ -19,7 +19,12 @@ It sees each party's schema, and its quality counts (a confusion matrix, or erro
 `binning="adaptive"` it sees each party's own histograms, bin means included. Parties learn the
 bin edges and the forest as it grows. **Who never learns what.** Nobody but its party sees a row,
 a row's key or which node it stands in. Without `secure_sum` the channel adds up replies that it
-could read. No noise is added: nothing here is differentially private.
+could read. No noise is added, so that nothing of this is differentially private.
+
+| with `privacy` | the coordinator learns, instead | protected |
+|---|---|---|
+| noisy histograms | counts of nodes and leaves with noise; no facts, no scores | one record more |
+| perturbed input | all the above, of rows with noise, and how many there are | a record's content |
 
 **Rounds and bytes.** Schemas 1, facts 1, edges at most 3, a level 1 each, quality 1: at most
 depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each.

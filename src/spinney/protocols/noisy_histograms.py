@@ -198,14 +198,13 @@ class NoisyRows(PartyRows):
         return NoisyReply(counters)
 
     def _level(self, plan: ForestPlan, ask: NoisyLevelAsk) -> bytes:
-        depth = len(ask.levels)
-        frontier = frontier_after(ask.job, ask.levels)[-1]
+        depth, frontier = len(ask.levels), ask.frontier  # which checks that the levels fit
         if depth >= plan.n_levels or not 0 <= ask.first < ask.last <= frontier.n_open:
             raise ProtocolError(
                 f"The job has {plan.n_levels} levels, and this one {frontier.n_open} open nodes; "
                 f"level {depth}, nodes {ask.first} to {ask.last}, is none of them."
             )
-        trees = np.unique(ask.frontier.tree[ask.first : ask.last])
+        trees = np.unique(frontier.tree[ask.first : ask.last])
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             standing = self.standing(ask)
