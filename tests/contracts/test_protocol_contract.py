@@ -300,15 +300,10 @@ def test_parties_whose_schemas_differ_are_told_where(other, words):
     assert len(channel.rounds) == 1
 
 
-@pytest.mark.xfail(
-    reason="A party's table keeps its own order, so that its schema has another digest.",
-    raises=SchemaError,
-)
-def test_parties_may_name_their_classes_in_another_order():
-    """`agree` compares classes as sets and promises that every party reads by the agreed order."""
+def test_parties_that_name_their_classes_in_another_order_are_told():
     one, two = small_table(), small_table(classes=("yes", "no"))
-    training = horizontal_forest.train(connected({"one": one, "two": two}), job("two classes"))
-    assert training.model.schema.label.classes == ("no", "yes")
+    with pytest.raises(SchemaError, match="Only their order differs, and it counts"):
+        horizontal_forest.train(connected({"one": one, "two": two}), job("two classes"))
 
 
 def test_a_party_without_rows_takes_part():

@@ -13,8 +13,7 @@ _LISTS = {"categories", "classes"}
 def agree(schemas: Mapping[str, Schema]) -> Schema:
     """Return the schema that all parties share, or raise naming every difference.
 
-    Columns, categories and classes are compared as sets; the agreed order of each is that of the
-    first party, and every party reads its table by it.
+    The order of columns, categories and classes counts: bins and trees number them by it.
 
     Parameters
     ----------
@@ -25,7 +24,7 @@ def agree(schemas: Mapping[str, Schema]) -> Schema:
     ------
     SchemaError
         If any party's columns, kinds, ranges, categories, classes or label differ from those of
-        the first party. The message has one sentence per difference.
+        the first party, or their order does. The message has one sentence per difference.
     """
     if not schemas:
         raise SettingError("There are no schemas to agree on. Give at least one party's.")
@@ -58,6 +57,11 @@ def _differences(first: str, reference: Schema, party: str, schema: Schema) -> I
                 f"Party {party!r} has a column {name!r}, which party {first!r} has not. "
                 f"Drop it at {party!r}, or add it at {first!r}."
             )
+    if schema.names != reference.names and set(schema.names) == set(reference.names):
+        yield (
+            f"Party {party!r} has its columns in another order than party {first!r}: "
+            f"{listed(schema.names)}. Declare them at both in the order {listed(reference.names)}."
+        )
     yield from _unequal(first, party, "the label", reference.label, schema.label)
 
 
@@ -66,7 +70,7 @@ def _unequal(
 ) -> Iterator[str]:
     for fact in [field.name for field in fields(here)]:
         mine, theirs = getattr(here, fact), getattr(there, fact)
-        if _comparable(fact, mine) == _comparable(fact, theirs):
+        if mine == theirs:
             continue
         yield (
             f"Party {party!r} declares {fact} {_worded(theirs)} for {where}; "
@@ -75,10 +79,6 @@ def _unequal(
         )
         if fact == "kind":
             return  # the other facts differ only because the kinds do
-
-
-def _comparable(fact: str, value: Any) -> Any:
-    return frozenset(value) if fact in _LISTS and value is not None else value
 
 
 def _worded(value: Any) -> str:
@@ -91,5 +91,7 @@ def _only_one_names(fact: str, mine: Any, theirs: Any) -> str:
     """Say what only one side lists, since two long lists are hard to compare by eye."""
     if fact not in _LISTS or mine is None or theirs is None:
         return ""
+    if set(mine) == set(theirs):
+        return " Only their order differs, and it counts."
     only = [repr(member) for member in (*mine, *theirs) if (member in mine) != (member in theirs)]
     return f" Only one of them names {listed(only)}."

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.errors import InternalError, ProtocolError, SettingError
-from spinney.privacy import keys
+from spinney.privacy import keys, streams
 from spinney.privacy.keys import KeyPair, Roster, SumSettings, derived, encoded
 from spinney.privacy.streams import add_stream, ring_words
 
@@ -194,7 +194,7 @@ def test_a_stream_runs_on_and_comes_off_again_whatever_the_chunk(sizes, bits, ch
     vectors = [np.arange(n, dtype=f"u{b // 8}") for n, b in zip(sizes, bits, strict=False)]
     masked = [vector.copy() for vector in vectors]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "_CHUNK", chunk)
+        patch.setattr(streams, "_CHUNK", chunk)
         add_stream(masked, key)
     whole = np.zeros(sum(vector.nbytes for vector in vectors), dtype=np.uint8)
     add_stream([whole], key)

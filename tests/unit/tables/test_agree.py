@@ -16,14 +16,17 @@ def test_equal_schemas_agree():
     assert agree({"north": schema, "south": schema}) == schema
 
 
-def test_the_order_is_that_of_the_first_party():
+def test_another_order_is_a_difference():
     turned = Schema(
         (Column("ward", "category", categories=("other", "surgery")), AGE),
         Label("ill", "class", ("yes", "no")),
     )
-    schema = Schema((AGE, WARD), LABEL)
-    assert agree({"north": schema, "south": turned}) == schema
-    assert agree({"south": turned, "north": schema}) == turned
+    with pytest.raises(SchemaError) as refusal:
+        agree({"north": Schema((AGE, WARD), LABEL), "south": turned})
+    text = refusal.value.public
+    assert "Party 'south' has its columns in another order than party 'north': ward, age." in text
+    assert "Declare them at both in the order age, ward." in text
+    assert text.count("Only their order differs, and it counts.") == 2
 
 
 @pytest.mark.parametrize(
