@@ -3,6 +3,7 @@
 from typing import Any, Literal
 from uuid import uuid4
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -31,6 +32,8 @@ class _HorizontalForest(ForestEstimator):
     """What classifier and regressor share."""
 
     def _checked(self) -> None:
+        if not isinstance(self.secure_sum, bool | np.bool_):
+            raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
         if self.secure_sum and self.binning == "adaptive":
             raise SettingError(
                 "binning='adaptive' cannot be masked: the coordinator merges each party's own "

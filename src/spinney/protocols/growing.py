@@ -21,6 +21,7 @@ from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_WEIGHT
 from spinney.trees.growth import Growth, StoppingRules
+from spinney.trees.histogram import SHARED
 from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -242,3 +243,4 @@ class PartyRows:
     def forget_standing(self) -> None:
         """Free the memory that growing took."""
         self._kept = None
+        SHARED.clear()

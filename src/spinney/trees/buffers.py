@@ -53,6 +53,11 @@ class Buffers:
         weakref.finalize(lease, self._take_back, buffer)
         return np.asarray(lease)
 
+    def clear(self) -> None:
+        """Let go of spare memory."""
+        with self._lock:
+            self._spare = []
+
     def _take_back(self, buffer: NDArray[np.uint8]) -> None:
         with self._lock:
             largest = sorted([*self._spare, buffer], key=len, reverse=True)

@@ -10,7 +10,8 @@ from spinney.trees.level import Columns, Slots
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 
-_SHARED = Buffers()
+SHARED = Buffers()
+"""The memory of histograms, for all parties in this process."""
 _TASK_BYTES = 2 << 20  # histograms a task fills: few enough to be in the cache when measured
 
 
@@ -23,7 +24,7 @@ def level_counts(
     *,
     n_classes: int,
     n_threads: int,
-    buffers: Buffers = _SHARED,
+    buffers: Buffers = SHARED,
 ) -> Counts:
     """Count the rows of a range of open nodes; `n_classes` 0 sums targets instead.
 
