@@ -115,7 +115,7 @@ def _note_totals(axis: Any, part: pd.DataFrame, score: str, *, above: bool) -> N
     """Write beside some points what the whole forest cost."""
     shown = part[part["epsilon"].isin([0.001, 0.01, 0.1, 1.0, 5.0, 100.0])]
     for epsilon, height, total in shown[["epsilon", score, "total"]].itertuples(index=False):
-        text = f"{total / 1000:.3g}k" if total >= 1000 else f"{total:.2g}"
+        text = f"{total / 1000:.3g}k" if total >= 1000 else f"{total:.3g}"
         place = {"xytext": (0, 7 if above else -14), "textcoords": "offset points", "ha": "center"}
         axis.annotate(text, (epsilon, height), fontsize=8, **place)
 
