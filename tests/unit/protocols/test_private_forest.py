@@ -12,6 +12,7 @@ import pytest
 
 from spinney.errors import (
     BudgetError,
+    InternalError,
     LedgerError,
     PolicyError,
     ProtocolError,
@@ -25,11 +26,11 @@ from spinney.privacy.ledger_store import Charged
 from spinney.privacy.scopes import Budget
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest import LevelAsk, Party
-from spinney.protocols.noisy_histograms import LeafAsk, NoisyLevelAsk
-from spinney.protocols.paying import JoinAsk
+from spinney.protocols.noisy_histograms import LeafAsk, NoisyLevelAsk, NoisyRows
+from spinney.protocols.paying import JoinAsk, Purse
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
-from spinney.protocols.setup import FactsAsk
+from spinney.protocols.setup import FactsAsk, SchemaAsk
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
@@ -579,6 +580,11 @@ def test_a_question_that_is_not_private_and_not_exact():
 
     with pytest.raises(ProtocolError, match="does not answer Odd"):
         Party(table(), ledger=Ledger.in_memory("one")).answer(Odd())
+
+
+def test_rows_with_noise_are_not_asked_for_anything_else():
+    with pytest.raises(InternalError, match="is not answered with noise"):
+        NoisyRows(table(), Purse(Ledger.in_memory("one"), table()), 1).answer(SchemaAsk())
 
 
 def test_joining_without_privacy_settings():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.errors import SettingError
+from spinney.errors import InternalError, SettingError
 from spinney.privacy.accounting import Account, Line
 from spinney.privacy.budget import Cost, Measure, Unit, subsampled_cost
 from spinney.privacy.mechanisms import Shares
 from spinney.protocols.budgeting import ForestPlan, before_sampling, trees_by_levels
 from spinney.protocols.dealing import dealt_rows
+from spinney.protocols.facts import public_binning
 from spinney.protocols.perturbed_input import InputPlan
 from spinney.protocols.private_settings import PrivacySettings, as_text, fraction_of
 from spinney.protocols.settings import ForestSettings
@@ -310,3 +312,43 @@ def test_a_column_without_the_facts_that_noise_needs(column, match):
     privacy = PrivacySettings(job="q", mechanism="perturbed_input", epsilon="1")
     with pytest.raises(SettingError, match=match):
         InputPlan(replace(SCHEMA, columns=(column,)), privacy, 3)
+
+
+# --- what cannot happen, or only at the end of numbers --------------------------------------------
+
+
+def test_a_share_of_nothing():
+    with pytest.raises(SettingError, match="too small to be divided over the trees"):
+        before_sampling(Fraction(1, 2**120), Fraction(1, 2))
+
+
+def test_a_plan_without_privacy_or_depth_is_our_own_mistake():
+    settings = replace(noisy(), privacy=None)
+    with pytest.raises(InternalError, match="settings of a private job"):
+        ForestPlan(settings, 10, 2, 5)
+    with pytest.raises(InternalError, match="has a depth"):
+        _ = ForestPlan.n_levels.fget(  # type: ignore[attr-defined]
+            SimpleNamespace(settings=replace(noisy(), max_depth=None))
+        )
+
+
+def test_bins_need_categories_and_ranges_and_few_classes():
+    made = noisy()
+    label = Label("ill", "class", ("no", "yes"))
+    with pytest.raises(SettingError, match="'ward' has no declared categories"):
+        public_binning(Schema((Column("ward", "category"),), label), made)
+    with pytest.raises(SettingError, match="'age' has no declared range"):
+        public_binning(Schema((Column("age", "number"),), label), made)
+    many = Label("ill", "class", tuple(range(5000)))
+    with pytest.raises(SettingError, match="has 5000 classes"):
+        public_binning(Schema(SCHEMA.columns, many), made)
+
+
+def test_public_bins_follow_from_the_schema_alone():
+    many = tuple(f"ward {n}" for n in range(40))
+    schema = Schema((*SCHEMA.columns, Column("many", "category", categories=many)), SCHEMA.label)
+    binning = public_binning(schema, noisy({"max_bins": 8}))
+    assert binning.edges[0].tolist() == [12.5, 25, 37.5, 50, 62.5, 75, 87.5]
+    assert binning.bin_of_category[1].tolist() == [0, 1]
+    assert binning.bin_of_category[3].tolist() == [*range(7), *[7] * 33]  # no count decides
+    assert binning.has_missing.all()
