@@ -61,7 +61,7 @@ class _HorizontalForest(ForestEstimator):
             max_bins=self.max_bins,
             max_cells=self.max_cells,
             binning="ranges" if noisy and self.binning == "quantiles" else self.binning,
-            bootstrap=self.tree_rows == "bootstrap" if noisy else self.bootstrap,
+            bootstrap=False if noisy else self.bootstrap,
             class_weight=self._class_weights(classes) if self._is_classifier else None,
             oob_score=self.oob_score,
             seed=job_seed(self.random_state),

@@ -237,7 +237,7 @@ def _require_noisy_settings(settings: ForestSettings) -> None:
         "binning": settings.binning != "ranges",
         "class_weight": settings.class_weight == "balanced",
         "oob_score": settings.oob_score,
-        "bootstrap": settings.bootstrap is not (_rows(settings) == "bootstrap"),
+        "bootstrap": settings.bootstrap,
         "min_samples_split": isinstance(settings.min_samples_split, float),
         "min_samples_leaf": isinstance(settings.min_samples_leaf, float),
     }
@@ -245,10 +245,6 @@ def _require_noisy_settings(settings: ForestSettings) -> None:
         if is_wrong:
             given = getattr(settings, name)
             raise SettingError(f"{name}={given!r} cannot be used with noise. {_REASONS[name]}")
-
-
-def _rows(settings: ForestSettings) -> str | None:
-    return settings.privacy.tree_rows if settings.privacy else None
 
 
 _REASONS = {

@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 from spinney.privacy.keys import derived
 from spinney.privacy.streams import add_stream
 from spinney.protocols.private_settings import PrivacySettings, fraction_of
+from spinney.trees._kernels import hashing
 from spinney.typing import Integers
 
 
 def dealt_rows(privacy: PrivacySettings, n_trees: int, n_rows: int, key: bytes) -> list[Integers]:
-    """Return the rows of every tree, in rising order.
+    """Return the rows of every tree, in rising order; a bootstrap's as often as they are drawn.
 
     Parameters
     ----------
     privacy
-        Says how: one tree to a row ("disjoint"), a coin for every row and tree ("sampled"), "all".
+        Says how: one tree to a row ("disjoint"), a coin for every row and tree ("sampled"), "all",
+        or Poisson(1) times, which are up to twelve ("bootstrap").
     n_trees, n_rows
         How many.
     key
@@ -31,11 +33,19 @@ def dealt_rows(privacy: PrivacySettings, n_trees: int, n_rows: int, key: bytes) 
         tree = (_words(key, 0, n_rows) % np.uint64(n_trees)).astype(np.int64)
         order = np.argsort(tree, kind="stable")
         return np.split(order, np.cumsum(np.bincount(tree, minlength=n_trees))[:-1])
+    if privacy.tree_rows == "bootstrap":
+        return [np.repeat(everything, _times(_words(key, t, n_rows))) for t in range(n_trees)]
     rate = fraction_of(privacy.sample_rate, "sample_rate")
     bar = (rate.numerator << 64) // rate.denominator  # rounded down: no row has too good a chance
     if privacy.tree_rows == "all" or bar >> 64:
         return [everything] * n_trees
     return [np.flatnonzero(_words(key, tree, n_rows) < np.uint64(bar)) for tree in range(n_trees)]
+
+
+def _times(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    times = np.empty(words.size, np.uint8)
+    hashing.bootstrap_weights(np.uint64(0), words, times)
+    return times
 
 
 def _words(key: bytes, tree: int, count: int) -> NDArray[np.uint64]:

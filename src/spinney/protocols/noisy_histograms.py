@@ -277,8 +277,6 @@ class NoisyRows(PartyRows):
         return dealt_rows(privacy, job.settings.n_estimators, n_rows, key)
 
     def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
-        if job.settings.bootstrap:
-            return super()._at_roots(job, table)
         return standing_of_rows(table, self._dealt(job, table.n_rows))
 
     def _read(self, job: Job) -> BinnedTable:

@@ -142,7 +142,8 @@ class Purse:
 
     def join(self, plan: Plan) -> JoinReply:
         """Open the job, if all that it may cost can be paid; one that has begun may go on."""
-        terms = plan.terms(self._data or self.fingerprint)
+        own = self.fingerprint  # also under another name: what lies outside its range is told
+        terms = plan.terms(self._data or own)
         self.ledger.open_job(terms)
         if not any(self.ledger.spent(terms.name, unit) for unit in Unit):
             self.ledger.check(terms.name, plan.planned())

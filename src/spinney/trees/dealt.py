@@ -11,7 +11,7 @@ from spinney.typing import Integers
 
 
 def standing_of_rows(table: BinnedTable, rows_of_tree: Sequence[Integers]) -> Standing:
-    """Put each tree's own rows, given in rising order, at its root, each once."""
+    """Put each tree's own rows, given in rising order, at its root, as often as they are given."""
     one = np.uint32(1) << WEIGHT_SHIFT
     ends = np.empty((len(rows_of_tree), table.block_start.size - 1), np.int64)
     parts, done = [np.empty(0, np.uint32)], 0

@@ -81,7 +81,7 @@ def job(n_classes=2, changes: Any = None, **privacy: Any) -> horizontal_forest.S
         "max_features": 2,
         "max_bins": 16,
         "binning": "ranges",
-        "bootstrap": privacy.get("tree_rows") == "bootstrap",
+        "bootstrap": False,
         "seed": 1,
     }
     if "epsilon_per_count" not in privacy:
@@ -330,6 +330,15 @@ def test_values_outside_their_range_count_as_its_ends_and_only_the_party_is_told
     same, _, _ = asked_of_one(settings, at_ends)
     for (_, one), (_, other) in zip(asked[2:5], same[2:5], strict=True):
         assert np.array_equal(one.counters, other.counters)
+
+
+def test_the_party_is_told_also_where_its_data_set_has_a_name(caplog):
+    whole = table()
+    narrow = replace(whole.schema, columns=(Column("age", "number", (0, 10)), *COLUMNS[1:]))
+    party = Party(replace(whole, schema=narrow), ledger=Ledger.in_memory("one"), data="wards")
+    with caplog.at_level(logging.WARNING, logger="spinney.party"):
+        horizontal_forest.train(InProcess({"one": party}), job(tree_rows="all"))
+    assert len(caplog.records) == 1  # once, not at every question
 
 
 def test_a_party_without_rows_adds_noise_like_any_other():

@@ -33,7 +33,7 @@ def noisy(changes: Any = None, **privacy: Any) -> ForestSettings:
         "max_depth": 3,
         "max_features": 4,
         "binning": "ranges",
-        "bootstrap": privacy.get("tree_rows") == "bootstrap",
+        "bootstrap": False,
     }
     if "epsilon_per_count" not in privacy:
         privacy = {"epsilon": "1"} | privacy
@@ -192,6 +192,18 @@ def test_a_record_less_changes_no_other_record_s_trees():
 def test_all_rows_are_all_rows(rows, rate):
     parts = dealt(tree_rows=rows, sample_rate=rate)
     assert all(np.array_equal(part, np.arange(5000)) for part in parts)
+
+
+def test_a_bootstrap_repeats_rows_up_to_twelve_times():
+    (rows,) = dealt(n_trees=1, tree_rows="all")
+    privacy = PrivacySettings(job="q", epsilon_per_count="1", tree_rows="bootstrap")
+    first, second = dealt_rows(privacy, 2, rows.size, bytes(32))
+    times = np.bincount(first, minlength=rows.size)
+    assert abs(first.size - rows.size) < 300
+    assert abs((times == 0).mean() - 0.368) < 0.03
+    assert times.max() <= 12
+    assert np.all(np.diff(first) >= 0)
+    assert not np.array_equal(first, second)
 
 
 def test_nobody_s_rows_are_dealt_too():
