@@ -199,7 +199,8 @@ def test_at_a_very_large_epsilon_the_forest_is_as_good_as_the_exact_one():
 
 
 def test_at_a_very_small_epsilon_the_forest_is_at_chance():
-    found = [accuracy("1/1000000000", seed) for seed in range(8)]
+    with entropy.seeded_for_tests(0):  # else one run in some hundreds would miss the mark
+        found = [accuracy("1/1000000000", seed) for seed in range(8)]
     assert abs(np.mean(found) - 0.5) < 0.12, found
 
 
