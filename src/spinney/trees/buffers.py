@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ROOM = 4
-_LEAST_BYTES = 1 << 22
+_LEAST_BYTES = 1 << 27
 _KEPT = 2  # spare buffers: while one is summed into, the next is counted
 
 

@@ -18,6 +18,7 @@ from spinney import seeds
 from spinney.errors import ProtocolError, StorageError
 from spinney.trees._kernels import level as kernels
 from spinney.trees.dtypes import CATEGORY_WORDS
+from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Codes, Integers, Keys
 
 _MOST_BITS = 40  # of the rows in a node
@@ -324,11 +325,18 @@ class Frontier:
         shift = np.empty(shape, np.uint8)
         cells = np.empty(shape, np.int32)
         columns = self.columns
-        kernels.draw_slots(
-            self.key, self.phase_key, self.low, self.high, columns.n_bins, columns.is_category,
-            columns.has_missing, self.draws.n_slots, self.draws.cells(self.bits),
-            feature, add, shift, cells,
-        )  # fmt: skip
+        most_cells = self.draws.cells(self.bits)
+
+        def task(first: int, last: int) -> None:
+            part = slice(first, last)
+            kernels.draw_slots(
+                self.key[part], self.phase_key[part], self.low[part], self.high[part],
+                columns.n_bins, columns.is_category, columns.has_missing, self.draws.n_slots,
+                most_cells[part], feature[part], add[part], shift[part], cells[part],
+            )  # fmt: skip
+
+        n_threads = thread_count(None)
+        run_ranges(task, equal_ranges(np.ones(self.n_open, np.int64), n_threads), n_threads)
         return Slots.of(feature, add, shift, cells)
 
     @cached_property

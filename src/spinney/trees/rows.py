@@ -34,6 +34,10 @@ class Standing:
         left_starts = np.empty_like(self.starts)
         left_ends = np.empty_like(self.starts)
 
+        # Where neither child is open nobody will ask where the rows went.
+        is_wanted = np.zeros(level.feature.size, np.bool_)
+        is_wanted[np.flatnonzero(level.feature >= 0)] = level.child_open.reshape(-1, 2).any(axis=1)
+        feature = np.where(is_wanted, level.feature, -1).astype(np.int32)
         adaptive = table.codes.dtype == np.float32  # values as they are, cut at real thresholds
         split_rows = kernels.partition_values if adaptive else kernels.partition
 
@@ -41,7 +45,7 @@ class Standing:
             split_rows(
                 table.codes, table.block_start, table.n_columns, self.entries,
                 self.starts, self.ends, first, last,
-                level.feature, level.threshold if adaptive else level.cut, level.missing_left,
+                feature, level.threshold if adaptive else level.cut, level.missing_left,
                 level.subset, level.bin_sets, left_starts, left_ends,
             )  # fmt: skip
 
