@@ -1,13 +1,14 @@
 """Whole forests on the same rows and cores, in turns: Spinney, LightGBM, XGBoost, scikit-learn.
 
 100 trees on 200,000 x 30 drawn rows, binning included, kernels warm. scikit-learn's forest takes
-so long that it is grown once. Run: python benchmarks/bench_forest.py [--fast]
+so long that it is grown once. With `--threads 1` times are CPU times, which a busy machine hardly
+disturbs. Run: python benchmarks/bench_forest.py [--fast]
 """
 
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
@@ -26,6 +27,7 @@ from harness import (
     save,
     table,
     timed,
+    timed_by_cpu,
 )
 from spinney import HorizontalForestClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
@@ -34,79 +36,91 @@ _DRAWN_SHARE = 0.632  # of the rows in a bootstrap
 _FIVE, _ONE, _SKLEARN = "spinney, 5 parties", "spinney, 1 party", "scikit-learn"
 
 
-def spinney_forest(split: Split, n_trees: int, depth: int, party: Any) -> Any:
-    forest = HorizontalForestClassifier(n_trees, max_depth=depth, random_state=0)
+class Size(NamedTuple):
+    """What every forest is told."""
+
+    n_trees: int
+    depth: int
+    threads: int
+
+
+def spinney_forest(split: Split, size: Size, party: Any) -> Any:
+    forest = HorizontalForestClassifier(
+        size.n_trees, max_depth=size.depth, n_jobs=size.threads, random_state=0
+    )
     return forest.fit(split.X, split.y, party=party)
 
 
-def lightgbm_forest(split: Split, n_trees: int, depth: int) -> Any:
+def lightgbm_forest(split: Split, size: Size) -> Any:
     settings = {
         "objective": "binary",
         "boosting": "rf",
         "bagging_fraction": _DRAWN_SHARE,
         "bagging_freq": 1,
         "feature_fraction_bynode": int(split.X.shape[1] ** 0.5) / split.X.shape[1],
-        "num_leaves": 2**depth,
-        "max_depth": depth,
+        "num_leaves": 2**size.depth,
+        "max_depth": size.depth,
         "min_data_in_leaf": 1,
-        "num_threads": CORES,
+        "num_threads": size.threads,
         "verbosity": -1,
         "seed": 0,
     }
-    return lightgbm.train(settings, lightgbm.Dataset(split.X, split.y), n_trees)
+    return lightgbm.train(settings, lightgbm.Dataset(split.X, split.y), size.n_trees)
 
 
-def xgboost_forest(split: Split, n_trees: int, depth: int) -> Any:
+def xgboost_forest(split: Split, size: Size) -> Any:
     settings = {
         "objective": "binary:logistic",
-        "num_parallel_tree": n_trees,
+        "num_parallel_tree": size.n_trees,
         "subsample": _DRAWN_SHARE,
         "colsample_bynode": int(split.X.shape[1] ** 0.5) / split.X.shape[1],
-        "max_depth": depth,
+        "max_depth": size.depth,
         "learning_rate": 1.0,
         "tree_method": "hist",
-        "nthread": CORES,
+        "nthread": size.threads,
         "seed": 0,
     }
-    rows = xgboost.QuantileDMatrix(split.X, split.y, nthread=CORES)
+    rows = xgboost.QuantileDMatrix(split.X, split.y, nthread=size.threads)
     return xgboost.train(settings, rows, num_boost_round=1)
 
 
-def sklearn_forest(split: Split, n_trees: int, depth: int) -> Any:
-    forest = RandomForestClassifier(n_trees, max_depth=depth, n_jobs=CORES, random_state=0)
+def sklearn_forest(split: Split, size: Size) -> Any:
+    forest = RandomForestClassifier(
+        size.n_trees, max_depth=size.depth, n_jobs=size.threads, random_state=0
+    )
     return forest.fit(split.X, split.y)
 
 
-def predicted(model: Any, X: np.ndarray) -> np.ndarray:
+def predicted(model: Any, X: np.ndarray, threads: int) -> np.ndarray:
     """Return whether the second class is likelier."""
     if isinstance(model, xgboost.Booster):
-        return model.predict(xgboost.DMatrix(X, nthread=CORES)) > 0.5
+        return model.predict(xgboost.DMatrix(X, nthread=threads)) > 0.5
     if isinstance(model, lightgbm.Booster):
-        return model.predict(X, num_threads=CORES) > 0.5
+        return model.predict(X, num_threads=threads) > 0.5
     return model.predict_proba(X)[:, 1] > 0.5
 
 
-def fits(split: Split, n_trees: int, depth: int) -> dict[str, Callable[[], Any]]:
+def fits(split: Split, size: Size) -> dict[str, Callable[[], Any]]:
     party = deal_rows(split.y, 5, random_state=0)
     return {
-        _FIVE: partial(spinney_forest, split, n_trees, depth, party),
-        _ONE: partial(spinney_forest, split, n_trees, depth, None),
-        "LightGBM rf": partial(lightgbm_forest, split, n_trees, depth),
-        "XGBoost": partial(xgboost_forest, split, n_trees, depth),
+        _FIVE: partial(spinney_forest, split, size, party),
+        _ONE: partial(spinney_forest, split, size, None),
+        "LightGBM rf": partial(lightgbm_forest, split, size),
+        "XGBoost": partial(xgboost_forest, split, size),
     }
 
 
-def compare(split: Split, n_trees: int, depth: int, repeats: int) -> list[dict[str, Any]]:
-    cases = fits(split, n_trees, depth)
-    samples, models = interleaved(cases, repeats)
-    once, models[_SKLEARN] = timed(partial(sklearn_forest, split, n_trees, depth))
+def compare(split: Split, size: Size, repeats: int) -> list[dict[str, Any]]:
+    clock = timed if size.threads > 1 else timed_by_cpu
+    samples, models = interleaved(fits(split, size), repeats, clock=clock)
+    once, models[_SKLEARN] = clock(partial(sklearn_forest, split, size))
     samples[_SKLEARN] = [once]
     asked = {
-        name: partial(predicted, model, split.X_test)
+        name: partial(predicted, model, split.X_test, size.threads)
         for name, model in models.items()
         if name != _ONE  # the same forest
     }
-    predictions, classes = interleaved(asked, repeats)
+    predictions, classes = interleaved(asked, repeats, clock=clock)
     rates = {name: len(split.X_test) / median(found) for name, found in predictions.items()}
     return [
         {
@@ -137,17 +151,19 @@ def _fit_row(
 
 def main() -> None:
     warnings.simplefilter("ignore", PrivacyLeakWarning)
-    asked = arguments(__doc__, repeats=5, rows=200_000, plain=0)
+    asked = arguments(__doc__, repeats=5, rows=200_000, plain=0, threads=CORES, depth=0)
     n_rows, n_trees = (20_000, 20) if asked.fast else (asked.rows, 100)
     split = drawn(n_rows, plain=bool(asked.plain))
     tables = {}
-    for depth in (10, 12):
-        for warm in fits(split, 2, depth).values():
+    for depth in (asked.depth,) if asked.depth else (10, 12):
+        size = Size(n_trees, depth, asked.threads)
+        for warm in fits(split, size._replace(n_trees=2)).values():
             warm()
-        title = f"{n_rows:,} x 30 rows, {n_trees} trees, depth {depth}, {CORES} cores"
-        tables[title] = compare(split, n_trees, depth, 2 if asked.fast else asked.repeats)
-        table(title, tables[title])
-    name = "forest_plain" if asked.plain else "forest"
+        clock = "wall" if asked.threads > 1 else "CPU"
+        title = f"{n_rows:,} x 30 rows, {n_trees} trees, depth {depth}, {asked.threads} threads"
+        tables[title] = compare(split, size, 2 if asked.fast else asked.repeats)
+        table(f"{title}, {clock} time", tables[title])
+    name = f"forest{'_plain' if asked.plain else ''}_{asked.threads}_threads"
     save(name, "median over turns; ratios: median of the turns' ratios", tables)
 
 

@@ -47,7 +47,7 @@ def arguments(description: str, **options: Any) -> argparse.Namespace:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Sample, Any]:
-    """Run `work` once and return its sample and its value."""
+    """Run `work` once, when the cores are quiet, and return its sample and its value."""
     gc.collect()
     _await_quiet()
     busy, cpu, begin = _busy_seconds(), _own_seconds(), time.perf_counter()
@@ -58,8 +58,21 @@ def timed(work: Callable[[], Any]) -> tuple[Sample, Any]:
     return Sample(seconds, cpu, max(0.0, busy - cpu) / (seconds * CORES)), value
 
 
+def timed_by_cpu(work: Callable[[], Any]) -> tuple[Sample, Any]:
+    """Run `work` once; its time is CPU time, which others hardly disturb. For one thread."""
+    gc.collect()
+    begin = _own_seconds()
+    value = work()
+    cpu = _own_seconds() - begin
+    return Sample(cpu, cpu, 0.0), value
+
+
 def interleaved(
-    cases: Mapping[str, Callable[[], Any]], repeats: int, *, retries: int = 2
+    cases: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    *,
+    retries: int = 2,
+    clock: Callable[[Callable[[], Any]], tuple[Sample, Any]] = timed,
 ) -> tuple[dict[str, list[Sample]], dict[str, Any]]:
     """Run the cases in turns; return their samples and last values.
 
@@ -71,11 +84,11 @@ def interleaved(
     for repeat in range(repeats):
         turn = repeat % len(names)
         for name in names[turn:] + names[:turn]:  # nobody always comes first
-            best, values[name] = timed(cases[name])
+            best, values[name] = clock(cases[name])
             for _ in range(retries):
                 if best.foreign <= QUIET:
                     break
-                again, values[name] = timed(cases[name])
+                again, values[name] = clock(cases[name])
                 best = min(best, again, key=lambda sample: sample.foreign)
             samples[name].append(best)
     return samples, values
