@@ -11,6 +11,8 @@ from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_
 from spinney.errors import PartyLostError, ProtocolError, SchemaError, TableError
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.protocols import horizontal_forest
+from spinney.protocols.adaptive_histograms import AdaptiveAsk
+from spinney.protocols.growing import Job
 from spinney.protocols.horizontal_forest import Party
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.setup import CountsReply, FactsAsk
@@ -19,6 +21,7 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
 from spinney.transport.channel import Ask
 from spinney.transport.in_process import InProcess
+from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -164,7 +167,10 @@ def test_masks_change_nothing_but_what_is_seen(binning, max_features, three_tabl
     plain = horizontal_forest.train(connected(three_tables), settings)
     secret = horizontal_forest.train(masked(three_tables), settings)
     assert secret.model.to_bytes() == plain.model.to_bytes()
-    assert secret.quality == plain.quality
+    assert list(plain.quality) == list(three_tables)
+    assert list(secret.quality) == ["all parties"]  # one party's would show what masks hide
+    n_rows = sum(quality.n_rows for quality in plain.quality.values())
+    assert secret.quality["all parties"].n_rows == n_rows
     for round_ in secret.rounds:
         if round_.verb == "sum":
             assert round_.protection.startswith("masked: single replies are hidden while")
@@ -176,6 +182,23 @@ def test_a_party_behind_masks_answers_no_sum_openly(three_tables):
     ask = FactsAsk(schema.digest(), with_leading=True)
     with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
         channel.ask(ask)
+
+
+def test_a_party_behind_masks_does_not_show_its_own_histograms(three_tables):
+    """Adaptive histograms hold means of real values, and are never summed."""
+    channel = masked(three_tables)
+    schema = next(iter(three_tables.values())).schema
+    settings = job("two classes", binning="adaptive")
+    nothing = np.zeros(0, np.float32)
+    binning = Binning(
+        (nothing,) * len(schema.columns),
+        tuple(np.arange(len(c.categories or ()), dtype=np.uint8) for c in schema.columns),
+        np.ones(len(schema.columns), np.bool_),
+        8,
+    )
+    about = Job(settings, schema.digest(), binning, 2, 100)
+    with pytest.raises(ProtocolError, match="the reply would show what masks hide"):
+        channel.ask(AdaptiveAsk(about, (), 0, 1))
 
 
 @pytest.mark.parametrize("kind", [HorizontalForestClassifier, HorizontalForestRegressor])

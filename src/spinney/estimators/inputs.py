@@ -52,7 +52,7 @@ def fit_input(
             labels,
             categorical_features=categorical_features,
             label_kind=kind,
-            label_name=getattr(y, "name", None),
+            label_name=_name_of(y),
         )
         if not needs_ranges:
             found, facts = _without_ranges(found, facts)
@@ -123,6 +123,12 @@ def is_complete(y: Any) -> bool:
     if labels.dtype.kind == "f":
         return bool(np.isfinite(labels).all())
     return labels.dtype.kind != "O" or labels.ndim != 1 or None not in cells_of(labels).texts()
+
+
+def _name_of(y: Any) -> str | None:
+    """Return the name of a column of labels, if it has one that is text."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) else None
 
 
 def _is_frame(X: Any) -> bool:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -16,7 +17,6 @@ _CHUNK = 1 << 18  # bytes; a piece of stream is added while it is still in the c
 _ZEROS = memoryview(bytes(_CHUNK))  # encrypting zeros in counter mode gives the stream itself
 _BLOCK = 16  # bytes; what the cipher counts by
 _PIECE = 1 << 20  # bytes; what one thread takes at a time
-_POOL = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-masks")
 _SPARE = 15  # `update_into` asks for room for a block that counter mode never writes
 
 
@@ -32,6 +32,15 @@ def ring_words(vectors: Sequence[Counters], bits: Sequence[int]) -> tuple[Words,
         vector.astype(f"u{width // 8}", order="C")
         for vector, width in zip(vectors, bits, strict=True)
     )
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-masks")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def add_stream(vectors: Iterable[Words], key: bytes, *, subtract: bool = False) -> None:
@@ -60,7 +69,7 @@ def add_streams(vectors: Iterable[Words], masks: Sequence[tuple[bytes, bool]]) -
         part, start = pieces[0]
         _add_at(part, start, masks)
         return
-    list(_POOL.map(lambda piece: _add_at(piece[0], piece[1], masks), pieces))
+    list(_pool().map(lambda piece: _add_at(piece[0], piece[1], masks), pieces))
 
 
 def _add_at(part: Words, start: int, masks: Sequence[tuple[bytes, bool]]) -> None:

@@ -33,6 +33,7 @@ class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
     """What are your own histograms of these open nodes? (Only with `binning="adaptive"`.)"""
 
     reveals: ClassVar[str] = "histograms of tree nodes with the means of their bins"
+    refused_under_masks: ClassVar[bool] = True
     reply_type: ClassVar[type[Any]] = AdaptiveReply
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import SettingError, TableError
+from spinney.errors import ProtocolError, SettingError, TableError
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Label, Schema
-from spinney.tables.table import Table
+from spinney.tables.table import Batch, Table
 from spinney.transport.channel import Vector
 from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, equal_width
 from spinney.trees.counts import Counts
@@ -211,6 +211,16 @@ def fixed_point(target: Floats, label: Label) -> NDArray[np.int32]:
     return fixed
 
 
+def _without_surprises(batches: Iterator[Batch], binning: Binning) -> Iterator[Batch]:
+    """Give the batches; raise if values are missing where the bins leave no place for that."""
+    for batch in batches:
+        if np.any(np.isnan(batch.values).any(axis=1) & ~binning.has_missing):
+            raise ProtocolError(
+                "The question's bins leave no place for missing values in a column that has some."
+            )
+        yield batch
+
+
 def binned(table: Table, binning: Binning, *, n_threads: int) -> BinnedTable:
     """Read a table once more and keep one byte per cell."""
     label = table.schema.label
@@ -220,7 +230,7 @@ def binned(table: Table, binning: Binning, *, n_threads: int) -> BinnedTable:
     def batches() -> Iterator[tuple[Values, NDArray[Any], Keys]]:
         nothing = np.zeros((len(table.schema.columns), 0), np.float32)
         yield nothing, np.zeros(0, kind), np.zeros(0, np.uint64)  # a party may hold no rows
-        for batch in table.batches():
+        for batch in _without_surprises(table.batches(), binning):
             is_number = label.kind == "number"
             target = fixed_point(batch.target, label) if is_number else batch.target.astype(kind)
             yield batch.values, target, batch.keys

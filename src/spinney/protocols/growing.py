@@ -19,12 +19,15 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counters
-from spinney.trees.dtypes import MAX_BINS, MAX_WEIGHT
+from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import SHARED
 from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
+
+
+_MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, and nothing would end it
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,10 @@ class Job:
     n_classes: int  # 0 for regression
     n_rows: int  # over all parties; where nobody may know, as many as there may be
     n_parties: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.n_rows < MAX_ROWS:
+            raise ProtocolError(f"A job may be about fewer than {MAX_ROWS} rows.")
 
     @property
     def terms(self) -> Terms | None:
@@ -77,8 +84,11 @@ class Job:
     def rules(self) -> StoppingRules:
         """Return when nodes stay leaves."""
         settings, n_rows = self.settings, self.n_rows
+        max_depth = settings.max_depth
+        if self.binning.adaptive_bins and max_depth is None:
+            max_depth = _MOST_ADAPTIVE_LEVELS
         return StoppingRules(
-            settings.max_depth,
+            max_depth,
             settings.least_rows(settings.min_samples_split, n_rows),
             settings.least_rows(settings.min_samples_leaf, n_rows),
             settings.min_impurity_decrease,
@@ -123,8 +133,10 @@ class OpenNodes:
     @cached_property
     def frontier(self) -> Frontier:
         """All open nodes."""
-        frontier = self.job.roots()
+        frontier, adaptive = self.job.roots(), bool(self.job.binning.adaptive_bins)
         for level in self.levels:
+            if level.threshold.size != (level.feature.size if adaptive else 0):
+                raise ProtocolError("A level's thresholds do not fit the job's binning.")
             frontier = frontier.after(level)
         return frontier
 

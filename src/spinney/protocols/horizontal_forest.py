@@ -39,7 +39,7 @@ import numpy as np
 from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.adaptive_histograms import AdaptiveAsk, AdaptiveReply, grow_adaptively
-from spinney.protocols.facts import FactsReply, class_weights, leaf_values
+from spinney.protocols.facts import class_weights, leaf_values
 from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search, frontier_after
 from spinney.protocols.judging import QualityReply, judged, quality_of
 from spinney.protocols.model import ForestModel
@@ -146,7 +146,7 @@ class QualityAsk(Ask[QualityReply]):
         )
 
 
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, *NOISY)
+SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
 """The questions whose replies are added up; under `secure_sum` they are masked."""
 
 
@@ -215,6 +215,8 @@ class _Counting:
 
     def _counted(self, ask: OpenNodes) -> tuple[Any, ...]:
         """Return what is counted: the table, its rows, and the cells asked for."""
+        if isinstance(ask, AdaptiveAsk) != bool(ask.job.binning.adaptive_bins):
+            raise ProtocolError("The question does not fit the job's binning.")
         standing = self._rows.standing(ask)
         table = self._rows.binned(ask.job)
         return table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last)
@@ -266,10 +268,10 @@ def train(
             sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
             job = Job(settings, schema.digest(), binning, *sizes)
         with phases.phase("growing"):
-            growth = _grow(channel, job, facts, n_threads=n_threads, progress=progress)
+            values = leaf_values(schema, class_weights(settings, facts))
+            growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
         with phases.phase("judging"):
             progress("judging", 0, 0)
-            values = leaf_values(schema, class_weights(settings, facts))
             forest = growth.forest(job.binning, values)
             quality, score = _judge(channel, job, growth, values, forest)
     claims = claims_of(channel, privacy) if privacy else ()
@@ -292,7 +294,10 @@ def _judge(
     ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)
     if values.class_weight.size:
         ask.__dict__["forest"] = forest  # known here; others compute it
-    counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
+    if channel.is_masked:  # a party's own counts would show what masks hide
+        counts = {"all parties": channel.sum(ask).counts}
+    else:
+        counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
     how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": values.step * 256}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
     quality = {name: quality_of(held, **how) for name, held in counts.items()}
@@ -302,12 +307,12 @@ def _judge(
 
 
 def _grow(
-    channel: Channel, job: Job, facts: FactsReply, *, n_threads: int, progress: Progress
+    channel: Channel, job: Job, values: LeafValues, *, n_threads: int, progress: Progress
 ) -> Growth:
     """Grow all trees, a level a round."""
     settings = job.settings
-    weights = class_weights(settings, facts)
-    growth = Growth(job.roots(), job.rules(), weights)
+    weights = values.class_weight
+    growth = Growth(job.roots(), job.rules(), weights, target_step=values.step)
     search = Search(
         Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),

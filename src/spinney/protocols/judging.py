@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spinney.protocols.training import Quality
+from spinney.transport.channel import Vector
 from spinney.trees._kernels import hashing
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.forest import Forest, RowValues
@@ -22,6 +23,15 @@ class QualityReply:
     """Counts by which a forest is judged at one party."""
 
     counts: Integers  # (n_classes, n_classes) true by predicted; or (4,) n, error^2, y, y^2
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.counts,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "QualityReply":
+        """Return the reply with these integers."""
+        return cls(vectors[0])
 
 
 def judged(

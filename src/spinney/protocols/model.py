@@ -127,7 +127,14 @@ class ForestModel:
         tree_end = np.repeat(start[1:], np.diff(start))
         is_leaf: Bools = forest.feature < 0
         linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < tree_end))
-        return bool(np.all(linked))
+        if not np.all(linked):
+            return False
+        # One parent each: else the number of paths, and so the time to walk them, has no bound.
+        parents = left[~is_leaf]
+        is_child = np.ones(n, np.int64)
+        is_child[start[:-1]] = 0
+        n_parents = np.bincount(np.concatenate([parents, parents + 1]), minlength=n)
+        return bool(np.array_equal(n_parents, is_child))
 
     def _splits_are_sound(self) -> bool:
         """Tell whether a set of bins stands where a category is asked for, and nowhere else."""

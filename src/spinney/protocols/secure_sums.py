@@ -158,6 +158,11 @@ class SecureParty:
                 return MaskedReply(self._masks.mask(ask.mask, vectors, bits))
             case RevealAsk():
                 return RevealReply(self._masks.unmask(ask.unmask))
+        if ask.refused_under_masks:
+            raise ProtocolError(
+                f"This party does not answer {type(ask).__name__}: its job has secure_sum=True, "
+                "and the reply would show what masks hide."
+            )
         if is_summable(ask):
             raise ProtocolError(
                 f"This party answers {type(ask).__name__} under masks only: its job has "
@@ -168,6 +173,8 @@ class SecureParty:
 
 class SecureSums(Channel):
     """A channel whose `sum` is masked; `ask` goes through as it is."""
+
+    is_masked = True
 
     def __init__(self, inner: Channel, settings: SumSettings) -> None:
         self._inner = inner

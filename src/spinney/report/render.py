@@ -16,7 +16,7 @@ _WIDTH = 100
 def as_text(report: Report) -> str:
     """Return the report as people read it in a terminal."""
     out = StringIO()
-    console = Console(file=out, width=_WIDTH, color_system=None, highlight=False)
+    console = Console(file=out, width=_WIDTH, color_system=None, highlight=False, markup=False)
     total = sum(report.seconds.values())
     console.print(
         f"{report.protocol}   {_some(len(report.parties), 'party', 'parties')}   "

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -20,7 +21,6 @@ from spinney.errors import ProtocolError
 Reply = TypeVar("Reply")
 Vector = NDArray[Any]  # of integers
 _PIECE_BYTES = 4 << 20
-_POOL = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-sums")
 
 
 class Ask(Generic[Reply]):
@@ -31,6 +31,7 @@ class Ask(Generic[Reply]):
 
     reveals: ClassVar[str]
     reply_type: ClassVar[type[Any]]
+    refused_under_masks: ClassVar[bool] = False  # a reply would show what masks are to hide
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the integers of a summable reply as they are masked: each modulo its width."""
@@ -86,6 +87,15 @@ def _add_next(totals: tuple[Vector, ...], replies: Iterator[Any]) -> bool:
     return True
 
 
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-sums")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def _add(total: Vector, vector: Vector) -> None:
     """Add in place; a large vector on all cores."""
     pieces = max(1, total.nbytes // _PIECE_BYTES)
@@ -94,7 +104,7 @@ def _add(total: Vector, vector: Vector) -> None:
     if pieces == 1:
         np.add(total, vector, out=total)
         return
-    list(_POOL.map(lambda part: np.add(total[part], vector[part], out=total[part]), parts))
+    list(_pool().map(lambda part: np.add(total[part], vector[part], out=total[part]), parts))
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,7 @@ class Channel(Protocol):
 
     parties: tuple[str, ...]
     rounds: list[Round]
+    is_masked: bool = False  # whether `sum` hides single replies from the coordinator
 
     @abstractmethod
     def ask(

@@ -84,5 +84,8 @@ def midpoints(
         at = int(slots.offset[node, slot]) + int(best.cut[node])
         is_last = int(best.cut[node]) + 1 >= n_regular or not histograms.moments[at + 1].any()
         after = np.inf if is_last else histograms.means[at + 1]
-        thresholds[node] = np.inf if is_last else (histograms.means[at] + after) / 2
+        middle = np.float32(np.inf if is_last else (histograms.means[at] + after) / 2)
+        # Rounded to the next mean, it would send that bin's rows to the wrong side.
+        below = np.nextafter(np.float32(after), np.float32(-np.inf))
+        thresholds[node] = middle if is_last else min(middle, below)
     return thresholds

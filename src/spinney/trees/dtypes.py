@@ -10,6 +10,7 @@ SUM = np.int64  # a regression cell: weights and fixed-point targets side by sid
 TARGET_BITS = 24  # resolution of a fixed-point target over its declared range
 FEATURE = np.int32  # a column number; negative for leaves
 CATEGORY_WORDS = 4  # 256 bits: the bins that go left in a category split
+MAX_ROWS = 1 << 36  # over all parties: a field of a masked word stays under 40 bits
 MAX_WEIGHT = 12  # how often a bootstrap may draw a row: Poisson(1) passes it once in 10^11
 MAX_CLASSES = 2048  # a class has 11 bits of a row entry
 BLOCK_ROWS = 65536  # 16 bits of a row entry; a block's column fits the second-level cache

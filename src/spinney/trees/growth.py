@@ -63,11 +63,21 @@ class _LevelNodes:
 class Growth:
     """The forest so far."""
 
-    def __init__(self, frontier: Frontier, rules: StoppingRules, class_weight: Floats) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        rules: StoppingRules,
+        class_weight: Floats,
+        *,
+        target_step: float = 1.0,
+    ) -> None:
         self.frontier = frontier
         self.levels: tuple[Level, ...] = ()
         self.rules = rules
         self._class_weight = class_weight
+        # Variances are found in fixed-point steps; what people set and read is in target units.
+        unit = min(target_step * target_step, 1e200)  # a range of 1e300 has no finite square
+        self._gain_unit = unit if rules.is_regression else 1.0
         self._nodes: list[_LevelNodes] = []
         self._gains: list[Floats] = []
         self._next = _LevelNodes(
@@ -145,6 +155,7 @@ class Growth:
         if not self.levels:
             self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
             self._root_weight = np.maximum(self._weight(best.total), 1e-300)
+        best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
         if not self.levels:  # a root is asked about before anything is known of it
             accepted &= self.rules.opens(best.total, 0)

@@ -279,6 +279,11 @@ class Frontier:
             and bool(np.all(with_set[split] == self.columns.is_category[level.feature[split]]))
             and not bool(np.any(with_set[~split]))
         )
+        if sound and level.threshold.size == 0:
+            number = np.flatnonzero(split & ~with_set)
+            # A cut below what the path leaves open would make a range of less than nothing.
+            lowest = self.low[number, level.feature[number]]
+            sound = bool(np.all(level.cut[number] >= lowest))
         if not sound:
             raise ProtocolError("A level of the forest does not fit the nodes it is for.")
 

@@ -35,6 +35,10 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney")
 
 
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
     """Return consecutive ranges of items whose work sums are about equal."""
     ends = np.cumsum(work)

@@ -21,7 +21,7 @@ _WORD = np.uint64(1)
 @inlined
 def _f(weight, table):
     """Return x log2 x, from the table where it reaches; it is empty unless x is whole."""
-    if weight < table.shape[0]:
+    if 0.0 <= weight < table.shape[0]:  # a party may lie; a table must not be left
         return table[np.int64(weight)]
     return weight * math.log2(weight) if weight > 0.0 else 0.0
 
