@@ -26,7 +26,6 @@ from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 
-
 _MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, and nothing would end it
 
 
