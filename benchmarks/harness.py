@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parent / "results"
 CORES = len(os.sched_getaffinity(0))
 QUIET = 0.08  # a share of the cores used by others up to which a sample is not disturbed
 _PACKAGES = ("spinney", "numpy", "numba", "scikit-learn", "lightgbm", "xgboost")
-_PATIENCE = 20.0  # seconds that a sample waits for quiet cores
+_PATIENCE = 20.0  # seconds that a disturbed sample waits for quiet cores
 _GLANCE = 0.25  # seconds of looking whether they are
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -47,9 +47,8 @@ def arguments(description: str, **options: Any) -> argparse.Namespace:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Sample, Any]:
-    """Run `work` once, when the cores are quiet, and return its sample and its value."""
+    """Run `work` once and return its sample and its value."""
     gc.collect()
-    _await_quiet()
     busy, cpu, begin = _busy_seconds(), _own_seconds(), time.perf_counter()
     value = work()
     seconds = time.perf_counter() - begin
@@ -88,6 +87,7 @@ def interleaved(
             for _ in range(retries):
                 if best.foreign <= QUIET:
                     break
+                _await_quiet()  # not before: after a sleep a virtual machine starts slowly
                 again, values[name] = clock(cases[name])
                 best = min(best, again, key=lambda sample: sample.foreign)
             samples[name].append(best)
