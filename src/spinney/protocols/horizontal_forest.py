@@ -149,6 +149,9 @@ class QualityAsk(Ask[QualityReply]):
 SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
 """The questions whose replies are added up; under `secure_sum` they are masked."""
 
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, AdaptiveAsk, *SUMMED)
+"""Every question that a party answers."""
+
 
 # --- a party -------------------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 
 from spinney.errors import SpinneyError
-from spinney.protocols import horizontal_forest
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
 from spinney.report.report import PartyQuality, Report
 from spinney.service.progress import Stages, Step
+from spinney.service.registry import Entry, Site
 from spinney.service.rows import Parties, PartyRows
 from spinney.service.scores import LESS_IS_BETTER, score_names, scores_on
 from spinney.tables.table import MemoryTable
@@ -44,8 +44,13 @@ class PartyComparison(msgspec.Struct, frozen=True):
 class Running:
     """How a forest is grown; the forest is the same whatever is chosen here."""
 
+    protocol: Entry
     n_jobs: int | None = None
     secure_sum: bool = False
+
+    def alone(self) -> "Running":
+        """Return how a party grows its own: nobody is there to hide anything from."""
+        return replace(self, secure_sum=False)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def compare(
     with stages.compiling():
         _warm_up(parties.training, settings, running)
     joint = _train(parties.training, settings, running, stages.begin("joint forest"))
-    alone = Running(running.n_jobs)
+    alone = running.alone()
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest")
@@ -121,15 +126,15 @@ def compare(
 def _train(
     tables: Mapping[str, MemoryTable], settings: ForestSettings, running: Running, step: Step
 ) -> Training:
+    protocol = running.protocol
     sides: dict[str, Answering] = {
-        name: horizontal_forest.Party(table, n_jobs=running.n_jobs)
+        name: protocol.party(table, settings, Site(name, running.n_jobs))
         for name, table in tables.items()
     }
     channel: Channel = InProcess(sides)
     if running.secure_sum:
-        asks = horizontal_forest.SUMMED
-        channel = secured(sides, InProcess, asks, job=f"simulation {uuid4()}")
-    return horizontal_forest.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+        channel = secured(sides, InProcess, protocol.summed, job=f"simulation {uuid4()}")
+    return protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
 
 
 def _train_alone(

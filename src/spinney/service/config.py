@@ -15,7 +15,7 @@ import msgspec
 from spinney.errors import SettingError
 from spinney.service.sections import ColumnConfig, section, sections
 
-_PROTOCOLS = ("horizontal_forest",)
+PROTOCOLS = ("horizontal_forest",)  # as in `service.registry`, which is slow to import
 _TASKS = ("classification", "regression")
 _SOURCES = ("csv", "parquet", "sql")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -34,7 +34,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
                 f"The job's name must be letters, digits, '.', '_' or '-', since its folder is "
                 f"called so; got {self.name!r}."
             )
-        _require_choice("protocol", self.protocol, _PROTOCOLS)
+        _require_choice("protocol", self.protocol, PROTOCOLS)
         _require_choice("task", self.task, _TASKS)
 
 

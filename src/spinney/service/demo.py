@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from spinney.protocols import horizontal_forest
 from spinney.protocols.settings import ForestSettings
 from spinney.service.comparison import Running, compare
 from spinney.service.config import SimulationConfig
 from spinney.service.folder import require_writable
 from spinney.service.outcome import Outcome
 from spinney.service.progress import Stages
+from spinney.service.registry import entry_of
 from spinney.service.rows import dealt_out
 from spinney.service.simulation import written
 from spinney.service.telco import telco_table
@@ -43,4 +45,5 @@ def run_demo(n_trees: int, folder: Path, stages: Stages) -> Outcome:
     stages.begin("reading the Telco table")
     simulation = SimulationConfig(n_parties=len(PARTIES), stratified=True)
     parties = dealt_out(telco_table(), simulation, PARTIES)
-    return written("demo", compare(parties, settings, Running(), stages), folder)
+    running = Running(entry_of(horizontal_forest.NAME))
+    return written("demo", compare(parties, settings, running, stages), folder)

@@ -1,16 +1,24 @@
 """The settings of a job file as those of its protocol, with the estimator's defaults."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from spinney.errors import SettingError
 from spinney.protocols.settings import ForestSettings, Task
 from spinney.seeds import job_seed
-from spinney.service.config import SettingsConfig
+from spinney.service.config import JobFile, SettingsConfig
 from spinney.tables.schema import Category
 
 _REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
+
+
+def forest_settings_of(job: JobFile, classes: tuple[Category, ...] | None) -> ForestSettings:
+    """Return the settings of a job; without classes only what can be said without them."""
+    task, given = cast("Task", job.job.task), job.settings
+    if classes is None and isinstance(given.class_weight, dict):
+        return forest_settings(given, task, tuple(given.class_weight))
+    return forest_settings(given, task, classes or ())
 
 
 def forest_settings(

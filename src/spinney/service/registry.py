@@ -1,0 +1,93 @@
+"""The protocols that job files can name: one line each, and everything else finds them here.
+
+Simulated and deployed jobs run the same entry: the same settings, the same `Party`, the same
+`train`. A protocol is added by adding an `Entry`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spinney.errors import SettingError
+from spinney.privacy.ledger import Ledger
+from spinney.protocols import horizontal_forest
+from spinney.protocols.training import Training
+from spinney.service.config import JobFile
+from spinney.service.settings import forest_settings_of
+from spinney.tables.schema import Category
+from spinney.tables.table import Table
+from spinney.transport.channel import Answering, Ask, Channel
+from spinney.typing import Progress
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a party's side runs: what is its own business and not the job's."""
+
+    name: str
+    n_jobs: int | None = None
+    ledger: Ledger | None = None  # of private jobs
+    data: str | None = None  # the data set whose account the ledger debits
+
+
+class Train(Protocol):
+    """The coordinator's loop."""
+
+    def __call__(
+        self, channel: Channel, settings: Any, *, n_jobs: int | None, progress: Progress
+    ) -> Training:
+        """Train with the parties on the channel."""
+        ...
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One protocol, as jobs see it.
+
+    Attributes
+    ----------
+    settings
+        From a job file and the label's classes to the protocol's settings, checked; without
+        classes, only what can be said without them.
+    party
+        A party's side: its table, the job's settings, its site.
+    train
+        The coordinator's side.
+    asks
+        Every question that a party answers; on the wire no other is read.
+    summed
+        Those of them whose replies are added up; under `secure_sum` they are masked.
+    """
+
+    name: str
+    settings: Callable[[JobFile, tuple[Category, ...] | None], Any]
+    party: Callable[[Table, Any, Site], Answering]
+    train: Train
+    asks: tuple[type[Ask[Any]], ...]
+    summed: tuple[type[Ask[Any]], ...]
+
+
+def _horizontal_party(table: Table, settings: Any, site: Site) -> Answering:
+    ledger = site.ledger if settings.privacy is not None else None
+    return horizontal_forest.Party(table, n_jobs=site.n_jobs, ledger=ledger, data=site.data)
+
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        horizontal_forest.NAME,
+        forest_settings_of,
+        _horizontal_party,
+        horizontal_forest.train,
+        horizontal_forest.ASKS,
+        horizontal_forest.SUMMED,
+    ),
+)
+
+
+def entry_of(name: str) -> Entry:
+    """Return the protocol of this name."""
+    for entry in ENTRIES:
+        if entry.name == name:
+            return entry
+    known = " or ".join(repr(entry.name) for entry in ENTRIES)
+    raise SettingError(f"protocol must be {known}; got {name!r}.")
