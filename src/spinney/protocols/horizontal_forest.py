@@ -30,7 +30,7 @@ could read. No noise is added, so that nothing of this is differentially private
 depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -40,8 +40,7 @@ from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.adaptive_histograms import AdaptiveAsk, AdaptiveReply, grow_adaptively
 from spinney.protocols.facts import class_weights, leaf_values
-from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search, frontier_after
-from spinney.protocols.judging import QualityReply, judged, quality_of
+from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_histograms import (
     NOISY,
@@ -53,6 +52,7 @@ from spinney.protocols.noisy_histograms import (
 from spinney.protocols.paying import ClaimsAsk, JoinAsk, claims_of, join
 from spinney.protocols.private_party import PrivateParty, private_plan
 from spinney.protocols.private_settings import Terms
+from spinney.protocols.quality import QualityAsk, answer_quality, quality_over_parties
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import (
     CountsReply,
@@ -68,20 +68,16 @@ from spinney.protocols.training import Phases, Quality, Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.adaptive import streamed
-from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.fields import Fields
-from spinney.trees.forest import Forest
-from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
+from spinney.trees.growth import Growth, LeafValues
 from spinney.trees.histogram import level_counts
-from spinney.trees.level import Level, tree_keys
 from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Progress, silent
+from spinney.typing import Progress, silent
 
 NAME = "horizontal_forest"
-_QUALITY_ROWS = 2048  # rows a party judges the forest by, where it need not judge by all
 
 Settings = ForestSettings
 
@@ -113,37 +109,6 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
             return CountsReply.of_vectors(sums)
         counters = self.fields.unpack(sums[0].view(np.uint64), thread_count(None))
         return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
-
-
-@dataclass(frozen=True)
-class QualityAsk(Ask[QualityReply]):
-    """How well does the finished forest do on your rows?"""
-
-    job: Job
-    levels: tuple[Level, ...]
-    leaf_moments: Counts
-    class_weight: Floats  # empty for regression: the forest then predicts fixed-point targets
-    reveals: ClassVar[str] = "a confusion matrix, or error sums, over own rows"
-    reply_type: ClassVar[type[Any]] = QualityReply
-
-    @cached_property
-    def forest(self) -> Forest:
-        """The finished forest."""
-        n_trees = self.job.settings.n_estimators
-        n_leaves = n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
-        shape = (n_leaves, self.job.n_classes or 2)
-        frontier_after(self.job, self.levels)  # refuses what does not fit
-        if self.leaf_moments.counters.shape != shape or self.class_weight.shape != (
-            self.job.n_classes,
-        ):
-            raise ProtocolError("The question's leaves do not fit its forest.")
-        return forest_of_leaves(
-            self.job.settings.n_estimators,
-            self.levels,
-            self.leaf_moments.counters,
-            self.job.binning,
-            LeafValues(self.class_weight),
-        )
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
@@ -214,7 +179,7 @@ class _Counting:
                 return CountsReply(level_counts(*self._counted(ask), **self._how(ask.job)))
             case AdaptiveAsk():  # Alg. 2
                 return AdaptiveReply(streamed(*self._counted(ask), **self._how(ask.job)))
-        return self._judge(ask)
+        return answer_quality(ask, self._rows, self._n_threads)
 
     def _counted(self, ask: OpenNodes) -> tuple[Any, ...]:
         """Return what is counted: the table, its rows, and the cells asked for."""
@@ -226,19 +191,6 @@ class _Counting:
 
     def _how(self, job: Job) -> dict[str, Any]:
         return {"n_classes": job.n_classes, "n_threads": self._n_threads}
-
-    def _judge(self, ask: QualityAsk) -> QualityReply:
-        settings = ask.job.settings
-        self._rows.forget_standing()
-        return judged(
-            self._rows.binned(ask.job),
-            ask.job.binning,
-            ask.forest,
-            tree_keys(settings.seed, settings.n_estimators),
-            most_rows=None if settings.oob_score else _QUALITY_ROWS,
-            bootstrap=settings.bootstrap,
-            **self._how(ask.job),
-        )
 
 
 # --- the coordinator -----------------------------------------------------------------------------
@@ -276,7 +228,7 @@ def train(
         with phases.phase("judging"):
             progress("judging", 0, 0)
             forest = growth.forest(job.binning, values)
-            quality, score = _judge(channel, job, growth, values, forest)
+            quality, score = quality_over_parties(channel, job, growth, values, forest)
     claims = claims_of(channel, privacy) if privacy else ()
     return Training(
         ForestModel(NAME, schema, forest, job.binning.bin_of_category),
@@ -288,25 +240,6 @@ def train(
         asdict(settings),
         claims,
     )
-
-
-def _judge(
-    channel: Channel, job: Job, growth: Growth, values: LeafValues, forest: Forest
-) -> tuple[dict[str, Quality], float | None]:
-    """Return the forest's quality at each party, and its first score over all of them."""
-    ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)
-    if values.class_weight.size:
-        ask.__dict__["forest"] = forest  # known here; others compute it
-    if channel.is_masked:  # a party's own counts would show what masks hide
-        counts = {"all parties": channel.sum(ask).counts}
-    else:
-        counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
-    how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": values.step * 256}
-    pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
-    quality = {name: quality_of(held, **how) for name, held in counts.items()}
-    if job.terms:  # by the rows that the party shows to others: its own would cost budget
-        quality = {name: replace(q, rows=f"{q.rows}, perturbed") for name, q in quality.items()}
-    return quality, next(iter(pooled.scores.values()), None)
 
 
 def _grow(

@@ -21,6 +21,7 @@ CRITERIA: dict[Task, tuple[str, ...]] = {
     "regression": ("squared_error",),
 }
 BINNINGS = ("quantiles", "ranges", "adaptive")
+THRESHOLDS = ("public", "exchanged")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,7 @@ class ForestSettings:
     seed: int = 0
     message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
     privacy: PrivacySettings | None = None  # None: nothing is noised
+    thresholds: str | None = None  # of extra-trees, whose cuts are drawn; None: they are sought
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
@@ -70,6 +72,8 @@ class ForestSettings:
         _require_choice("criterion", self.criterion, CRITERIA[self.task])
         _require_choice("binning", self.binning, BINNINGS)
         _require_features(self.max_features)
+        if self.thresholds is not None:
+            _require_choice("thresholds", self.thresholds, THRESHOLDS)
         _require_choice("bootstrap", self.bootstrap, (True, False))
         _require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:

@@ -13,7 +13,7 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
-from spinney.trees.level import Frontier, Level, bit_lengths, empty_bin_sets
+from spinney.trees.level import Frontier, Level, Slots, bit_lengths, empty_bin_sets
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -146,8 +146,11 @@ class Growth:
         *,
         derive_within: int = 0,
         threshold: NDArray[np.float32] = _NO_THRESHOLDS,
+        slots: Slots | None = None,
     ) -> None:
         """Decide the open nodes and open their children; real thresholds, if given, hold.
+
+        `slots` are those among which the best was found, where they are not the frontier's.
 
         Of two open children the heavier is derived from parent and sibling, if the next level
         has at most `derive_within` cells; 0 where the parents' histograms are not kept.
@@ -160,7 +163,7 @@ class Growth:
         if not self.levels:  # a root is asked about before anything is known of it
             accepted &= self.rules.opens(best.total, 0)
         split = np.flatnonzero(accepted)
-        slots = self.frontier.slots
+        slots = slots or self.frontier.slots
         feature = np.full(self.frontier.n_open, -1, np.int32)
         feature[split] = slots.feature[split, best.slot[split]]
         is_category = accepted & self.frontier.columns.is_category[feature]
