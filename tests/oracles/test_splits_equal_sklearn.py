@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney.errors import SchemaError
 
 # One tree over all rows and columns, no zoom: every distinct value has a cell of its own.
 WHOLE = {"n_estimators": 1, "bootstrap": False, "max_features": None, "max_cells": 255}
@@ -233,6 +234,11 @@ def test_an_exported_forest_with_categories_is_a_pipeline(label, ward_table, war
     forest = kind(n_estimators=7, random_state=0).fit(ward_table, ward_labels[label])
     twin = require_equal_forests(forest, ward_table)
     assert isinstance(twin, Pipeline)
+    unseen = ward_table.assign(ward=pd.Categorical(["never seen"] * len(ward_table)))
+    with pytest.raises(SchemaError, match="holds a category that the schema does not name"):
+        twin.predict(unseen)
+    forest.set_params(unknown_categories="as_missing")
+    require_equal_forests(forest, unseen)
     gaps = ward_table.copy()
     gaps["ward"] = pd.Categorical([None] * len(gaps), categories=["eye"])
     gaps["age"] = np.nan

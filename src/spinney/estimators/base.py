@@ -114,13 +114,16 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def to_sklearn(self) -> Any:
         """Return a fitted scikit-learn forest with equal predictions.
 
-        With categories it is a pipeline that encodes them first.
+        With categories it is a pipeline that encodes them first, and treats a category that was
+        never seen as `unknown_categories` says now.
         """
         check_is_fitted(self)
+        self._require_sound_parameters()
         from spinney.estimators.to_sklearn import sklearn_forest  # noqa: PLC0415  slow to load
 
         names = getattr(self, "feature_names_in_", None)
-        return sklearn_forest(self.model_, getattr(self, "classes_", None), names)
+        classes = getattr(self, "classes_", None)
+        return sklearn_forest(self.model_, classes, names, self.unknown_categories)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: a ledger stays where its party is."""
@@ -141,7 +144,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             raise SettingError(
                 f"schema must be a spinney Schema or None; got a {type(self.schema).__name__}."
             )
-        if self.unknown_categories not in {"refuse", "as_missing"}:
+        if self.unknown_categories not in ("refuse", "as_missing"):  # a list is none of these
             raise SettingError(
                 "unknown_categories must be 'refuse' or 'as_missing'; "
                 f"got {self.unknown_categories!r}."

@@ -16,7 +16,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
 from spinney.protocols.private_settings import MechanismName, TreeRows
 from spinney.protocols.secure_sums import secured
-from spinney.protocols.settings import ForestSettings, MaxFeatures
+from spinney.protocols.settings import ForestSettings, MaxFeatures, refuse_max_leaf_nodes
 from spinney.protocols.training import Training
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
@@ -39,11 +39,7 @@ class _HorizontalForest(ForestEstimator):
                 "binning='adaptive' cannot be masked: the coordinator merges each party's own "
                 "histograms. Use binning='quantiles' or 'ranges' with secure_sum=True."
             )
-        if self.max_leaf_nodes is not None:
-            raise SettingError(
-                "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
-                "Use max_depth, min_samples_leaf or min_impurity_decrease."
-            )
+        refuse_max_leaf_nodes(self.max_leaf_nodes)
 
     def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
         self._checked()
@@ -65,6 +61,7 @@ class _HorizontalForest(ForestEstimator):
             class_weight=self._class_weights(classes) if self._is_classifier else None,
             oob_score=self.oob_score,
             seed=job_seed(self.random_state),
+            message_limit=self.message_limit,
             privacy=privacy_settings(self),
         )
 
@@ -123,8 +120,13 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
     secure_sum
-        Whether parties' replies are masked, so that the coordinator sees sums only; the forest is
-        the same. With noisy histograms the parties then share the noise of a sum.
+        Whether replies that are to be added up are masked, so that the coordinator can read only
+        their sum; the parties' schemas it sees in any case. Without it the coordinator adds up
+        replies that it could read. The forest is the same. With noisy histograms the parties then
+        share the noise of a sum.
+    message_limit
+        How many bytes of counters one reply may hold before it is packed; a level that needs more
+        is asked for in several rounds. The forest is the same.
     honest
         How many parties secure sums count on to keep their secrets; half of them, rounded up.
     epsilon
@@ -184,6 +186,7 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
         secure_sum: bool = False,
+        message_limit: int = 256 << 20,
         honest: int | None = None,
         epsilon: float | None = None,
         epsilon_per_count: float | None = None,
@@ -214,6 +217,7 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         self.unknown_categories = unknown_categories
         self.schema = schema
         self.secure_sum = secure_sum
+        self.message_limit = message_limit
         self.honest = honest
         self.epsilon = epsilon
         self.epsilon_per_count = epsilon_per_count
@@ -273,6 +277,7 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
         secure_sum: bool = False,
+        message_limit: int = 256 << 20,
         honest: int | None = None,
         epsilon: float | None = None,
         epsilon_per_count: float | None = None,
@@ -302,6 +307,7 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         self.unknown_categories = unknown_categories
         self.schema = schema
         self.secure_sum = secure_sum
+        self.message_limit = message_limit
         self.honest = honest
         self.epsilon = epsilon
         self.epsilon_per_count = epsilon_per_count

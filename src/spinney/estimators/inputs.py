@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from spinney.errors import PrivacyLeakWarning, SettingError, TableError
+from spinney.errors import PrivacyLeakWarning, SchemaError, SettingError, TableError
 from spinney.tables.cells import cells_of
 from spinney.tables.describe import completed, describe
 from spinney.tables.frames import columns_of, encode_target
+from spinney.tables.names import feature_names
 from spinney.tables.schema import LabelKind, Schema, listed
 from spinney.tables.table import MemoryTable
 
@@ -67,6 +68,7 @@ def fit_input(
             f"The schema's label {schema.label.name!r} is a {schema.label.kind}; "
             f"{type(estimator).__name__} needs a {kind}."
         )
+    _require_order(X, schema)
     columns = columns_of(X, schema)
     table = MemoryTable(schema, columns, encode_target(labels, schema.label))
     return FitInput(table, labels, facts)
@@ -77,6 +79,7 @@ def checked_features(
 ) -> Any:
     """Return X as scikit-learn's contract wants it checked; data frames keep their columns."""
     if _is_frame(X) or _has_own_categories(X, categorical_features):
+        feature_names(X)  # says better than scikit-learn what is wrong with them
         return validate_data(estimator, X, reset=reset, skip_check_array=True)
     return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
 
@@ -85,7 +88,13 @@ def dealt_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
     """Return each party's own table, in the order of their names; None is one party."""
     if party is None:
         return {"all": table}
-    labels = column_or_1d(np.asarray(party))
+    labels = np.asarray(party)
+    if labels.ndim == 0 or labels.size != labels.shape[0]:
+        raise SettingError(
+            "party must be one list that names a party for each row; got an array of shape "
+            f"{labels.shape}."
+        )
+    labels = labels.ravel()
     if labels.shape[0] != table.n_rows:
         raise SettingError(
             f"party must name a party for each of the {table.n_rows} rows; "
@@ -158,6 +167,16 @@ def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
         with suppress(ValueError, TypeError):  # text that is no number is refused by the schema
             labels = labels.astype(np.float64)
     return labels
+
+
+def _require_order(X: Any, schema: Schema) -> None:
+    """Raise if X has the schema's columns in another order: `predict` and others count by place."""
+    names = feature_names(X)
+    if names is not None and names != schema.names and set(names) == set(schema.names):
+        raise SchemaError(
+            f"X has the schema's columns in another order. The schema has: {listed(schema.names)}. "
+            "Pass them in that order: X[list(schema.names)]."
+        )
 
 
 def _lacks_facts(schema: Schema, *, needs_ranges: bool) -> bool:

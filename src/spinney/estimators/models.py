@@ -12,6 +12,7 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestRegressor,
 )
 from spinney.protocols.model import ForestModel
+from spinney.report.run_folder import MODEL, file_in
 from spinney.tables.names import default_names
 
 _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
@@ -21,8 +22,11 @@ _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a saved model and return an estimator that predicts; it needs no network."""
-    model = ForestModel.load(path)
+    """Read a saved model, or that of a run's folder, and return an estimator that predicts.
+
+    It needs no network.
+    """
+    model = ForestModel.load(file_in(path, MODEL))
     label = model.schema.label
     face = _FACE_OF_MODEL.get((model.protocol, label.kind))
     if face is None:

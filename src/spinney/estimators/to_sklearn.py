@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from spinney.protocols.model import ForestModel
-from spinney.tables.frames import columns_of
+from spinney.tables.frames import UnknownCategories, columns_of
 from spinney.tables.schema import Schema
 
 _LEAF = -1
@@ -23,10 +23,14 @@ _UNDEFINED = -2
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Numbers the categories of a table as its schema does; missing values become NaN."""
+    """Numbers the categories of a table as its schema does; missing values become NaN.
 
-    def __init__(self, schema: Schema) -> None:
+    A category that the schema does not name is refused, or taken as missing, as the estimator does.
+    """
+
+    def __init__(self, schema: Schema, unknown_categories: UnknownCategories = "refuse") -> None:
         self.schema = schema
+        self.unknown_categories = unknown_categories
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  scikit-learn's signature
         """Learn nothing: the schema says it all."""
@@ -34,13 +38,16 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Return X as one matrix of numbers."""
-        return columns_of(X, self.schema).values(slice(None)).T
+        columns = columns_of(X, self.schema, unknown_categories=self.unknown_categories)
+        return columns.values(slice(None)).T
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-def sklearn_forest(model: ForestModel, classes: Any, names: Any) -> Any:
+def sklearn_forest(
+    model: ForestModel, classes: Any, names: Any, unknown_categories: UnknownCategories
+) -> Any:
     """Return a fitted forest, behind an encoder where the model has categories."""
     schema = model.schema
     is_classifier = schema.label.kind == "class"
@@ -56,7 +63,8 @@ def sklearn_forest(model: ForestModel, classes: Any, names: Any) -> Any:
     ]
     forest.estimator_ = type(forest.estimators_[0])()
     if any(column.kind == "category" for column in schema.columns):
-        return Pipeline([("encode", SchemaEncoder(schema)), ("forest", forest)])
+        encoder = SchemaEncoder(schema, unknown_categories)
+        return Pipeline([("encode", encoder), ("forest", forest)])
     if names is not None:
         forest.feature_names_in_ = np.asarray(names, dtype=object)
     return forest

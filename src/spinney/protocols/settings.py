@@ -98,6 +98,15 @@ class ForestSettings:
         return math.ceil(wanted * n_rows) if isinstance(wanted, float) else int(wanted)
 
 
+def refuse_max_leaf_nodes(value: object) -> None:
+    """Raise unless scikit-learn's `max_leaf_nodes` is left open: it needs best-first growth."""
+    if value is not None:
+        raise SettingError(
+            "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
+            "Use max_depth, min_samples_leaf or min_impurity_decrease."
+        )
+
+
 def _require_int(
     name: str, value: object, least: int, hint: str = "", *, most: int | None = None
 ) -> None:
@@ -132,7 +141,7 @@ def _require_choice(name: str, value: object, choices: tuple[str | bool, ...]) -
 
 
 def _require_features(value: object) -> None:
-    if value is None or value in ("sqrt", "log2"):
+    if value is None or (isinstance(value, str) and value in ("sqrt", "log2")):
         return
     if isinstance(value, float) and 0.0 < value <= 1.0:
         return

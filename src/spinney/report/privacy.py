@@ -60,8 +60,8 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
     """Return what a job without noise leaves open: all it releases, and what masks hide."""
     record, coordinator, reader = Unit.RECORD_ADD_REMOVE.value, View.COORDINATOR, View.READER
     counted = [r for r in rounds if r.question != "Schema"]
-    shown = _named([r for r in counted if not _is_masked(r)])
-    masked = _named([r for r in counted if _is_masked(r)])
+    shown = _named([r for r in counted if not is_masked(r)])
+    masked = _named([r for r in counted if is_masked(r)])
     open_to_all = (
         f"One record, added or removed, against {reader.value}s of the model: UNPROTECTED: no "
         "noise was added, and a forest's leaves hold exact counts. No epsilon holds."
@@ -76,7 +76,7 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
     if shown:
         totals += f"UNPROTECTED, party by party: {'; '.join(shown)}."
     if masked:
-        how = next(r.protection for r in counted if _is_masked(r))
+        how = next(r.protection for r in counted if is_masked(r))
         totals += f"{' ' if shown else ''}HIDDEN: {'; '.join(masked)} ({how})."
     verdict = "UNPROTECTED" if shown else "HIDDEN"
     facts = (
@@ -90,7 +90,8 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
     )
 
 
-def _is_masked(round_: Round) -> bool:
+def is_masked(round_: Round) -> bool:
+    """Tell whether masks hid single replies."""
     return round_.protection.startswith("masked")
 
 

@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +10,11 @@ import msgspec
 from spinney import __version__
 from spinney.errors import StorageError
 from spinney.protocols.training import Training
-from spinney.report.privacy import PrivacyClaim, privacy_of
+from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
+from spinney.report.run_folder import REPORT, file_in
+from spinney.tables.schema import listed
 from spinney.transport.channel import Round
+from spinney.trees.storage import write_whole
 
 FORMAT = 1
 
@@ -105,12 +107,12 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def bytes_up(self) -> dict[str, int]:
         """What each party sent."""
-        return {p: sum(r.bytes_up[p] for r in self.traffic) for p in self.parties}
+        return {p: sum(r.bytes_up.get(p, 0) for r in self.traffic) for p in self.parties}
 
     @property
     def bytes_down(self) -> dict[str, int]:
         """What each party received."""
-        return {p: sum(r.bytes_down[p] for r in self.traffic) for p in self.parties}
+        return {p: sum(r.bytes_down.get(p, 0) for r in self.traffic) for p in self.parties}
 
     def __str__(self) -> str:
         from spinney.report.render import as_text  # noqa: PLC0415  rich is loaded when printing
@@ -123,25 +125,16 @@ class Report(msgspec.Struct, frozen=True):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all."""
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.part")
-        try:
-            beside.write_text(self.to_json(), encoding="utf-8")
-            beside.replace(target)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise StorageError(
-                f"Cannot write {str(target)!r}: {error.strerror or error}. "
-                "Choose a folder that exists and that you may write to."
-            ) from None
+        write_whole(path, self.to_json().encode())
 
 
 def load_report(path: str | os.PathLike[str]) -> Report:
     """Read a report that was saved, or that of a run's folder."""
-    source = Path(path)
-    source = source / "report.json" if source.is_dir() else source
+    source = file_in(path, REPORT)
     try:
-        report = msgspec.json.decode(source.read_bytes(), type=Report)
+        data = source.read_bytes()
+        _require_format(msgspec.json.decode(data, type=_Head), str(source))
+        report = msgspec.json.decode(data, type=Report)
     except OSError as error:
         raise StorageError(
             f"Cannot read {str(source)!r}: {error.strerror or error}. Check the path."
@@ -152,17 +145,48 @@ def load_report(path: str | os.PathLike[str]) -> Report:
             "Give the path of a report.json that Spinney wrote.",
             local=str(error),
         ) from None
-    if report.format != FORMAT:
-        raise StorageError(
-            f"{str(source)!r} has format {report.format}; this Spinney reads format {FORMAT}. "
-            "Install the Spinney that wrote it, or a newer one."
-        )
+    _require_known_parties(report, str(source))
     return report
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What a report of any format begins with."""
+
+    format: int
+    version: str = "that wrote it"
+
+
+def _require_format(head: _Head, name: str) -> None:
+    """Raise if a report is of another format, whatever else is in it."""
+    if head.format != FORMAT:
+        raise StorageError(
+            f"{name!r} has report format {head.format}; this Spinney ({__version__}) reads format "
+            f"{FORMAT}. Install Spinney {head.version} or a newer one."
+        )
+
+
+def _require_known_parties(report: Report, name: str) -> None:
+    """Raise if a report tells of parties that it does not name."""
+    met = {party for r in report.traffic for party in (*r.bytes_up, *r.bytes_down)}
+    met.update(party for entry in report.disclosures for party in entry.bytes_up)
+    unknown = sorted(met - set(report.parties))
+    if unknown:
+        raise StorageError(
+            f"{name!r} is not a sound report: it tells of {listed(map(repr, unknown))}, who is "
+            "not among its parties. Use the file as Spinney wrote it."
+        )
 
 
 def _known(scores: Mapping[str, float]) -> dict[str, float]:
     """Return the scores that there are; a party with one row has no R2."""
     return {name: score for name, score in scores.items() if math.isfinite(score)}
+
+
+def _seen_by(r: Round) -> str:
+    """Say who sees the replies, and whether only their sum."""
+    if r.verb == "ask":
+        return "the coordinator, party by party"
+    return "the coordinator, as a sum" if is_masked(r) else "the coordinator, summed, not masked"
 
 
 def _disclosures(rounds: Sequence[Round]) -> tuple[Disclosure, ...]:
@@ -172,13 +196,14 @@ def _disclosures(rounds: Sequence[Round]) -> tuple[Disclosure, ...]:
         before = found.get(r.question)
         up = dict(r.bytes_up)
         if before is not None:
-            up = {party: before.bytes_up[party] + n for party, n in up.items()}
+            parties = dict.fromkeys((*before.bytes_up, *up))  # not every round asks them all
+            up = {p: before.bytes_up.get(p, 0) + up.get(p, 0) for p in parties}
         found[r.question] = Disclosure(
             r.question,
             r.reveals,
             (before.times if before else 0) + 1,
             up,
-            "the coordinator, party by party" if r.verb == "ask" else "the coordinator, summed",
+            _seen_by(r),
             r.protection,
         )
     return tuple(found.values())

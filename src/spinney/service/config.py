@@ -56,6 +56,8 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     class_weight: str | dict[str, float] | None = None
     oob_score: bool | None = None
     secure_sum: bool | None = None
+    message_limit: int | None = None
+    max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
     random_state: int = 0
     n_jobs: int | None = None
 

@@ -7,9 +7,7 @@ from shutil import rmtree
 from spinney.errors import StorageError
 from spinney.protocols.model import ForestModel
 from spinney.report.report import Report
-
-MODEL = "model.spinney"
-REPORT = "report.json"
+from spinney.report.run_folder import MODEL, REPORT
 
 
 def require_writable(folder: Path) -> None:

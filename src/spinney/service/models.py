@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from spinney.protocols.model import ForestModel
-from spinney.service.folder import MODEL
+from spinney.report.run_folder import MODEL, file_in
 from spinney.tables.schema import Schema
 
 
@@ -43,7 +43,7 @@ class ModelDescription(msgspec.Struct, frozen=True):
 
 def described(path: Path) -> ModelDescription:
     """Read a saved model, or that of a run's folder, and say what it is."""
-    file = path / MODEL if path.is_dir() else path
+    file = file_in(path, MODEL)
     model = ForestModel.load(file)
     forest, schema = model.forest, model.schema
     shares = np.round(forest.importances(len(schema.columns)), 6).tolist()

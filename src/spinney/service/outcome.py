@@ -6,8 +6,8 @@ import msgspec
 
 from spinney import __version__
 from spinney.report.report import Report
+from spinney.report.run_folder import MODEL, REPORT
 from spinney.service.comparison import Comparison, PartyComparison, Scores
-from spinney.service.folder import MODEL, REPORT
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 
 from spinney.errors import SettingError
-from spinney.protocols.settings import ForestSettings, Task
+from spinney.protocols.settings import ForestSettings, Task, refuse_max_leaf_nodes
 from spinney.seeds import job_seed
 from spinney.service.config import JobFile, SettingsConfig
 from spinney.tables.schema import Category
@@ -41,6 +41,7 @@ def forest_settings(
     seed = job_seed(said.pop("random_state"))
     for how in ("n_jobs", "secure_sum"):  # how a forest is grown, not what it is
         said.pop(how, None)
+    refuse_max_leaf_nodes(said.pop("max_leaf_nodes", None))
     if given.secure_sum and given.binning == "adaptive":
         raise SettingError(
             "binning = 'adaptive' cannot be masked: the coordinator merges each party's own "

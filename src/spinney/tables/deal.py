@@ -1,7 +1,7 @@
 """Deal one table out to simulated parties, by rows or by columns."""
 
-from collections.abc import Iterable, Sequence
-from numbers import Integral
+from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -82,9 +82,10 @@ def deal_columns(
         Fixes the deal.
     """
     found = _columns_of(columns)
-    parties = [f"party_{party}" for party in range(n_parties)] if names is None else list(names)
-    if len(set(parties)) < len(parties):
-        raise SettingError(f"The parties' names must differ; got {listed(parties)}.")
+    if names is None:
+        _require_parties(n_parties, len(found), "columns")
+        names = [f"party_{party}" for party in range(n_parties)]
+    parties = _party_names(names)
     _require_parties(len(parties), len(found), "columns")
     random = generator(job_seed(random_state))
     party_of_column = random.permutation(np.arange(len(found)) % len(parties))
@@ -107,8 +108,8 @@ def _check_deal(
     if labels.ndim != 1:
         raise SettingError(f"y must have one dimension; got {labels.ndim}.")
     _require_parties(n_parties, labels.shape[0], "rows")
-    if not 0 <= skew < np.inf:
-        raise SettingError(f"skew must be 0 or a finite positive number; got {skew}.")
+    if not (_is_number(skew) and 0 <= skew < np.inf):
+        raise SettingError(f"skew must be 0 or a finite positive number; got {skew!r}.")
     if skew > 0 and stratified:
         raise SettingError(
             "skew and stratified exclude each other: one makes the parties' classes differ, the "
@@ -119,17 +120,27 @@ def _check_deal(
             "skew and sizes exclude each other, since skew also draws the parties' sizes. "
             "Use one of them."
         )
-    if sizes is not None and len(sizes) != n_parties:
+    if sizes is not None:
+        _check_sizes(sizes, n_parties)
+
+
+def _check_sizes(sizes: Sequence[float], n_parties: int) -> None:
+    is_list = isinstance(sizes, Iterable) and not isinstance(sizes, str)
+    if not is_list or not all(_is_number(size) and 0 < size < np.inf for size in sizes):
+        raise SettingError(f"sizes must be a list of finite positive numbers; got {sizes!r}.")
+    if len(sizes) != n_parties:
         raise SettingError(f"sizes must have {n_parties} entries, one per party; got {len(sizes)}.")
-    if sizes is not None and not all(0 < size < np.inf for size in sizes):
-        raise SettingError(f"sizes must be finite positive numbers; got {list(sizes)}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _require_parties(n_parties: int, n_things: int, things: str) -> None:
     if not isinstance(n_parties, Integral) or not 1 <= n_parties <= n_things:
         raise SettingError(
             f"n_parties must be a whole number between 1 and the number of {things}, {n_things}; "
-            f"got {n_parties}."
+            f"got {n_parties!r}."
         )
 
 
@@ -199,6 +210,15 @@ def _skewed(
     return party_of_row
 
 
+def _party_names(names: Sequence[str]) -> list[str]:
+    is_list = isinstance(names, Iterable) and not isinstance(names, str)
+    if not is_list or not all(isinstance(name, str) for name in names):
+        raise SettingError(f"names must be a list of the parties' names, as text; got {names!r}.")
+    if len(set(names)) < len(names):
+        raise SettingError(f"The parties' names must differ; got {listed(names)}.")
+    return list(names)
+
+
 def _columns_of(columns: Any) -> list[Any]:
     names = feature_names(columns)
     if names is not None:
@@ -209,6 +229,8 @@ def _columns_of(columns: Any) -> list[Any]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise SettingError(f"columns must be a list of names or a table; got {columns!r}.")
     found = list(columns)
+    if not all(isinstance(name, Hashable) for name in found):
+        raise SettingError("columns must be a list of names or a table; got a list of lists.")
     if len(set(found)) < len(found):
         raise SettingError("columns names some column more than once. Name each one once.")
     return found

@@ -3,8 +3,9 @@
 Only for simulation and for drafting a party's file: in a deployed job public facts are declared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,11 @@ from spinney.tables.schema import (
 )
 
 Categorical = Literal["from_dtype"] | Sequence[Any] | NDArray[Any] | None
+
+_CATEGORICAL = (
+    "categorical_features must be 'from_dtype', None, or a list of names, positions or booleans; "
+    "got {!r}."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +130,11 @@ def wants_categories(chosen: Categorical, names: Sequence[str]) -> list[bool | N
     if isinstance(chosen, str):
         if chosen == "from_dtype":
             return [None] * len(names)
-        raise SettingError(
-            f"categorical_features must be 'from_dtype', None, or a list of names, positions or "
-            f"booleans; got {chosen!r}."
-        )
-    given = [plain(item) for item in chosen]
+        raise SettingError(_CATEGORICAL.format(chosen))
+    given = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, dict) else None
+    if given is None or not all(isinstance(item, str | Real | np.bool_) for item in given):
+        raise SettingError(_CATEGORICAL.format(chosen))
+    given = [plain(item) for item in given]
     if given and all(isinstance(item, bool) for item in given):
         if len(given) != len(names):
             raise SettingError(

@@ -1,6 +1,7 @@
 """Tables as users pass them to `fit` and `predict`, checked against a schema.
 
-Data frames are matched by column name, in any order; arrays by position.
+Data frames are matched by column name, arrays by position. Here a frame's columns may come in any
+order; an estimator, by scikit-learn's contract, refuses another order than that of `fit`.
 """
 
 from collections.abc import Sequence

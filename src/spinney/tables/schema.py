@@ -22,6 +22,7 @@ Category = str | int | float | bool
 Kind = Literal["number", "category", "boolean"]
 LabelKind = Literal["class", "number"]
 
+_WHOLE = 2**63  # whole numbers below it in size are held exactly by arrays and messages
 MAX_CATEGORIES = 2**24  # every index up to here is exact as float32
 
 
@@ -139,14 +140,24 @@ def plain(value: Any) -> Category:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, Integral):
-        return int(value)
+        return _held(int(value))
     if isinstance(value, Real) and math.isfinite(value):
         number = float(value)
-        return int(number) if number.is_integer() else number
+        return int(number) if number.is_integer() and abs(number) < _WHOLE else number
     raise SettingError(
         f"A category must be text, a finite number, or true or false; got a value of type "
         f"{type(value).__name__}."
     )
+
+
+def _held(number: int) -> int:
+    """Return a whole number, if it is held exactly everywhere."""
+    if not -_WHOLE <= number < _WHOLE:
+        raise SettingError(
+            "A class or category that is a whole number must lie between -2^63 and 2^63 - 1, so "
+            "that it is held exactly. Write larger ones as text."
+        )
+    return number
 
 
 def in_order(categories: Iterable[Category]) -> tuple[Category, ...]:

@@ -78,6 +78,12 @@ def test_max_bins_at_its_limits(kind, max_bins):
         ("schema", {"a": "number"}, "schema must be a spinney Schema or None; got a dict"),
         ("unknown_categories", "ignore", "unknown_categories must be 'refuse' or 'as_missing'"),
         ("categorical_features", "all", "categorical_features must be 'from_dtype', None, or"),
+        ("unknown_categories", ["refuse"], "unknown_categories must be 'refuse' or 'as_missing'"),
+        ("max_features", np.array([1, 2]), "max_features must be 'sqrt', 'log2', None"),
+        ("message_limit", 10, "message_limit must be a whole number at least 65536; got 10"),
+        ("categorical_features", 5, "categorical_features must be 'from_dtype'.*; got 5"),
+        ("categorical_features", [[1]], r"categorical_features must be .*; got \[\[1\]\]"),
+        ("categorical_features", {1: 2}, "categorical_features must be 'from_dtype', None, or"),
         ("categorical_features", [7], "categorical_features names 7, which is not a column"),
         ("categorical_features", ["z"], "categorical_features names 'z', which is not a column"),
         ("categorical_features", [True], "has 1 booleans for 3 columns"),
@@ -163,6 +169,18 @@ def test_as_many_classes_as_a_forest_can_tell_apart():
     assert forest.model_.forest.moments[0].tolist() == [2] * 2048
 
 
+@pytest.mark.parametrize("classes", [(1, 2**63 + 1), (2**63 + 5, 2**64 - 1)])
+def test_labels_beyond_what_is_held_exactly(classes):
+    """Such labels were once rounded: a class came back that nobody had given."""
+    words = r"whole number must lie between -2\^63 and 2\^63 - 1.* Write larger ones as text"
+    y = np.array(classes, np.uint64)[Y]
+    refused(HorizontalForestClassifier, words, y=y)
+    refused(HorizontalForestClassifier, words, X=y[:, None], categorical_features=[0])
+    fits = np.array([1, 2**63 - 1], np.uint64)[Y]
+    forest = HorizontalForestClassifier(1, bootstrap=False, max_features=None).fit(X, fits)
+    assert np.array_equal(forest.predict(X), fits)
+
+
 def test_a_label_s_own_name_is_used():
     y = pd.Series(np.ones(40, int), name="churn")
     words = "The label 'churn' has one class only"
@@ -216,10 +234,13 @@ def test_labels_of_two_columns(kind):
         (X.astype(complex), "Complex data not supported"),
         (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"] * 40)}), "'a' holds dates or times"),
         (pd.DataFrame({"a": [[1]] * 40}), "'a' holds values of type"),
-        (pd.DataFrame(X, columns=["a", "a", "b"]), "unique column names.*|more than one column"),
+        (
+            pd.DataFrame(X, columns=["a", "a", "b"]),
+            "^The table has more than one column called a. Give every column a name of its own.$",
+        ),
         (
             pd.DataFrame(X, columns=["a", "b", 5]),
-            "all input features have string names",
+            "^Some column names are text and some are not. Make all of them text",
         ),
         (pd.DataFrame({"a": X[:, 0] * 1e300}), "column 'a' holds a number that is infinite"),
         (pl.DataFrame({"a": [None] * 39 + [np.inf]}, strict=False), "'a' holds a number that is"),
@@ -358,8 +379,9 @@ def test_gaps_at_prediction_are_fine_where_none_were_seen(kind):
         (np.r_[np.nan, np.zeros(39)], "party must name a party for every row; some labels are"),
         (np.array([None] + ["a"] * 39, object), "party must name a party for every row"),
         (pd.Series([None] + ["a"] * 39, dtype="string"), "party must name a party for every row"),
-        (np.zeros((40, 2), int), "should be a 1d array"),
-        ("north", "should be a 1d array"),
+        (np.zeros((40, 2), int), r"party must be one list .* got an array of shape \(40, 2\)"),
+        ("north", r"party must be one list that names a party for each row; got .* shape \(\)"),
+        (5, r"party must be one list that names a party for each row"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -426,6 +448,19 @@ def test_a_schema_with_other_columns():
     schema = schema_of(Label("ill", "class", (0, 1)), Column("height", "number"))
     with pytest.raises(SchemaError, match="no column 'height'"):
         HorizontalForestClassifier(2, schema=schema).fit(wards()[["age"]], Y)
+
+
+def test_a_schema_in_another_order_is_refused_since_models_count_by_place():
+    frame = pd.DataFrame({"age": X[:, 0], "height": X[:, 1]})
+    schema = Schema(
+        (Column("height", "number"), Column("age", "number")), Label("ill", "class", (0, 1))
+    )
+    words = r"columns in another order. The schema has: height, age.*X\[list\(schema.names\)\]"
+    refused(HorizontalForestClassifier, words, X=frame, schema=schema, error=SchemaError)
+    forest = HorizontalForestClassifier(3, schema=schema, random_state=0)
+    forest.fit(frame[list(schema.names)], Y)
+    assert forest.feature_names_in_.tolist() == ["height", "age"]
+    assert forest.feature_importances_.argmax() == 1
 
 
 def test_classes_of_the_schema_that_no_row_has_are_kept():

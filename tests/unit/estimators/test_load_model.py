@@ -33,6 +33,14 @@ def test_a_loaded_model_predicts_the_same(fitted, ward_table, tmp_path):
     assert np.array_equal(loaded.to_sklearn().predict(ward_table), fitted.predict(ward_table))
 
 
+def test_a_run_s_folder_stands_for_its_model(fitted, ward_table, tmp_path):
+    fitted.save(tmp_path / "model.spinney")
+    assert np.array_equal(load_model(tmp_path).predict(ward_table), fitted.predict(ward_table))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StorageError, match=r"Cannot read .*empty/model\.spinney'.*Check the path"):
+        load_model(str(tmp_path / "empty"))
+
+
 def test_a_loaded_model_can_be_saved_and_cloned(fitted, tmp_path):
     fitted.save(str(tmp_path / "one"))
     loaded = load_model(str(tmp_path / "one"))

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -138,8 +139,49 @@ def test_a_file_that_is_no_report(text, tmp_path):
 def test_a_report_of_a_newer_format(report, tmp_path):
     path = tmp_path / "report.json"
     path.write_text(report.to_json().replace('"format": 1', '"format": 2'))
-    with pytest.raises(StorageError, match="has format 2; this Spinney reads format 1"):
+    words = r"has report format 2; this Spinney \(.*\) reads format 1\. Install Spinney"
+    with pytest.raises(StorageError, match=words):
         load_report(path)
+    path.write_text('{"format": 7, "version": "9.1", "parties": "told in another way"}')
+    with pytest.raises(StorageError, match=r"has report format 7; .* Spinney 9\.1 or a newer"):
+        load_report(path)
+
+
+def test_a_report_of_parties_that_it_does_not_name(report, tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(report.to_json().replace('"north"', '"nord"', 1))  # in `parties` alone
+    words = "is not a sound report: it tells of 'north', who is not among its parties"
+    with pytest.raises(StorageError, match=words):
+        load_report(path)
+
+
+def test_a_party_that_a_round_did_not_ask_counts_nothing_there(report):
+    first, *others = report.traffic
+    few = msgspec.structs.replace(first, bytes_up={"north": 5}, bytes_down={"north": 7})
+    changed = msgspec.structs.replace(report, traffic=(few, *others))
+    sent = sum(r.bytes_up["south"] for r in others)
+    assert changed.bytes_up["south"] == sent
+    assert str(changed)
+
+
+def test_a_disclosure_says_whether_single_replies_could_be_read(report, ward_table, ward_labels):
+    seen = {entry.question: entry.seen_by for entry in report.disclosures}
+    assert seen["Schema"] == "the coordinator, party by party"
+    assert seen["Level"] == "the coordinator, summed, not masked"
+    masked = HorizontalForestClassifier(2, max_depth=2, secure_sum=True, random_state=0)
+    masked.fit(ward_table, ward_labels["two classes"], party=np.arange(len(ward_table)) % 3)
+    seen = {entry.question: entry.seen_by for entry in masked.report_.disclosures}
+    assert seen["Level"] == "the coordinator, as a sum"
+
+
+def test_an_interrupt_while_writing_leaves_nothing(report, tmp_path, monkeypatch):
+    def interrupted(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report.save(tmp_path / "report.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there(report, tmp_path):

@@ -179,6 +179,19 @@ REFUSED = {
         10,
         r"A secure sum needs between 2 and 63 parties; got 1\.",
     ),
+    "a limit of leaves": (
+        GOOD.replace("= 3", "= 3\nmax_leaf_nodes = 8"),
+        10,
+        (
+            r"max_leaf_nodes cannot be kept when all trees grow a level at a time\. "
+            r"Use max_depth, min_samples_leaf or min_impurity_decrease\."
+        ),
+    ),
+    "a message too small": (
+        GOOD.replace("= 3", "= 3\nmessage_limit = 1000"),
+        10,
+        r"message_limit must be a whole number at least 65536; got 1000\.",
+    ),
     "an unknown key": (
         GOOD.replace("n_estimators", "n_estimator"),
         10,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from spinney.errors import StorageError
+from spinney.report.run_folder import MODEL, REPORT
 from spinney.service import folder as module
-from spinney.service.folder import MODEL, REPORT, require_writable, write_run
+from spinney.service.folder import require_writable, write_run
 
 
 class Model:

@@ -126,7 +126,12 @@ def test_labels_of_any_kind_can_be_dealt(y):
         ({"skew": 1.0, "stratified": True}, "skew and stratified exclude each other"),
         ({"skew": 1.0, "sizes": [1] * 5}, "skew and sizes exclude each other"),
         ({"sizes": [1, 2]}, "sizes must have 5 entries, one per party; got 2"),
-        ({"sizes": [1, 2, 3, 4, 0]}, "sizes must be finite positive numbers"),
+        ({"sizes": [1, 2, 3, 4, 0]}, r"sizes must be a list of finite positive .* 0\]"),
+        ({"skew": "a"}, "skew must be 0 or a finite positive number; got 'a'"),
+        ({"skew": None}, "skew must be 0 or a finite positive number; got None"),
+        ({"sizes": 5}, "sizes must be a list of finite positive numbers; got 5"),
+        ({"sizes": ["a"] * 5}, "sizes must be a list of finite positive numbers"),
+        ({"n_parties": "3"}, "n_parties must be a whole number .* got '3'"),
     ],
 )
 def test_a_deal_that_cannot_be_is_refused(facts, wording):
@@ -166,6 +171,10 @@ def test_columns_of_a_table_are_dealt_by_its_names_or_positions():
         ("ab", {}, "list of names or a table"),
         (["a", "b"], {"names": ["x", "x"]}, "names must differ"),
         (["a", "b"], {"names": []}, "got 0"),
+        (["a", "b"], {"names": 5}, "names must be a list of the parties' names, as text; got 5"),
+        (["a", "b"], {"names": [["x"], ["y"]]}, "names must be a list of the parties' names"),
+        (["a", "b"], {"n_parties": "two"}, "n_parties must be a whole number .* got 'two'"),
+        ([["a"], ["b"]], {}, "columns must be a list of names or a table; got a list of lists"),
     ],
 )
 def test_a_deal_of_columns_that_cannot_be_is_refused(columns, facts, wording):

@@ -140,7 +140,10 @@ def test_long_lists_are_shortened_in_messages():
 
 
 categories = st.one_of(
-    st.text(), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False)
+    st.text(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
 )
 
 
