@@ -67,20 +67,29 @@ class Comparison:
         return score_names(str(self.training.settings["task"]))
 
     def mean(self, model: str, score: str) -> float | None:
-        """Return a score of "local", "federated" or "pooled", averaged over parties."""
-        found = [(getattr(party, model) or {}).get(score) for party in self.parties]
-        known = [value for value in found if value is not None]
+        """Return a score of "local", "federated" or "pooled", averaged over parties.
+
+        Each party counts the same, and only those count at which all forests have the score: so
+        the means of two forests are over the same rows.
+        """
+        found = [getattr(party, model) for party in self._judged_by_all(score)]
+        known = [scores[score] for scores in found if scores is not None and score in scores]
         return float(np.mean(known)) if known else None
 
     def helped(self, score: str) -> tuple[int, int]:
         """Return at how many parties joining raised a score, and how many could compare."""
+        sign = -1 if score in LESS_IS_BETTER else 1
         pairs = [
-            (party.local[score], party.federated[score])
+            (sign * party.local[score], sign * party.federated[score])
             for party in self.parties
             if score in party.local and score in party.federated
         ]
-        sign = -1 if score in LESS_IS_BETTER else 1
-        return sum(sign * joint > sign * alone for alone, joint in pairs), len(pairs)
+        return sum(joint > alone for alone, joint in pairs), len(pairs)
+
+    def _judged_by_all(self, score: str) -> list[PartyComparison]:
+        """Return the parties at which every forest has a score; if no local one has, the others."""
+        judged = [party for party in self.parties if score in party.federated]
+        return [party for party in judged if score in party.local] or judged
 
     def report(self) -> Report:
         """Return the training's report, judged by held-out rows where there are any."""

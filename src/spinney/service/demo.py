@@ -17,7 +17,7 @@ from spinney.service.telco import telco_table
 PARTIES = ("north", "east", "south", "west", "centre")
 OPENING = (
     "Telco churn: which customers leave? Five simulated companies hold 7,043 of them; each trains\n"
-    "on 80 % of its own rows and is judged on the rest. No row leaves its company."
+    "on 80 % of its own rows, and all forests are judged on the rest. No row leaves its company."
 )
 
 

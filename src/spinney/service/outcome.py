@@ -18,7 +18,7 @@ class Outcome(msgspec.Struct, frozen=True):
     n_trees: int
     depth: int
     parties: tuple[PartyComparison, ...]
-    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties
+    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties all could judge
     helped: dict[str, tuple[int, int]]  # by score: at how many parties, of how many compared
     identical_to_pooled: bool | None  # None: not compared
     expects_identical: bool

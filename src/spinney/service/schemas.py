@@ -5,25 +5,17 @@ Reading public facts off private data is for simulation only, and each fact read
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import cast
 
 from spinney.errors import SettingError
 from spinney.service.config import JobFile, TableConfig
 from spinney.service.sections import ColumnConfig
 from spinney.tables.agree import agree
-from spinney.tables.describe import completed
-from spinney.tables.readers import Source, describe_source
-from spinney.tables.schema import (
-    Category,
-    Column,
-    Kind,
-    Label,
-    LabelKind,
-    Schema,
-    facts_in,
-    in_order,
-    listed,
-)
+from spinney.tables.describe import Findings, column_of, completed, label_of
+from spinney.tables.readers import Source, SourceFindings, findings_of_source
+from spinney.tables.schema import Column, Kind, Label, LabelKind, Schema, facts_in, listed
 
 
 @dataclass(frozen=True)
@@ -96,36 +88,32 @@ def open_in_any(given: Iterable[Declared], *, needs_ranges: bool) -> tuple[str, 
     return tuple(dict.fromkeys(name for names in opens for name in names or ()))
 
 
-def found_schema(
-    said: Declared, source: Source, names: tuple[str, ...] | None, *, needs_ranges: bool
-) -> Schema:
-    """Return what a table's data show of its label and of these columns; None: of all."""
+def found_in(said: Declared, source: Source, names: tuple[str, ...] | None) -> SourceFindings:
+    """Return what a table's rows show of its label and of these columns; None: of all."""
     wanted = names or (said.names or ())[:1] or None
-    found = describe_source(source, said.label.name, said.label.kind, columns=wanted)
-    if needs_ranges:
-        return found
-    columns = tuple(replace(column, range=None) for column in found.columns)
-    return Schema(columns, found.label)
+    found = findings_of_source(source, said.label.name, said.label.kind, columns=wanted)
+    for name, findings in found.columns.items():
+        column_of(name, findings)  # refuses, at this party, what can be no column at all
+    return found
 
 
-def joined(found: Mapping[str, Schema]) -> Schema:
-    """Return what the data of all parties show together; names and kinds must be the same."""
-    bare = agree({party: _bare(schema) for party, schema in found.items()})
-    columns = tuple(
-        Column(
-            column.name,
-            column.kind,
-            _hull(schema.column(column.name).range for schema in found.values()),
-            _union(schema.column(column.name).categories for schema in found.values()),
-        )
-        for column in bare.columns
-    )
-    labels = [schema.label for schema in found.values()]
-    classes = _union(label.classes for label in labels)
-    return Schema(
-        columns,
-        Label(bare.label.name, bare.label.kind, classes, _hull(label.range for label in labels)),
-    )
+def joined(
+    found: Mapping[str, SourceFindings], labels: Mapping[str, Label], *, needs_ranges: bool
+) -> Schema:
+    """Return what the rows of all parties show together; names and kinds must be the same.
+
+    A party whose column is all missing, or whose rows are all of one class, shows less than the
+    others, and that is no difference.
+    """
+    bare = agree(_bare(found, labels))
+    findings = {
+        name: reduce(or_, (each.columns[name] for each in found.values())) for name in bare.names
+    }
+    columns = tuple(column_of(name, each) for name, each in findings.items())
+    if not needs_ranges:
+        columns = tuple(replace(column, range=None) for column in columns)
+    label = reduce(or_, (each.label for each in found.values()))
+    return Schema(columns, label_of(bare.label.name, bare.label.kind, label))
 
 
 def read_facts(said: Declared, schema: Schema) -> tuple[str, ...]:
@@ -146,17 +134,35 @@ def _is_open(column: Column, *, needs_ranges: bool) -> bool:
     return needs_ranges and column.kind == "number" and column.range is None
 
 
-def _bare(schema: Schema) -> Schema:
-    """Return the names and kinds alone."""
-    columns = tuple(Column(column.name, column.kind) for column in schema.columns)
-    return Schema(columns, Label(schema.label.name, schema.label.kind))
+def _bare(found: Mapping[str, SourceFindings], labels: Mapping[str, Label]) -> dict[str, Schema]:
+    """Return each party's names and kinds alone; where all is missing, the kind others show."""
+    kinds = {
+        party: {name: _kind(findings) for name, findings in each.columns.items()}
+        for party, each in found.items()
+    }
+    shown: dict[str, Kind] = {}
+    for own in kinds.values():
+        for name, kind in own.items():
+            if kind is not None:
+                shown.setdefault(name, kind)
+    order = list(next(iter(kinds.values())))  # a table's columns are read by name
+    return {
+        party: Schema(
+            tuple(
+                Column(name, own[name] or shown.get(name, "number"))
+                for name in (order if set(order) == set(own) else own)
+            ),
+            Label(labels[party].name, labels[party].kind),
+        )
+        for party, own in kinds.items()
+    }
 
 
-def _hull(ranges: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
-    known = [ends for ends in ranges if ends is not None]
-    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
-
-
-def _union(lists: Iterable[tuple[Category, ...] | None]) -> tuple[Category, ...] | None:
-    known = [members for members in lists if members is not None]
-    return in_order(member for members in known for member in members) if known else None
+def _kind(found: Findings) -> Kind | None:
+    """Return the kind that cells show; None if all are missing."""
+    if found.seen:
+        return "category"
+    known = found.natures - {"missing"}
+    if not known:
+        return None
+    return "boolean" if known == {"boolean"} else "number"

@@ -1,8 +1,9 @@
 """How well predictions do, in the few numbers that the command line shows.
 
-F1 is that of the second class where there are two, else the mean over classes (macro); AUC is
-the area under the ROC curve, over classes one against the rest. A score that held-out rows cannot
-give (one class only, no rows) is left out.
+F1 is that of the second class where there are two, else the mean over the classes that the rows
+have; AUC is the area under the ROC curve, over the same classes one against the rest. A score that
+the rows cannot give (none of the second class, one class only, no rows) is left out: it depends on
+the rows alone, so that all forests have the same scores there.
 """
 
 from typing import Any
@@ -27,13 +28,19 @@ def scores_on(model: ForestModel, table: Table, *, n_threads: int) -> dict[str, 
     """Return how well a model does on a table's rows."""
     if not table.n_rows:
         return {}
-    batches = list(table.batches())
-    values = (batch.values for batch in batches)
-    predicted = np.concatenate(list(model.predict_batches(values, n_threads=n_threads)))
-    truth = np.concatenate([batch.target for batch in batches])
-    if model.schema.label.kind == "number":
-        return _number_scores(truth, predicted[:, 0])
-    return _class_scores(truth, predicted)
+    predicted = np.empty((table.n_rows, model.n_outputs))
+    truth: NDArray[Any] = np.empty(
+        table.n_rows, np.int64 if model.schema.label.kind == "class" else np.float64
+    )
+    start = 0
+    for batch in table.batches():
+        rows = slice(start, start + len(batch.target))
+        (predicted[rows],) = model.predict_batches(iter([batch.values]), n_threads=n_threads)
+        truth[rows] = batch.target
+        start = rows.stop
+    if is_class:
+        return _class_scores(truth, predicted)
+    return _number_scores(truth, predicted[:, 0])
 
 
 def _number_scores(truth: Floats, predicted: Floats) -> dict[str, float]:
@@ -46,9 +53,11 @@ def _number_scores(truth: Floats, predicted: Floats) -> dict[str, float]:
 def _class_scores(truth: NDArray[Any], shares: Floats) -> dict[str, float]:
     guess = shares.argmax(axis=1)
     is_binary = shares.shape[1] == 2
-    average = "binary" if is_binary else "macro"
-    scores = {"f1": float(f1_score(truth, guess, average=average, zero_division=0.0))}
-    classes = [1] if is_binary else np.unique(truth)
+    classes = np.unique(truth) if not is_binary else np.array([1])
+    scores = {}
+    if not is_binary or (truth == 1).any():
+        found = f1_score(truth, guess, labels=classes, average="macro", zero_division=0.0)
+        scores["f1"] = float(found)
     areas = [
         float(roc_auc_score(truth == one, shares[:, one]))
         for one in classes

@@ -22,6 +22,8 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
         console.print(_table(outcome))
         console.print()
         console.print(joining(outcome))
+        if note := means(outcome):
+            console.print(note)
     else:
         console.print("No rows were held out, so the forests are not compared.")
     if outcome.identical_to_pooled is not None:
@@ -62,6 +64,21 @@ def joining(outcome: Outcome) -> str:
     return f"Joining helped {' and '.join(parts)}."
 
 
+def means(outcome: Outcome) -> str:
+    """Say which parties the means leave out, if any."""
+    left_out = {}
+    for score, (_, n_compared) in outcome.helped.items():
+        if 0 < n_compared < len(outcome.parties):
+            left_out[_WORD_OF_SCORE[score]] = f"{n_compared} of {len(outcome.parties)}"
+    if not left_out:
+        return ""
+    counts = " and ".join(f"{count} by {score}" for score, count in left_out.items())
+    return (
+        f"The means leave out parties at which not every forest could be judged: they are over "
+        f"{counts}."
+    )
+
+
 def _identity(outcome: Outcome) -> Text:
     if outcome.identical_to_pooled:
         return Text("The federated forest is identical to the pooled one, bit for bit.", "green")
@@ -92,12 +109,11 @@ def _table(outcome: Outcome) -> Table:
             for score in outcome.score_names
         ]
         table.add_row(Text(party.party), str(party.n_held_out), *cells)
-    means = [
+    averaged = [
         _number(outcome.mean[model].get(score)) for model in models for score in outcome.score_names
     ]
-    n_rows = sum(party.n_held_out for party in outcome.parties)
     table.add_section()
-    table.add_row("mean", str(n_rows), *means, style="bold")
+    table.add_row("plain mean", "", *averaged, style="bold")
     return table
 
 

@@ -1,4 +1,4 @@
-"""From a job file to the tables it names, read by one schema and held in memory."""
+"""From a job file to the tables it names, read by one schema in batches."""
 
 import os
 import warnings
@@ -9,17 +9,19 @@ from typing import cast
 
 from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError
 from spinney.service.config import JobFile, PartyConfig, TableConfig
-from spinney.service.schemas import declared, found_schema, joined, open_in_any, read_facts
+from spinney.service.schemas import declared, found_in, joined, open_in_any, read_facts
 from spinney.tables.agree import agree
 from spinney.tables.readers import Format, Source, read_table
-from spinney.tables.schema import Schema, listed
-from spinney.tables.table import MemoryTable, in_memory
+from spinney.tables.schema import Schema
+from spinney.tables.spool import spooled
+from spinney.tables.table import MemoryTable
 
 
 def tables_of(job: JobFile) -> dict[str, MemoryTable]:
     """Read all tables of a job: each party's by its name, or the one table as "table".
 
-    Every cell is checked. A simulation holds its tables in memory, four bytes a cell.
+    Every cell is checked. None is held in memory: the cells go to a temporary file, from which
+    each simulated party reads its own rows and keeps them as one byte a cell.
     """
     configs: Mapping[str, TableConfig] = {party.name: party for party in job.parties}
     if job.table is not None:
@@ -32,7 +34,7 @@ def tables_of(job: JobFile) -> dict[str, MemoryTable]:
     tables = {}
     for name, config in configs.items():
         with _told_at(config):
-            tables[name] = in_memory(read_table(sources[name], schema))
+            tables[name] = spooled(read_table(sources[name], schema))
     return tables
 
 
@@ -73,15 +75,14 @@ def _schema(
     if names != () or any(said.label_is_open for said in given.values()):
         for name, config in configs.items():
             with _told_at(config):
-                found[name] = found_schema(
-                    given[name], sources[name], names, needs_ranges=needs_ranges
-                )
-    together = joined(found) if found else None
+                found[name] = found_in(given[name], sources[name], names)
+    labels = {name: said.label for name, said in given.items()}
+    together = joined(found, labels, needs_ranges=needs_ranges) if found else None
     schemas = {name: said.filled(together) for name, said in given.items()}
     facts = {fact: None for name in given for fact in read_facts(given[name], schemas[name])}
     if facts:
         warnings.warn(
-            f"Public facts were read from the tables: {listed(facts)}. That is fine in a "
+            f"Public facts were read from the tables: {', '.join(facts)}. That is fine in a "
             "simulation; real parties declare them. Declare them in the job file's [schema].",
             PrivacyLeakWarning,
             stacklevel=2,

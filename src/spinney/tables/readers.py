@@ -76,6 +76,14 @@ def read_table(
     return SourceTable.checked(schema, stream, source.row_id, unknown_categories)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceFindings:
+    """What the rows of a source show of its columns, by name, and of its label."""
+
+    columns: dict[str, Findings]
+    label: Findings
+
+
 def describe_source(
     source: Source,
     label: str,
@@ -84,7 +92,23 @@ def describe_source(
     categorical_features: Categorical = "from_dtype",
     columns: Sequence[str] | None = None,
 ) -> Schema:
-    """Return the schema of a source, read off all its rows.
+    """Return the schema of a source, read off all its rows; parameters as `findings_of_source`."""
+    found = findings_of_source(
+        source, label, label_kind, categorical_features=categorical_features, columns=columns
+    )
+    described = tuple(column_of(name, findings) for name, findings in found.columns.items())
+    return Schema(described, label_of(label, label_kind, found.label))
+
+
+def findings_of_source(
+    source: Source,
+    label: str,
+    label_kind: LabelKind,
+    *,
+    categorical_features: Categorical = "from_dtype",
+    columns: Sequence[str] | None = None,
+) -> SourceFindings:
+    """Return what all rows of a source show; those of other parties may show more.
 
     Parameters
     ----------
@@ -118,8 +142,7 @@ def describe_source(
         ]
     if not has_rows:
         raise TableError("The table has no rows. Check the file, or the query's conditions.")
-    described = tuple(column_of(name, found) for name, found in zip(names, findings, strict=True))
-    return Schema(described, label_of(label, label_kind, label_findings))
+    return SourceFindings(dict(zip(names, findings, strict=True)), label_findings)
 
 
 def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) -> None:

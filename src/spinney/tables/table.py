@@ -35,7 +35,6 @@ __all__ = [
     "Stream",
     "Table",
     "VectorColumns",
-    "in_memory",
     "keys_of_ids",
 ]
 
@@ -73,7 +72,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MemoryTable:
-    """A table over features in memory, all rows or those named by `rows`.
+    """A table over features in arrays, all rows or those named by `rows`.
 
     `target` and `keys` belong to all rows of `columns`. Keys that are not given are made from the
     content of all those rows, so that tables dealt from the same columns agree on them.
@@ -134,20 +133,6 @@ class MemoryTable:
 
     def _rows(self, start: int, stop: int) -> Rows:
         return slice(start, stop) if self.rows is None else self.rows[start:stop]
-
-
-def in_memory(table: Table) -> MemoryTable:
-    """Return a table with all its rows in memory, as float32, so that rows can be selected."""
-    values = np.empty((len(table.schema.columns), table.n_rows), dtype=np.float32)
-    is_class = table.schema.label.kind == "class"
-    target = np.empty(table.n_rows, dtype=np.int32 if is_class else np.float64)
-    keys = np.empty(table.n_rows, dtype=np.uint64)
-    start = 0
-    for batch in table.batches():
-        rows = slice(start, start + len(batch.keys))
-        values[:, rows], target[rows], keys[rows] = batch.values, batch.target, batch.keys
-        start = rows.stop
-    return MemoryTable(table.schema, VectorColumns(tuple(values)), target, keys)
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

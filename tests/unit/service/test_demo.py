@@ -19,7 +19,7 @@ def test_the_demo_shows_a_table_and_says_where_the_model_is(place):
     assert told.exit_code == 0
     assert told.stderr == ""  # no bar where nobody watches, no fact read from the data
     lines = told.stdout.splitlines()
-    assert [line.split()[0] for line in lines[5:11]] == [*PARTIES, "mean"]
+    assert [line.split()[0] for line in lines[5:11]] == [*PARTIES, "plain"]
     assert all(len(line.split()) == 8 for line in lines[5:11])
     assert lines[12].startswith("Joining helped ")
     assert lines[13] == "The federated forest is identical to the pooled one, bit for bit."

@@ -22,9 +22,18 @@ def test_more_classes_are_averaged():
     assert scores["auc"] == pytest.approx((1 + 2.5 / 3 + 3 / 4) / 3)
 
 
+def test_a_class_that_only_a_forest_names_does_not_count():
+    """Else two forests would be averaged over different classes of the same rows."""
+    truth = np.array([0, 0, 1, 1])
+    right, wrong = np.eye(3)[[0, 0, 1, 1]], np.eye(3)[[0, 2, 1, 1]]
+    assert _class_scores(truth, right)["f1"] == 1.0
+    assert _class_scores(truth, wrong)["f1"] == pytest.approx((2 / 3 + 1) / 2)
+
+
 def test_what_rows_cannot_tell_is_left_out():
     shares = np.array([[0.9, 0.1], [0.8, 0.2]])
-    assert _class_scores(np.array([0, 0]), shares) == {"f1": 0.0}
+    assert _class_scores(np.array([0, 0]), shares) == {}  # nobody to find: F1 would be 0 for all
+    assert _class_scores(np.array([1, 1]), shares) == {"f1": 0.0}
     assert _number_scores(np.array([3.0, 3.0]), np.array([3.0, 5.0])) == {
         "rmse": pytest.approx(np.sqrt(2))
     }

@@ -52,7 +52,7 @@ def test_one_table_dealt_out_gives_the_table_model_and_report(place):
     assert lines[0] == "visits: 5 parties with 120 rows grew a forest of 4 trees, depth 3."
     assert lines[2].split() == ["local", "federated", "pooled"]
     assert lines[3].split()[-6:] == ["F1", "AUC"] * 3
-    assert [line.split()[0] for line in lines[4:10]] == [*(f"party_{i}" for i in range(5)), "mean"]
+    assert [line.split()[0] for line in lines[4:10]] == [*(f"party_{i}" for i in range(5)), "plain"]
     assert "Joining helped " in told.stdout
     assert "identical to the pooled one, bit for bit." in told.stdout
     assert lines[-2:] == ["Model   runs/visits/model.spinney", "Report  runs/visits/report.json"]
@@ -217,6 +217,50 @@ def test_facts_read_from_several_tables_are_joined(place):
     )
 
 
+def test_a_party_that_shows_less_than_others_is_read_with_them(place):
+    """One class only, a text column that is all missing, columns in another order."""
+    place.csv("a.csv", place.visits(60))
+    place.csv("b.csv", [("no", age, "") for age in range(20, 40)], header=("ill", "age", "ward"))
+    text = '[job]\nname = "x"\n[settings]\nn_estimators = 3\n[schema]\nlabel = "ill"\n'
+    for name in "ba":
+        text += f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "{name}.csv"\n'
+    place.job(text)
+    told = place.run("simulate", "job.toml", "--json")
+    assert told.exit_code == 0, told.stderr
+    assert told.stderr.startswith(
+        "spinney: warning: Public facts were read from the tables: categories of 'ward', classes "
+        "of 'ill'. That is fine"
+    )
+    schema = load_model(json.loads(told.stdout)["model"]).model_.schema
+    assert schema == Schema(
+        (Column("age", "number"), Column("ward", "category", categories=("ear", "eye"))),
+        Label("ill", "class", ("no", "yes")),
+    )
+
+
+def test_one_class_over_all_parties_is_refused(place):
+    place.csv("a.csv", [(str(age), "eye", "no") for age in range(20, 40)])
+    text = '[job]\nname = "x"\n[schema]\nlabel = "ill"\n'
+    for name in "ab":
+        text += f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "a.csv"\n'
+    place.job(text)
+    code, line = place.refused("simulate", "job.toml")
+    assert code == 20
+    assert "The label 'ill' has one class only. A classifier needs at least 2 classes" in line
+
+
+def test_every_fact_that_is_read_is_named(place):
+    names = [f"c{number}" for number in range(30)]
+    rows = [(*("x" if row % 3 else "y" for _ in names), row % 2) for row in range(40)]
+    place.csv("wide.csv", rows, header=(*names, "ill"))
+    place.job(
+        '[job]\nname = "x"\n[settings]\nn_estimators = 2\n'
+        '[table]\nsource = "csv"\npath = "wide.csv"\nlabel = "ill"\n'
+    )
+    told = place.run("simulate", "job.toml", "--json")
+    assert all(f"categories of '{name}'" in told.stderr for name in names)
+
+
 def test_columns_may_be_chosen_by_name(place):
     place.job(
         '[job]\nname = "x"\n[schema]\nlabel = "ill"\ncolumns = ["age"]\n'
@@ -229,7 +273,7 @@ def test_columns_may_be_chosen_by_name(place):
 
 def test_a_party_with_one_class_has_no_forest_of_its_own(place):
     place.csv("a.csv", place.visits(60))
-    place.csv("b.csv", [(str(age), "eye", "no") for age in range(20, 40)])
+    place.csv("b.csv", [(str(age), "eye", "yes") for age in range(20, 40)])
     text = place.JOB
     for name in "ab":
         text += f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "{name}.csv"\n'
@@ -238,6 +282,15 @@ def test_a_party_with_one_class_has_no_forest_of_its_own(place):
     assert outcome["parties"][1]["local"] == {}
     assert "auc" not in outcome["parties"][1]["federated"]
     assert outcome["helped"]["f1"][1] == 1
+    both, alone = outcome["parties"]
+    assert "f1" in alone["federated"]  # and yet it is in neither mean: no local forest is beside it
+    assert outcome["mean"]["federated"] == both["federated"]
+    assert outcome["mean"]["local"] == both["local"]
+    told = place.run("simulate", "job.toml").stdout
+    assert (
+        "The means leave out parties at which not every forest could be judged: they are over "
+        "1 of 2 by F1 and 1 of 2 by AUC.\n"
+    ) in told
     line = next(
         line
         for line in place.run("simulate", "job.toml").stdout.splitlines()

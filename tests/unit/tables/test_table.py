@@ -14,7 +14,7 @@ from spinney.tables.cells import cells_of
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.opening import Frame
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MemoryTable, SourceTable, in_memory, keys_of_ids
+from spinney.tables.table import MemoryTable, SourceTable, keys_of_ids
 
 SCHEMA = Schema((Column("a", "number"), Column("b", "number")), Label("y", "class", (0, 1)))
 
@@ -147,13 +147,6 @@ def test_a_source_reads_like_a_table_in_memory(size):
     table = MemoryTable(SCHEMA, MatrixColumns(X), np.array([0, 1, 1, 0], dtype=np.int32))
     assert source.n_rows == 4
     assert same(whole(source, size), whole(table))
-
-
-def test_a_source_can_be_brought_into_memory_and_dealt():
-    source = SourceTable.checked(SCHEMA, stream(), "id")
-    table = in_memory(source)
-    assert same(whole(table), whole(source))
-    assert same(whole(table.select(np.array([2]))), [part[..., [2]] for part in whole(source)])
 
 
 def test_a_source_takes_its_keys_from_its_row_ids():

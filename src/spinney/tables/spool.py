@@ -1,0 +1,62 @@
+"""A table whose cells lie in a file of our own, so that rows can be selected and read again.
+
+A source gives its rows in order only, and reading it anew for every pass and every party is slow.
+So its cells are written once, as float32, into a temporary file that has no name and is gone with
+the process. The file is mapped: the system keeps in memory as much of it as there is room for. Only
+a key and a label for each row are held.
+"""
+
+import tempfile
+from io import BufferedRandom
+
+import numpy as np
+
+from spinney.errors import TableError
+from spinney.tables.columns import VectorColumns
+from spinney.tables.table import MemoryTable, Table
+from spinney.typing import Values
+
+_CELL = np.dtype(np.float32)
+
+
+def spooled(table: Table) -> MemoryTable:
+    """Read a table once, in batches, and return it with its cells on disk."""
+    is_class = table.schema.label.kind == "class"
+    target = np.empty(table.n_rows, dtype=np.int32 if is_class else np.float64)
+    keys = np.empty(table.n_rows, dtype=np.uint64)
+    shape = (len(table.schema.columns), table.n_rows)
+    with _room() as file:
+        start = 0
+        for batch in table.batches():
+            rows = slice(start, start + len(batch.keys))
+            target[rows], keys[rows] = batch.target, batch.keys
+            _write(file, batch.values, shape[1], start)
+            start = rows.stop
+        cells = np.asarray(np.memmap(file, _CELL, "r", shape=shape))
+    return MemoryTable(table.schema, VectorColumns(tuple(cells)), target, keys)
+
+
+def _room() -> BufferedRandom:
+    try:
+        return tempfile.TemporaryFile(prefix="spinney-")
+    except OSError as error:
+        raise _no_room(error) from None
+
+
+def _write(file: BufferedRandom, values: Values, n_rows: int, start: int) -> None:
+    """Write some rows, each column into its own stretch of the file."""
+    try:
+        for place, line in enumerate(np.ascontiguousarray(values, _CELL)):
+            file.seek((place * n_rows + start) * _CELL.itemsize)
+            file.write(line.data)
+        file.flush()
+    except OSError as error:
+        raise _no_room(error) from None
+
+
+def _no_room(error: OSError) -> TableError:
+    return TableError(
+        "The table's cells cannot be written to a temporary file, which takes four bytes a cell. "
+        "Make room, or set TMPDIR to a folder that has some.",
+        local=f"The system says: {error.strerror or error}.",
+    )
