@@ -29,9 +29,8 @@ def scores_on(model: ForestModel, table: Table, *, n_threads: int) -> dict[str, 
     if not table.n_rows:
         return {}
     predicted = np.empty((table.n_rows, model.n_outputs))
-    truth: NDArray[Any] = np.empty(
-        table.n_rows, np.int64 if model.schema.label.kind == "class" else np.float64
-    )
+    is_class = model.schema.label.kind == "class"
+    truth: NDArray[Any] = np.empty(table.n_rows, np.int64 if is_class else np.float64)
     start = 0
     for batch in table.batches():
         rows = slice(start, start + len(batch.target))

@@ -4,6 +4,7 @@ import mmap
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_the_cells_are_in_a_file_that_has_no_name(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     table = spooled(SourceTable.checked(SCHEMA, Counted(1000)))
     assert isinstance(table.columns, VectorColumns)
-    base = table.columns.vectors[0]
+    base: Any = table.columns.vectors[0]
     while isinstance(base, np.ndarray):
         base = base.base
     assert isinstance(base, mmap.mmap)
