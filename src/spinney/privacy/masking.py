@@ -116,6 +116,11 @@ class SecureSumParty:
         self._opened: dict[int, int] = {}  # round -> the survivors it was opened for
         self._lock = Lock()  # "one list per round" must hold for asks that come at once, too
 
+    @property
+    def settings(self) -> SumSettings:
+        """What the parties agreed on."""
+        return self._settings
+
     def make_keys(self, ask: KeysAsk) -> KeysReply:
         """Make keys for an epoch; the secrets of the one before are forgotten."""
         with self._lock:

@@ -26,7 +26,7 @@ of nodes x slots x cells x classes counters.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search, frontie
 from spinney.protocols.judging import row_values
 from spinney.protocols.paying import Purse
 from spinney.protocols.settings import ForestSettings
+from spinney.protocols.shares import OnlyMasked
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
@@ -78,22 +79,6 @@ class NoisyReply:
         """Return the reply with these integers."""
         (counters,) = vectors
         return cls(counters)
-
-
-class OnlyMasked:
-    """Counters with a share of the noise. No message can carry them; a mask can."""
-
-    def __init__(self, noised: Noised) -> None:
-        self.values = noised.values
-
-    def pack(self, *_: bytes) -> NoReturn:
-        """Refuse: what has too little noise is not sent as it is."""
-        raise ProtocolError(
-            "This party's noise is a share, which hides nothing by itself: it leaves under a mask "
-            "only, and the question came without one. Use secure_sum=True."
-        )
-
-    packed_size = unpack = pack
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,20 @@ it. Parties learn each other's public keys and who dropped out. `ask` is not mas
 protocol asks party by party stays visible, and a party refuses to answer unmasked what is meant to
 be summed.
 
+**Dropouts.** A party that does not answer a round is out for the rest of the job, and a sum is the
+sum over the parties that answered it: what is counted from then on is counted without its rows,
+what was counted before stands. So the forest is the one that grows unmasked when that party's
+counts are zero from the round it missed on (bins are laid anew over those who stay). It cannot
+come back: sums of the same nodes with and without it would differ by its own counts. For the same
+reason leaving is not free of leaks: where a sum before and one after tell of the same rows (a
+node's rows and its children's), their difference is what the party that left had there; the report
+says so. Below `min_survivors` the job ends and nothing is opened.
+
+Where noise is drawn in shares (`shares`), no party may be missing at all: K - t shares may be
+known to the curious, so that a claim for t honest parties needs all K in the sum. Every party
+checks that for itself before it opens a round, whatever the settings of the sums allow, and that
+the masks are promised to hold against at least as many curious parties as the noise.
+
 **Rounds and bytes.** Two asks a sum, and two more in every 32 sums for fresh keys. A reply has the
 size of its numbers: masked ones cannot be packed by size.
 """
@@ -38,6 +52,7 @@ from spinney.privacy.masking import (
     UnmaskAsk,
     UnmaskReply,
 )
+from spinney.protocols.shares import shares_in
 from spinney.transport import codec
 from spinney.transport.channel import (
     Answering,
@@ -142,6 +157,7 @@ class SecureParty:
         self._masks = masks
         self._name = name
         self._known: AskTypes = {kind.__name__: kind for kind in known}
+        self._n_needed: dict[int, int] = {}  # round -> parties that share the noise of its sum
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question, masked where its replies are to be summed."""
@@ -152,11 +168,9 @@ class SecureParty:
                 own = ask.recipients.index(self._name)
                 return LettersReply(self._masks.take_shares(ask.shares[own]))
             case MaskedAsk():
-                question = ask.unwrapped(self._known)
-                vectors = question.to_ring(self._party.answer(question))
-                bits = [8 * vector.itemsize for vector in vectors]
-                return MaskedReply(self._masks.mask(ask.mask, vectors, bits))
+                return self._masked(ask)
             case RevealAsk():
+                self._require_all_shares(ask.unmask)
                 return RevealReply(self._masks.unmask(ask.unmask))
         if ask.refused_under_masks:
             raise ProtocolError(
@@ -170,9 +184,47 @@ class SecureParty:
             )
         return self._party.answer(ask)
 
+    def _masked(self, ask: MaskedAsk) -> MaskedReply:
+        """Answer the question inside, masked."""
+        settings, mask = self._masks.settings, ask.mask
+        own = settings.roster.bits([self._name])
+        if any(survivors and not survivors & own for survivors in mask.history):
+            raise ProtocolError(
+                f"Party {self._name!r} was not in an earlier sum of this job, so it is out of it: "
+                "sums with and without it would differ by its own counts. Start the job again."
+            )
+        question = ask.unwrapped(self._known)
+        reply = self._party.answer(question)
+        shares = shares_in(reply)
+        if shares and (shares.parties != len(settings.roster) or shares.honest < settings.honest):
+            raise ProtocolError(
+                f"The noise is shared by {shares.parties} parties of which {shares.honest} must be "
+                f"honest; the masks are for {len(settings.roster)} and need {settings.honest}. "
+                "Agree on masks that need no more honest parties than the noise. Nothing was "
+                "released."
+            )
+        if shares:
+            self._n_needed[mask.round_number] = shares.parties
+        vectors = question.to_ring(reply)
+        bits = [8 * vector.itemsize for vector in vectors]
+        return MaskedReply(self._masks.mask(mask, vectors, bits))
+
+    def _require_all_shares(self, unmask: UnmaskAsk) -> None:
+        """Refuse to open a sum in which somebody's share of the noise is missing."""
+        n_there, n_needed = len(unmask.survivors), self._n_needed.get(unmask.round_number, 0)
+        if n_there < n_needed:
+            raise ProtocolError(
+                f"Round {unmask.round_number}: {n_there} of the {n_needed} parties that share the "
+                "noise are in the sum, and a share that is missing is missing from the noise. "
+                "Nothing was revealed; ask again when all are there."
+            )
+
 
 class SecureSums(Channel):
-    """A channel whose `sum` is masked; `ask` goes through as it is."""
+    """A channel whose `sum` is masked; `ask` goes through as it is.
+
+    Who misses a round is asked no more.
+    """
 
     is_masked = True
 
@@ -182,13 +234,16 @@ class SecureSums(Channel):
         self._coordinator = SecureSumCoordinator(settings)
         self.parties = inner.parties
         self.rounds: list[Round] = []
+        self._present = inner.parties
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
     ) -> dict[str, Reply]:
         """Put a question to all parties, unmasked; lost ones are left out down to the quorum."""
-        quorum = self._settings.min_survivors if quorum is None and to is None else quorum
-        replies = self._inner.ask(ask, to=to, quorum=quorum)
+        if to is None:
+            replies = self._ask_present(ask, quorum or self._settings.min_survivors)
+        else:
+            replies = self._inner.ask(ask, to=to, quorum=quorum)
         self._adopt(self._inner.rounds[-1:], ask, "ask", tuple(replies))
         return replies
 
@@ -199,15 +254,11 @@ class SecureSums(Channel):
             self._begin_epoch()
         masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, codec.encode(ask))
         masked.__dict__["in_hand"] = ask  # for parties in this process; on the wire it is absent
-        replies = self._inner.ask(
-            masked, to=self._coordinator.participants, quorum=self._settings.min_survivors
-        )
+        replies = self._ask_present(masked, self._settings.min_survivors)
         for masked_reply in replies.values():
             self._coordinator.add_vector(masked_reply.masked)
         unmask = self._coordinator.end_vectors()
-        shares = self._inner.ask(
-            RevealAsk(unmask), to=unmask.survivors, quorum=self._settings.threshold
-        )
+        shares = self._ask_present(RevealAsk(unmask), self._settings.threshold)
         for share in shares.values():
             self._coordinator.add_shares(share.shares)
         total: Summand = ask.from_ring(self._coordinator.sums())
@@ -216,12 +267,17 @@ class SecureSums(Channel):
 
     def _begin_epoch(self) -> None:
         quorum = self._settings.min_survivors
-        keys = self._inner.ask(EpochAsk(self._coordinator.begin_epoch()), quorum=quorum)
+        keys = self._ask_present(EpochAsk(self._coordinator.begin_epoch()), quorum)
         for reply in keys.values():
             self._coordinator.add_keys(reply.keys)
         letters = self._coordinator.end_keys()
-        ask = LettersAsk(tuple(letters), tuple(letters.values()))
-        self._inner.ask(ask, to=tuple(letters), quorum=quorum)
+        self._ask_present(LettersAsk(tuple(letters), tuple(letters.values())), quorum)
+
+    def _ask_present(self, ask: Ask[Reply], quorum: int) -> dict[str, Reply]:
+        """Ask all that have answered so far; who does not answer now has left."""
+        replies = self._inner.ask(ask, to=self._present, quorum=quorum)
+        self._present = tuple(name for name in self._present if name in replies)
+        return replies
 
     def _adopt(
         self,
@@ -266,10 +322,7 @@ def secured(
     honest: int | None = None,
     min_survivors: int | None = None,
 ) -> SecureSums:
-    """Return a masked channel to parties in one process, each with fresh keys of its own.
-
-    Where parties share noise, all must survive: a share that is missing is missing from the noise.
-    """
+    """Return a masked channel to parties in one process, each with fresh keys of its own."""
     keys = {name: KeyPair.fresh() for name in parties}
     roster = Roster.of({name: key.public for name, key in keys.items()})
     settings = SumSettings.of(job, roster, honest=honest, min_survivors=min_survivors)

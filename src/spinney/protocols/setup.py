@@ -117,11 +117,26 @@ def agreed_schema(channel: Channel) -> Schema:
 def lay_bins(
     channel: Channel, schema: Schema, settings: ForestSettings
 ) -> tuple[FactsReply, Binning]:
-    """Count the tables and lay the bins; quantiles take up to three rounds more."""
+    """Count the tables and lay the bins; quantiles take up to three rounds more.
+
+    Where a party leaves on the way, ranks and counts are not of the same rows: then all is done
+    again with those who stay.
+    """
+    while True:
+        facts, binning = _laid(channel, schema, settings)
+        if binning is not None:
+            return facts, binning
+
+
+def _laid(
+    channel: Channel, schema: Schema, settings: ForestSettings
+) -> tuple[FactsReply, Binning | None]:
+    """Return the facts and the bins; no bins if somebody left before they were found."""
     digest = schema.digest()
     by_quantiles = settings.binning == "quantiles"
     terms = terms_of(settings.privacy, len(channel.parties))
     facts = channel.sum(FactsAsk(digest, by_quantiles, terms))
+    counted = channel.rounds[-1].answered
     check_facts(schema, facts)
     if not by_quantiles:
         return facts, binning_of(schema, facts, settings, ())
@@ -132,5 +147,7 @@ def lay_bins(
     search = QuantileSearch(leading, settings.max_bins)
     while (question := search.question()) is not None:
         reply = channel.sum(EdgesAsk(digest, question, terms))
+        if channel.rounds[-1].answered != counted:
+            return facts, None
         search.answer(reply.counts.counters.ravel().astype(np.int64))
     return facts, binning_of(schema, facts, settings, search.edges())

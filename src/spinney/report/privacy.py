@@ -78,7 +78,13 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
     if masked:
         how = next(r.protection for r in counted if is_masked(r))
         totals += f"{' ' if shown else ''}HIDDEN: {'; '.join(masked)} ({how})."
-    verdict = "UNPROTECTED" if shown else "HIDDEN"
+    left = _left(counted)
+    if left:
+        totals += (
+            f" UNPROTECTED: {', '.join(left)} left before the end, and sums from before and after "
+            "differ by what such a party had counted."
+        )
+    verdict = "UNPROTECTED" if shown or left else "HIDDEN"
     facts = (
         (record, reader, "UNPROTECTED", open_to_all),
         (record, coordinator, "UNPROTECTED", to_coordinator),
@@ -88,6 +94,12 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
         PrivacyClaim(parties, unit, view.value, found, None, None, text)
         for unit, view, found, text in facts
     )
+
+
+def _left(rounds: Sequence[Round]) -> list[str]:
+    """Return the parties that are in some masked sum and not in a later one."""
+    heard = [r.answered for r in rounds if is_masked(r)]
+    return [name for name in (heard[0] if heard else ()) if name not in heard[-1]]
 
 
 def is_masked(round_: Round) -> bool:

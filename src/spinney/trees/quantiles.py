@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.errors import ProtocolError
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.binning import Edges, column_ranges
 from spinney.trees.dtypes import MAX_BINS
@@ -187,6 +188,11 @@ class _ColumnSearch:
         row = np.searchsorted(self.prefixes, self._cell)
         below = np.cumsum(counts, axis=1)[row]
         within = self._ranks - self._before
+        if (below[:, -1] < within).any():
+            raise ProtocolError(
+                "The parties' counts between cut points do not add up to what they counted before. "
+                "Nothing was used."
+            )
         digit = (below < within[:, None]).sum(axis=1)
         here = np.arange(digit.size)
         self._upto = self._before + below[here, digit]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spinney.errors import ProtocolError
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.binning import Binning
 from spinney.trees.quantiles import (
@@ -142,3 +143,14 @@ def test_leading_counts_leave_out_gaps():
     kernels.ordered_words(np.array([1.0], np.float32), words)
     assert counts.sum() == 3
     assert counts[0, words[0] >> np.uint32(20)] == 2
+
+
+def test_counts_that_do_not_add_up_are_refused():
+    """Parties that miscount, or one that left between two rounds."""
+    leading = np.zeros((1, 2**LEAD_BITS), np.int64)
+    leading[0, 0xBF8] = 10
+    search = QuantileSearch(leading, 16)
+    question = search.question()
+    assert question is not None
+    with pytest.raises(ProtocolError, match="do not add up to what they counted before"):
+        search.answer(np.zeros(question.n_counters, np.int64))
