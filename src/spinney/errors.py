@@ -22,6 +22,7 @@ error has a public part, which may cross to the coordinator, and a local part, w
 no cell value, row id, exact count or path is ever in the public part.
 """
 
+from fractions import Fraction
 from typing import ClassVar
 
 
@@ -88,9 +89,25 @@ class PolicyError(SpinneyError):
 
 
 class BudgetError(SpinneyError):
-    """The ledger refuses a charge; nothing was released."""
+    """The ledger refuses a charge; nothing was released.
+
+    `asked` and `left` are exact, in the budget's measure. `left` is None where it would tell what
+    other jobs have spent.
+    """
 
     exit_code = 31
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        local: str = "",
+        asked: Fraction | None = None,
+        left: Fraction | None = None,
+    ) -> None:
+        super().__init__(public, local=local)
+        self.asked = asked
+        self.left = left
 
 
 class LedgerError(SpinneyError):

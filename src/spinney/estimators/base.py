@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
 from spinney.estimators.inputs import checked_features, dealt_tables, fit_input, warn_of_leaks
-from spinney.estimators.private import is_private
+from spinney.estimators.private import is_private, with_read_facts
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import ForestSettings
@@ -73,7 +73,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if party is not None or is_private(self):
             warn_of_leaks(given.read_facts)
         classes = given.table.schema.label.classes or ()
-        settings = self._settings(classes)
+        settings = with_read_facts(self._settings(classes), given.read_facts)
         tables = dealt_tables(given.table, party)
         ledgers = {name: Ledger.in_memory(name) for name in tables} if settings.privacy else {}
         training = self._train(tables, settings, ledgers, _printed if self.verbose else silent)

@@ -1,5 +1,6 @@
 """From an estimator's privacy parameters to the settings of a private job."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ from spinney.protocols.private_settings import (
     PrivacySettings,
     as_text,
 )
+from spinney.protocols.settings import ForestSettings
 
 
 def is_private(estimator: Any) -> bool:
@@ -46,6 +48,13 @@ def privacy_settings(estimator: Any) -> PrivacySettings | None:
         in_shares=bool(estimator.secure_sum) and is_noisy(estimator),
         honest=estimator.honest if is_noisy(estimator) else None,
     )
+
+
+def with_read_facts(settings: ForestSettings, facts: tuple[str, ...]) -> ForestSettings:
+    """Return the settings of a job that knows which public facts were read from the rows."""
+    if settings.privacy is None:
+        return settings
+    return replace(settings, privacy=replace(settings.privacy, read_facts=facts))
 
 
 def _text(estimator: Any, name: str) -> str | None:

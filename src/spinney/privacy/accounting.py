@@ -108,10 +108,12 @@ class Shortfall:
                 break
         start = f"Charge refused for {what}: asked {asked}"
         if not self.is_for_life:
-            return BudgetError(f"{start}, left {left}. Nothing was released.")
+            text = f"{start}, left {left}. Nothing was released."
+            return BudgetError(text, asked=numbers[0], left=numbers[1])
         return BudgetError(  # what other jobs have spent is nobody else's business
             f"{start}, more than is left for the life of the data set. Nothing was released.",
             local=f"Left {left}.",
+            asked=numbers[0],
         )
 
 

@@ -323,7 +323,8 @@ _VIEWERS: Final = {View.READER: "readers of the model", View.PARTY: "any other p
 
 def _against(view: View, curious: int) -> str:
     if view is View.COALITION:
-        return f"the coordinator and any {curious} other parties together"
+        others = "one other party" if curious == 1 else f"{curious} other parties"
+        return f"the coordinator and any {others} together" if curious else "the coordinator alone"
     return _VIEWERS.get(view, f"the {view.value}")
 
 

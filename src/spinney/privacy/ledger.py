@@ -139,6 +139,24 @@ class Ledger:
         reply = b"" if charges is None else draw(charges)  # answered: `commit` has the stored one
         return self.commit(question, reply)
 
+    def disclose(self, question: Question, disclosures: Sequence[Disclosure]) -> None:
+        """Write down, once, what leaves without a charge; its reply is not kept here."""
+        with self._turn("disclose") as books:
+            job = books.job(question.job)
+            promise = (job.t_honest, job.n_parties)
+            if question not in books.unanswered:
+                self._write([Disclosed(question, job.data, d, *promise) for d in disclosures])
+
+    def kept(self, question: Question, make: Callable[[], bytes]) -> bytes:
+        """Return a secret of the party's own, made once in a job and never sent."""
+        with self._turn("keep") as books:
+            books.job(question.job)
+            secret = self._reply(books, question)
+            if secret is None:
+                secret = make()
+                self._write([Answered(question, sha256(secret).hexdigest())], secret)
+        return secret
+
     def stored_reply(self, question: Question) -> bytes | None:
         """Return the reply this question has had, from this process or any other; or None."""
         with self._reading() as books:

@@ -65,7 +65,7 @@ class Shares:
         curious = self.parties - self.honest
         against = "the coordinator"
         if curious:
-            against += f" and any {curious} of the parties together"
+            against += f" and any {'one' if curious == 1 else curious} of the parties together"
         return (
             f"Each of {self.parties} parties adds a share of the noise; the shares of any "
             f"{self.honest} honest ones (t={self.honest}) are enough, so the claim holds against "

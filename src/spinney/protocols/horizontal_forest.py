@@ -49,7 +49,7 @@ from spinney.protocols.noisy_histograms import (
     grown_noisily,
     noisy_job,
 )
-from spinney.protocols.paying import ClaimsAsk, JoinAsk, claims_of, join
+from spinney.protocols.paying import ClaimsAsk, ExactJob, JoinAsk, claims_of, join
 from spinney.protocols.private_party import PrivateParty, private_plan
 from spinney.protocols.private_settings import Terms
 from spinney.protocols.quality import QualityAsk, answer_quality, quality_over_parties
@@ -124,8 +124,9 @@ ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, AdaptiveAsk, 
 class Party:
     """One organisation's side. What it keeps between questions only saves time.
 
-    Without a ledger it answers exactly, with one it answers with noise only; `data` names the data
-    set whose account its jobs debit (see `paying.Purse`).
+    Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
+    job, of which the ledger then says that nothing was protected. `data` names the data set whose
+    account its jobs debit (see `paying.Purse`).
     """
 
     def __init__(
@@ -135,11 +136,12 @@ class Party:
         n_jobs: int | None = None,
         ledger: Ledger | None = None,
         data: str | None = None,
+        exact: ExactJob | None = None,
     ) -> None:
         self._n_threads = thread_count(n_jobs)
         self._schema = table.schema
         self._counting = _Counting(table, self._n_threads)
-        self._private = PrivateParty(table, ledger, data, self._n_threads)
+        self._private = PrivateParty(table, ledger, data, self._n_threads, exact)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""

@@ -258,7 +258,10 @@ class NoisyRows(PartyRows):
     def _dealt(self, job: Job, n_rows: int) -> list[Integers]:
         """Return the rows of every tree; the secret of the coins is drawn when first needed."""
         privacy = plan_of(job).privacy
-        key = b"" if privacy.tree_rows == "all" else self._purse.coins(privacy.job)
+        key = b""
+        if privacy.tree_rows != "all":
+            is_sampled = privacy.tree_rows == "sampled"
+            key = self._purse.coins(privacy.job, claims_rest_on_them=is_sampled)
         return dealt_rows(privacy, job.settings.n_estimators, n_rows, key)
 
     def _at_roots(self, job: Job, table: BinnedTable) -> Standing:

@@ -26,7 +26,7 @@ from spinney.privacy.entropy import secret_bytes
 from spinney.privacy.keys import KEY_BYTES
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge
-from spinney.privacy.scopes import Disclosure, Protection, Question, Spend
+from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, Question, Spend
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import PartyClaim
@@ -36,6 +36,7 @@ from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
 
 _LOG: Final = logging.getLogger("spinney.party")  # stays at the party
+_EXACT: Final = "exact: the job adds no noise"
 _SECRET_ROWS: Final = Disclosure(
     "which rows each tree reads",
     Protection.HIDDEN,
@@ -82,6 +83,25 @@ class ClaimsAsk(Ask[ClaimsReply]):
 
 
 # --- the purse -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExactJob:
+    """A job without noise that a party with a ledger takes part in.
+
+    Parameters
+    ----------
+    name
+        Unlike any other job's.
+    n_parties
+        How many take part.
+    honest
+        How many parties the masks of its sums rest on; None: its replies are not masked.
+    """
+
+    name: str
+    n_parties: int
+    honest: int | None = None
 
 
 class Plan(Protocol):
@@ -145,9 +165,19 @@ class Purse:
         own = self.fingerprint  # also under another name: what lies outside its range is told
         terms = plan.terms(self._data or own)
         self.ledger.open_job(terms)
+        if plan.privacy.read_facts:
+            told = [self._read_off(fact) for fact in plan.privacy.read_facts]
+            self.ledger.disclose(Question.of(terms.name, 0, b"public facts"), told)
         if not any(self.ledger.spent(terms.name, unit) for unit in Unit):
             self.ledger.check(terms.name, plan.planned())
         return JoinReply(self.ledger.party)
+
+    def _read_off(self, fact: str) -> Disclosure:
+        """Return what is open where a fact that should be public was read from the rows."""
+        is_of_label = fact.endswith(f" of {self._table.schema.label.name!r}")
+        unit = Unit.LABEL if is_of_label else Unit.RECORD_REPLACE
+        why = "read from the data in a simulation; declare it in a schema"
+        return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))
 
     def pay(
         self,
@@ -172,13 +202,30 @@ class Purse:
         question = Question.of(terms.name, round_, codec.encode(asked))
         return self.ledger.answer(question, spends, draw, disclosures)
 
-    def coins(self, job: str) -> bytes:
-        """Return the key of the job's secret coins: drawn once, kept with the ledger."""
+    def note_exact(self, job: ExactJob, ask: Ask[Any]) -> None:
+        """Write down, before it leaves, what a job without noise is answered."""
+        terms = Job(job.name, self._data or self.fingerprint, job.n_parties, job.honest or 1)
+        self.ledger.open_job(terms)
+        hidden = f"only sums are opened while {job.honest} of {job.n_parties} are honest"
+        told = [
+            Disclosure(ask.reveals, Protection.UNPROTECTED, _EXACT, tuple(Unit)),
+            Disclosure(f"own {ask.reveals}", Protection.HIDDEN, hidden, (PARTY_TOTALS,))
+            if job.honest
+            else Disclosure(f"own {ask.reveals}", Protection.UNPROTECTED, _EXACT, (PARTY_TOTALS,)),
+        ]
+        self.ledger.disclose(Question.of(job.name, 0, codec.encode(ask)), told)
+
+    def coins(self, job: str, *, claims_rest_on_them: bool) -> bytes:
+        """Return the key of the job's secret coins: drawn once, kept with the ledger.
+
+        A tree's sample costs less because nobody knows it; which part of the rows a tree reads, or
+        how often, may be known.
+        """
         question = Question.of(job, 0, b"coins of rows")
         own = self.fingerprint.encode()
-        kept = self.ledger.answer(
-            question, [], lambda _: secret_bytes(KEY_BYTES) + own, [_SECRET_ROWS]
-        )
+        if claims_rest_on_them:
+            self.ledger.disclose(Question.of(job, 0, b"samples of rows"), [_SECRET_ROWS])
+        kept = self.ledger.kept(question, lambda: secret_bytes(KEY_BYTES) + own)
         if kept[KEY_BYTES:] != own:
             raise TableError(
                 "The table changed while the job was running. Start a new job on the new table."

@@ -11,7 +11,7 @@ from spinney.protocols.noisy_histograms import (
     noisy_job,
     plan_of,
 )
-from spinney.protocols.paying import ClaimsAsk, JoinAsk, Plan, Purse
+from spinney.protocols.paying import ClaimsAsk, ExactJob, JoinAsk, Plan, Purse
 from spinney.protocols.perturbed_input import InputPlan, perturbed
 from spinney.protocols.private_settings import Terms
 from spinney.protocols.settings import ForestSettings
@@ -33,12 +33,21 @@ def private_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> Pl
 
 
 class PrivateParty:
-    """Answers with noise only, and only what its ledger has been charged for."""
+    """Answers with noise only, and only what its ledger has been charged for.
+
+    An exact job is answered, and written down as unprotected, only if it is the one named.
+    """
 
     def __init__(
-        self, table: Table, ledger: Ledger | None, data: str | None, n_threads: int
+        self,
+        table: Table,
+        ledger: Ledger | None,
+        data: str | None,
+        n_threads: int,
+        exact: ExactJob | None = None,
     ) -> None:
         self._table = table
+        self._exact = exact
         self._purse = None if ledger is None else Purse(ledger, table, data)
         self._rows = None if self._purse is None else NoisyRows(table, self._purse, n_threads)
         self._perturbed: tuple[Terms, MemoryTable] | None = None
@@ -59,11 +68,15 @@ class PrivateParty:
     def rows_to_count(self, ask: Ask[Any], terms: Terms | None) -> Table:
         """Return the rows from which a question is answered exactly.
 
-        The true ones without a ledger; with one, only such as carry noise themselves.
+        The true ones without a ledger, or in the exact job that this party lets on its ledger; else
+        only such as carry noise themselves.
         """
         if self._purse is None:
             if terms is not None:
                 raise _without_ledger(ask)
+            return self._table
+        if terms is None and self._exact is not None:
+            self._purse.note_exact(self._exact, ask)
             return self._table
         if terms is None or not terms.privacy.perturbs_input:
             raise PolicyError(

@@ -47,6 +47,9 @@ class PrivacySettings:
         noise is enough for itself.
     honest
         How many parties' shares must be enough: t. None: half of them, rounded up.
+    read_facts
+        Facts that should be public and were read from the rows, in a simulation: no epsilon holds
+        where there are any, and every ledger says so.
     """
 
     job: str
@@ -58,6 +61,7 @@ class PrivacySettings:
     leaf_share: str = "1/4"
     in_shares: bool = False
     honest: int | None = None
+    read_facts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_choice("mechanism", self.mechanism, MECHANISMS)

@@ -260,6 +260,7 @@ def test_a_refusal_says_what_was_asked_and_what_is_left():
     assert str(refusal) == (
         "Charge refused for level 4: asked epsilon=0.25, left epsilon=0.1. Nothing was released."
     )
+    assert (refusal.asked, refusal.left) == (Fraction(1, 4), Fraction(1, 10))
 
 
 def test_a_refusal_shows_a_difference_however_small_and_never_a_debt():
@@ -281,6 +282,7 @@ def test_what_other_jobs_spent_stays_at_home():
         "data set. Nothing was released."
     )
     assert refusal.local == "Left epsilon=0.1."
+    assert (refusal.asked, refusal.left) == (Fraction(1, 4), None)
 
 
 @pytest.mark.parametrize(("n_parties", "t_honest"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])

@@ -80,6 +80,17 @@ def test_a_partys_own_noise_holds_against_all_others_together(ledger):
     assert "t=1 of K=5 must be honest" in str(made[RECORD, View.COALITION])
 
 
+def test_one_other_party_and_none_read_well(ledger):
+    two = released(ledger, [Spend("level 0", DiscreteLaplace(Fraction(1, 4)))], n_parties=2, t=1)
+    text = str(two[RECORD, View.COALITION])
+    assert "against the coordinator and any one other party together: epsilon=0.25" in text
+
+
+def test_a_party_by_itself_is_protected_from_the_coordinator_alone(ledger):
+    one = released(ledger, [Spend("level 0", DiscreteLaplace(Fraction(1, 4)))], n_parties=1, t=1)
+    assert "against the coordinator alone: epsilon=0.25" in str(one[RECORD, View.COALITION])
+
+
 def test_only_what_is_seen_is_counted(ledger):
     inner = Spend("level 0", SHARED, views=(View.COORDINATOR,))
     made = released(ledger, [inner, Spend("leaves", SHARED)])

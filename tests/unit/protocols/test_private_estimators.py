@@ -18,6 +18,7 @@ from spinney import (
 )
 from spinney.errors import PrivacyLeakWarning, SettingError
 from spinney.privacy.budget import Unit
+from spinney.privacy.ledger_store import Disclosed
 from spinney.tables.schema import Column, Label, Schema
 
 RECORD = Unit.RECORD_ADD_REMOVE
@@ -132,9 +133,32 @@ def test_ranges_read_from_the_data_are_named_also_for_one_party(rows):
             HorizontalForestClassifier(epsilon=1, **SMALL).fit(X, y, party=who)
 
 
+@pytest.mark.parametrize("mechanism", ["noisy_histograms", "perturbed_input"])
+def test_where_ranges_were_read_from_the_data_no_epsilon_is_printed(rows, mechanism):
+    """All noise is paid for, but the edges it is added between tell of the rows by themselves."""
+    X, y, party = rows
+    forest = HorizontalForestClassifier(epsilon=1, mechanism=mechanism, **SMALL)
+    with pytest.warns(PrivacyLeakWarning, match=r"range of 'age'.*categories of 'ward'.*classes"):
+        forest.fit(X, y, party=party)
+    records = [claim for claim in forest.report_.privacy if claim.unit.startswith("record")]
+    assert records
+    assert {(claim.verdict, claim.epsilon) for claim in records} == {("UNPROTECTED", None)}
+    for claim in records:
+        assert "epsilon=" not in claim.text
+    told = " ".join(claim.text for claim in records)
+    assert "the range of 'age' (read from the data in a simulation; declare it in a schema)" in told
+    assert "the categories of 'ward'" in told
+    assert "the classes of" in told
+    ledger = next(iter(forest.ledger_.values()))
+    disclosed = [e.body for e in ledger.entries() if isinstance(e.body, Disclosed)]
+    assert sum("read from the data" in d.disclosure.why for d in disclosed) == 3
+
+
 def test_a_full_schema_leaves_nothing_to_be_read(rows):
     X, y, party = rows
-    HorizontalForestClassifier(epsilon=1, schema=declared(), **SMALL).fit(X, y, party=party)
+    forest = HorizontalForestClassifier(epsilon=1, schema=declared(), **SMALL)
+    forest.fit(X, y, party=party)
+    assert "read from the data" not in str(forest.report_)
 
 
 @pytest.mark.parametrize("mechanism", ["noisy_histograms", "perturbed_input"])
@@ -222,6 +246,16 @@ def test_a_private_report_says_what_is_promised_to_whom(rows, tmp_path):
     assert load_report(tmp_path / "report.json").privacy == report.privacy
 
 
+@pytest.mark.parametrize("tree_rows", ["disjoint", "all", "sampled"])
+def test_a_claim_rests_on_secret_rows_only_where_a_sample_made_it_cheaper(rows, tree_rows):
+    X, y, party = rows
+    forest = HorizontalForestClassifier(
+        epsilon=1, tree_rows=tree_rows, schema=declared(), **SMALL
+    ).fit(X, y, party=party)
+    text = " ".join(claim.text for claim in forest.report_.privacy)
+    assert ("Rests on which rows each tree reads" in text) is (tree_rows == "sampled")
+
+
 @quiet
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_report_without_noise_names_what_is_open_and_what_is_hidden(rows, secure):
@@ -240,10 +274,11 @@ def test_a_report_without_noise_names_what_is_open_and_what_is_hidden(rows, secu
     assert str(report.privacy[0]) == report.privacy[0].text
 
 
-@quiet
 def test_a_report_of_perturbed_rows_says_that_rows_can_be_counted(rows):
     X, y, party = rows
-    forest = HorizontalForestClassifier(epsilon=4, mechanism="perturbed_input", **SMALL)
+    forest = HorizontalForestClassifier(
+        epsilon=4, mechanism="perturbed_input", schema=declared(), **SMALL
+    )
     text = " ".join(str(forest.fit(X, y, party=party).report_).split())
     assert "One record, replaced by another, against readers of the model" in text
     assert "epsilon=4" in text

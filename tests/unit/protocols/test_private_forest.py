@@ -22,14 +22,15 @@ from spinney.errors import (
 )
 from spinney.privacy import entropy
 from spinney.privacy.budget import Unit
+from spinney.privacy.claims import Verdict, claims
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.ledger_store import Charged
+from spinney.privacy.ledger_store import Charged, Disclosed
 from spinney.privacy.release import Noised
-from spinney.privacy.scopes import Budget
+from spinney.privacy.scopes import PARTY_TOTALS, Budget
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest import LevelAsk, Party
 from spinney.protocols.noisy_histograms import LeafAsk, NoisyLevelAsk, NoisyRows
-from spinney.protocols.paying import JoinAsk, Purse
+from spinney.protocols.paying import ExactJob, JoinAsk, Purse
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import MaskedAsk, RevealAsk, secured
 from spinney.protocols.setup import FactsAsk, SchemaAsk
@@ -580,6 +581,43 @@ def test_a_party_with_a_ledger_answers_no_exact_question():
     noisy = next(ask for ask, _ in asked_of_one(job())[0] if isinstance(ask, NoisyLevelAsk))
     with pytest.raises(PolicyError, match="answers with noise only"):
         party.answer(LevelAsk(noisy.job, (), 0, 1))
+
+
+@pytest.mark.parametrize("honest", [None, 2])
+def test_an_exact_job_stands_in_the_ledger_as_unprotected(honest):
+    """The job is let on the ledger by name; before a reply leaves, the ledger says that it does."""
+    whole = table()
+    ledgers = {name: Ledger.in_memory(name) for name in dealt(whole, 3)}
+    made: dict[str, Any] = {
+        name: Party(part, ledger=ledgers[name], exact=ExactJob("open", 3, honest))
+        for name, part in dealt(whole, 3).items()
+    }
+    settings = replace(job(), privacy=None)
+    channel = secured(made, InProcess, horizontal_forest.SUMMED, job="q") if honest else None
+    model = horizontal_forest.train(channel or InProcess(made), settings).model
+    assert model.to_bytes() == exact_model(settings, whole).to_bytes()
+    for ledger in ledgers.values():
+        found = {(claim.unit, claim.view.value): claim for claim in claims(ledger, "open")}
+        record = found[RECORD, "reader"]
+        assert (record.verdict, record.epsilon) == (Verdict.UNPROTECTED, None)
+        assert "counts of rows, classes, missing values" in record.text
+        assert "exact: the job adds no noise" in record.text
+        assert "epsilon=" not in " ".join(claim.text for claim in found.values())
+        totals = found[PARTY_TOTALS, "coordinator"]
+        assert totals.verdict is (Verdict.HIDDEN if honest else Verdict.UNPROTECTED)
+        told = [e.body.disclosure.what for e in ledger.entries() if isinstance(e.body, Disclosed)]
+        assert sum("histograms of tree nodes" in what for what in told) == 2 * 3
+        ledger.verify()
+
+
+def test_an_exact_job_s_question_asked_again_is_written_down_once():
+    whole = table()
+    ledger = Ledger.in_memory("one")
+    party = Party(whole, ledger=ledger, exact=ExactJob("open", 1))
+    ask = FactsAsk(whole.schema.digest(), with_leading=False)
+    for _ in range(3):
+        party.answer(ask)
+    assert len([e for e in ledger.entries() if isinstance(e.body, Disclosed)]) == 2
 
 
 def test_a_party_without_a_ledger_answers_no_private_question():
