@@ -24,8 +24,16 @@ def is_noisy(estimator: Any) -> bool:
     return is_private(estimator) and estimator.mechanism == "noisy_histograms"
 
 
-def privacy_settings(estimator: Any) -> PrivacySettings | None:
-    """Return the privacy of a simulated job under a name of its own; None without noise."""
+def privacy_settings(estimator: Any, job: str | None = None) -> PrivacySettings | None:
+    """Return the privacy of a job; None without noise.
+
+    Parameters
+    ----------
+    estimator
+        What holds the parameters.
+    job
+        The job's name; None: a simulated job under a name of its own.
+    """
     if estimator.mechanism not in MECHANISMS:
         known = " or ".join(map(repr, MECHANISMS))
         raise SettingError(f"mechanism must be {known}; got {estimator.mechanism!r}.")
@@ -38,7 +46,7 @@ def privacy_settings(estimator: Any) -> PrivacySettings | None:
         return None
     mechanism: MechanismName = estimator.mechanism
     return PrivacySettings(
-        job=f"simulation {uuid4()}",
+        job=job or f"simulation {uuid4()}",
         mechanism=mechanism,
         epsilon=_text(estimator, "epsilon"),
         epsilon_per_count=_text(estimator, "epsilon_per_count"),

@@ -1,7 +1,8 @@
 """Grow the joint forest, each party's own and, where rows may be pooled, the pooled one.
 
 All are judged on each party's held-out rows. The joint forest must be the pooled one, bit for
-bit; whether it is, is looked at and not assumed.
+bit; whether it is, is looked at and not assumed. A private joint forest cannot be: the others are
+grown without noise, for they hide nothing from anybody.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import msgspec
 import numpy as np
 
 from spinney.errors import SpinneyError
+from spinney.privacy.ledger import Ledger
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
@@ -47,6 +49,7 @@ class Running:
     protocol: Entry
     n_jobs: int | None = None
     secure_sum: bool = False
+    honest: int | None = None  # how many parties secure sums rest on
 
     def alone(self) -> "Running":
         """Return how a party grows its own: nobody is there to hide anything from."""
@@ -114,35 +117,48 @@ def compare(
     with stages.compiling():
         _warm_up(parties.training, settings, running)
     joint = _train(parties.training, settings, running, stages.begin("joint forest"))
-    alone = running.alone()
+    alone, without_noise = running.alone(), replace(settings, privacy=None)
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest")
-        pooled = _train({"all": parties.pooled}, settings, alone, step)
+        pooled = _train({"all": parties.pooled}, without_noise, alone, step)
     local = {}
     for name in local_names:
         step = stages.begin(f"forest of {name!r} alone")
-        local[name] = _train_alone(parties.rows[name].training, settings, alone, step)
+        local[name] = _train_alone(parties.rows[name].training, without_noise, alone, step)
     trained = {"federated": joint, "pooled": pooled}
     compared = tuple(
         _judged(name, rows, {"local": local.get(name), **trained}, thread_count(running.n_jobs))
         for name, rows in parties.rows.items()
     )
-    same = None if pooled is None else joint.model.to_bytes() == pooled.model.to_bytes()
-    return Comparison(joint, compared, same)
+    if pooled is None or settings.privacy:
+        return Comparison(joint, compared, None)
+    return Comparison(joint, compared, joint.model.to_bytes() == pooled.model.to_bytes())
 
 
 def _train(
     tables: Mapping[str, MemoryTable], settings: ForestSettings, running: Running, step: Step
 ) -> Training:
-    protocol = running.protocol
+    protocol, privacy = running.protocol, settings.privacy
     sides: dict[str, Answering] = {
-        name: protocol.party(table, settings, Site(name, running.n_jobs))
+        name: protocol.party(
+            table,
+            settings,
+            Site(name, running.n_jobs, Ledger.in_memory(name) if privacy else None),
+        )
         for name, table in tables.items()
     }
     channel: Channel = InProcess(sides)
     if running.secure_sum:
-        channel = secured(sides, InProcess, protocol.summed, job=f"simulation {uuid4()}")
+        if privacy:
+            privacy.shares(len(sides))  # says best what is wrong with `honest`
+        channel = secured(
+            sides,
+            InProcess,
+            protocol.summed,
+            job=f"simulation {uuid4()}",
+            honest=running.honest,
+        )
     return protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
 
 

@@ -56,10 +56,22 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     class_weight: str | dict[str, float] | None = None
     oob_score: bool | None = None
     secure_sum: bool | None = None
+    honest: int | None = None
+    epsilon: int | float | None = None
+    epsilon_per_count: int | float | None = None
+    mechanism: str | None = None
+    tree_rows: str | None = None
+    sample_rate: int | float | None = None
+    leaf_share: int | float | None = None
     message_limit: int | None = None
     max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
     random_state: int = 0
     n_jobs: int | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is asked for."""
+        return self.epsilon is not None or self.epsilon_per_count is not None
 
 
 Columns = tuple[str, ...] | dict[str, ColumnConfig]

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from spinney import __version__
+from spinney.report.privacy import in_words
 from spinney.report.report import Report
 from spinney.report.run_folder import MODEL, REPORT
 from spinney.service.comparison import Comparison, PartyComparison, Scores
@@ -29,6 +30,7 @@ class Outcome(msgspec.Struct, frozen=True):
     model: str
     report: str
     version: str = __version__
+    privacy: tuple[str, ...] = ()  # of private jobs: what is promised to whom
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -58,11 +60,12 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         {model: scores for model, scores in means.items() if scores},
         {score: comparison.helped(score) for score in names},
         comparison.is_pooled,
-        report.settings["binning"] != "adaptive",
+        report.settings["binning"] != "adaptive" and not report.is_private,
         report.rounds,
         report.bytes_up,
         report.bytes_down,
         round(sum(report.seconds.values()), 6),
         str(folder / MODEL),
         str(folder / REPORT),
+        privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
     )

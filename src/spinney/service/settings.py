@@ -1,28 +1,43 @@
 """The settings of a job file as those of its protocol, with the estimator's defaults."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 
 from spinney.errors import SettingError
+from spinney.estimators.private import privacy_settings
 from spinney.protocols.settings import ForestSettings, Task, refuse_max_leaf_nodes
 from spinney.seeds import job_seed
 from spinney.service.config import JobFile, SettingsConfig
 from spinney.tables.schema import Category
 
+_PRIVATE_DEFAULTS: dict[str, Any] = {
+    "secure_sum": False,
+    "honest": None,
+    "epsilon": None,
+    "epsilon_per_count": None,
+    "mechanism": "noisy_histograms",
+    "tree_rows": "disjoint",
+    "sample_rate": 0.5,
+    "leaf_share": 0.25,
+}
 _REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
 
 
 def forest_settings_of(job: JobFile, classes: tuple[Category, ...] | None) -> ForestSettings:
     """Return the settings of a job; without classes only what can be said without them."""
-    task, given = cast("Task", job.job.task), job.settings
+    task, given, name = cast("Task", job.job.task), job.settings, job.job.name
     if classes is None and isinstance(given.class_weight, dict):
-        return forest_settings(given, task, tuple(given.class_weight))
-    return forest_settings(given, task, classes or ())
+        return forest_settings(given, task, tuple(given.class_weight), name)
+    return forest_settings(given, task, classes or (), name)
 
 
 def forest_settings(
-    given: SettingsConfig, task: Task, classes: tuple[Category, ...] = ()
+    given: SettingsConfig,
+    task: Task,
+    classes: tuple[Category, ...] = (),
+    name: str = "simulation",
 ) -> ForestSettings:
     """Return the settings of a forest, checked.
 
@@ -34,13 +49,15 @@ def forest_settings(
         What the forest predicts.
     classes
         The label's classes, in the schema's order.
+    name
+        The job's; a private job's charges stand under it in every party's ledger.
     """
     chosen = {} if task == "classification" else dict(_REGRESSION_DEFAULTS)
     said = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
     weights = said.pop("class_weight", None)
     seed = job_seed(said.pop("random_state"))
-    for how in ("n_jobs", "secure_sum"):  # how a forest is grown, not what it is
-        said.pop(how, None)
+    said.pop("n_jobs", None)  # how a forest is grown, not what it is
+    private = {key: said.pop(key, default) for key, default in _PRIVATE_DEFAULTS.items()}
     refuse_max_leaf_nodes(said.pop("max_leaf_nodes", None))
     if given.secure_sum and given.binning == "adaptive":
         raise SettingError(
@@ -49,7 +66,11 @@ def forest_settings(
         )
     if weights is not None:
         chosen["class_weight"] = _weights(weights, task, classes)
-    return ForestSettings(task=task, seed=seed, **chosen | said)
+    privacy = privacy_settings(SimpleNamespace(**private), name)
+    if privacy and not privacy.perturbs_input:  # as the estimators do
+        said["bootstrap"] = False
+        said["binning"] = "ranges" if said.get("binning") in (None, "quantiles") else given.binning
+    return ForestSettings(task=task, seed=seed, privacy=privacy, **chosen | said)
 
 
 def _weights(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:

@@ -28,6 +28,12 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
         console.print("No rows were held out, so the forests are not compared.")
     if outcome.identical_to_pooled is not None:
         console.print(_identity(outcome))
+    if outcome.privacy:
+        console.print("\nThe joint forest carries noise; local and pooled forests carry none.")
+        console.print("Privacy, as every party's ledger says:")
+        for claim in outcome.privacy:
+            console.print(f"- {claim}")
+        console.print()
     up = max(outcome.bytes_up.values())
     down = max(outcome.bytes_down.values())
     console.print(

@@ -6,6 +6,7 @@ path: hold rows back, grow, judge, write.
 
 from pathlib import Path
 
+from spinney.estimators.private import with_read_facts
 from spinney.service.comparison import Comparison, Running, compare
 from spinney.service.config import load_job
 from spinney.service.folder import require_writable, write_run
@@ -34,14 +35,16 @@ def simulate(path: Path, folder: Path | None, stages: Stages) -> Outcome:
     protocol = entry_of(job.job.protocol)
     protocol.settings(job, None)  # what is wrong with them is said before a table is opened
     stages.begin("reading tables")
-    tables = tables_of(job)
+    tables, read_facts = tables_of(job)
     first = next(iter(tables.values()))
     settings = protocol.settings(job, first.schema.label.classes)
+    settings = with_read_facts(settings, read_facts)
     if job.table is not None:
         parties = dealt_out(first, job.simulation)
     else:
         parties = own_tables(tables, job.simulation)
-    running = Running(protocol, job.settings.n_jobs, bool(job.settings.secure_sum))
+    given = job.settings
+    running = Running(protocol, given.n_jobs, bool(given.secure_sum), given.honest)
     return written(job.job.name, compare(parties, settings, running, stages), into)
 
 

@@ -17,11 +17,12 @@ from spinney.tables.spool import spooled
 from spinney.tables.table import MemoryTable
 
 
-def tables_of(job: JobFile) -> dict[str, MemoryTable]:
+def tables_of(job: JobFile) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
     """Read all tables of a job: each party's by its name, or the one table as "table".
 
-    Every cell is checked. None is held in memory: the cells go to a temporary file, from which
-    each simulated party reads its own rows and keeps them as one byte a cell.
+    Beside them stand the public facts that had to be read off the tables. Every cell is checked.
+    No table is held in memory: the cells go to a temporary file, from which each simulated party
+    reads its own rows and keeps them as one byte a cell.
     """
     configs: Mapping[str, TableConfig] = {party.name: party for party in job.parties}
     if job.table is not None:
@@ -30,12 +31,12 @@ def tables_of(job: JobFile) -> dict[str, MemoryTable]:
     for name, config in configs.items():
         with _told_at(config):
             sources[name] = source_of(config, job.folder)
-    schema = _schema(job, configs, sources)
+    schema, facts = _schema(job, configs, sources)
     tables = {}
     for name, config in configs.items():
         with _told_at(config):
             tables[name] = spooled(read_table(sources[name], schema))
-    return tables
+    return tables, facts
 
 
 def source_of(config: TableConfig, folder: Path) -> Source:
@@ -66,9 +67,9 @@ def _environment(name: str) -> str:
 
 def _schema(
     job: JobFile, configs: Mapping[str, TableConfig], sources: Mapping[str, Source]
-) -> Schema:
-    """Return the schema that all tables share, naming what had to be read off them."""
-    needs_ranges = job.settings.binning == "ranges"
+) -> tuple[Schema, tuple[str, ...]]:
+    """Return the schema that all tables share, and what had to be read off them, naming it."""
+    needs_ranges = job.settings.binning == "ranges" or job.settings.is_private
     given = {name: declared(job, config) for name, config in configs.items()}
     names = open_in_any(given.values(), needs_ranges=needs_ranges)
     found = {}
@@ -87,7 +88,7 @@ def _schema(
             PrivacyLeakWarning,
             stacklevel=2,
         )
-    return agree(schemas)
+    return agree(schemas), tuple(facts)
 
 
 @contextmanager

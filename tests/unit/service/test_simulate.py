@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -206,7 +207,7 @@ def test_facts_read_from_several_tables_are_joined(place):
     for name in "ab":
         text += f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "{name}.csv"\n'
     with pytest.warns(PrivacyLeakWarning, match="range of 'age', categories of 'ward', classes"):
-        tables = tables_of(load_job(place.job(text)))
+        tables, _ = tables_of(load_job(place.job(text)))
     assert tables["a"].schema == tables["b"].schema
     assert tables["a"].schema == Schema(
         (
@@ -349,15 +350,6 @@ def test_a_number_can_be_predicted(place):
 
 
 NOT_IN_A_JOB = {"verbose", "schema", "categorical_features", "unknown_categories"}
-NOT_YET_IN_A_JOB = {
-    "epsilon",
-    "epsilon_per_count",
-    "mechanism",
-    "tree_rows",
-    "sample_rate",
-    "leaf_share",
-    "honest",
-}
 
 
 @pytest.mark.parametrize(
@@ -373,8 +365,12 @@ def test_settings_have_the_names_and_defaults_of_the_estimators(task, face):
     for name in SettingsConfig.__struct_fields__:
         if name in parameters and hasattr(settings, name):
             assert getattr(settings, name) == parameters[name], name
-    known = {*SettingsConfig.__struct_fields__, *NOT_IN_A_JOB, *NOT_YET_IN_A_JOB}
+    known = {*SettingsConfig.__struct_fields__, *NOT_IN_A_JOB}
     assert set(parameters) <= known
+    private = forest_settings(SettingsConfig(epsilon=1, max_depth=2), task).privacy
+    own = face(epsilon=1, max_depth=2)._settings(()).privacy
+    assert private is not None
+    assert private == replace(own, job="simulation")
 
 
 def test_class_weights_are_given_by_name():
