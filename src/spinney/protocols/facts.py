@@ -16,10 +16,18 @@ from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Label, Schema
 from spinney.tables.table import Batch, Table
 from spinney.transport.channel import Vector
-from spinney.trees.binning import BinnedTable, Binning, Edges, category_bins, equal_width
+from spinney.trees.binning import (
+    BinnedTable,
+    Binning,
+    Edges,
+    category_bins,
+    declared_range,
+    equal_width,
+)
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_CLASSES, TARGET_BITS
 from spinney.trees.growth import LeafValues
+from spinney.trees.magnitudes import magnitude_edges
 from spinney.trees.quantiles import LEAD_BITS, leading_counts
 from spinney.typing import Floats, Integers, Keys, Values
 
@@ -111,6 +119,7 @@ def binning_of(
     """Return every column's bins: by category, by declared range, or at the quantiles found."""
     edges = []
     bins: list[NDArray[np.uint8]] = []
+    leading = facts.leading.counters.reshape(-1, 1 << LEAD_BITS)
     at = 0
     for number, column in enumerate(schema.columns):
         if column.kind == "category":
@@ -124,8 +133,13 @@ def binning_of(
             edges.append(np.zeros(1, np.float32))
         elif settings.binning == "quantiles":
             edges.append(quantiles[number])
-        elif settings.binning == "ranges" and facts.missing[number] < facts.n_rows[0]:
+        elif facts.missing[number] == facts.n_rows[0]:
+            edges.append(_NO_EDGES)
+        elif settings.binning == "ranges":
             edges.append(equal_width(column.name, column.range, settings.max_bins))
+        elif settings.binning == "magnitudes":
+            bounds = declared_range(column.name, column.range)
+            edges.append(magnitude_edges(leading[number], bounds, settings.max_bins))
         else:
             edges.append(_NO_EDGES)
     adaptive = settings.max_bins if settings.binning == "adaptive" else 0

@@ -20,7 +20,7 @@ CRITERIA: dict[Task, tuple[str, ...]] = {
     "classification": ("gini", "entropy"),
     "regression": ("squared_error",),
 }
-BINNINGS = ("quantiles", "ranges", "adaptive")
+BINNINGS = ("quantiles", "ranges", "adaptive", "magnitudes")
 THRESHOLDS = ("public", "exchanged")
 
 

@@ -135,7 +135,8 @@ def _laid(
     digest = schema.digest()
     by_quantiles = settings.binning == "quantiles"
     terms = terms_of(settings.privacy, len(channel.parties))
-    facts = channel.sum(FactsAsk(digest, by_quantiles, terms))
+    with_leading = by_quantiles or settings.binning == "magnitudes"
+    facts = channel.sum(FactsAsk(digest, with_leading, terms))
     counted = channel.rounds[-1].answered
     check_facts(schema, facts)
     if not by_quantiles:

@@ -6,6 +6,7 @@ Edges come from declared ranges (`equal_width`), from pooled quantiles found by 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
@@ -46,6 +47,14 @@ class Binning:
         ]
         return Columns(np.array(n_bins, np.int64), is_category, self.has_missing)
 
+    @cached_property
+    def padded_edges(self) -> Edges:
+        """All columns' edges, (n_columns, MAX_BINS), filled up with infinity."""
+        padded = np.full((len(self.edges), MAX_BINS), np.inf, np.float32)
+        for column, edges in enumerate(self.edges):
+            padded[column, : len(edges)] = edges
+        return padded
+
     def digest(self) -> bytes:
         """Return a digest of all edges and categories."""
         state = blake2b(self.has_missing.tobytes(), digest_size=16)
@@ -64,9 +73,7 @@ class Binning:
                     binned_categories(values[column], bins) if len(bins) else values[column]
                 )
             return
-        padded = np.full((len(self.edges), MAX_BINS), np.inf, np.float32)
-        for column, edges in enumerate(self.edges):
-            padded[column, : len(edges)] = edges
+        padded = self.padded_edges
 
         def task(first: int, last: int) -> None:
             for column in range(first, last):
@@ -166,14 +173,19 @@ def column_ranges(n_columns: int, n_threads: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
-def equal_width(name: str, bounds: tuple[float, float] | None, max_bins: int) -> Edges:
-    """Return edges that cut a declared range into equal parts."""
+def declared_range(name: str, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """Return a column's declared range, or refuse."""
     if bounds is None:
         raise SettingError(
-            f"Column {name!r} has no declared range, and equal-width bins need one. "
+            f"Column {name!r} has no declared range, and its bins need one. "
             "Declare its range in the schema, or use binning='quantiles'."
         )
-    low, high = bounds
+    return bounds
+
+
+def equal_width(name: str, bounds: tuple[float, float] | None, max_bins: int) -> Edges:
+    """Return edges that cut a declared range into equal parts."""
+    low, high = declared_range(name, bounds)
     return np.unique(np.linspace(low, high, max_bins + 1)[1:-1].astype(np.float32))
 
 

@@ -13,7 +13,7 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
-from spinney.trees.level import Frontier, Level, Slots, bit_lengths, empty_bin_sets
+from spinney.trees.level import Frontier, Level, bit_lengths, empty_bin_sets
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -96,6 +96,11 @@ class Growth:
         weight: Floats = self._root_weight[self.frontier.tree]
         return weight
 
+    @property
+    def open_moments(self) -> Integers:
+        """What each open node holds, as its parent's split says; nothing is known of roots."""
+        return self._next.moments[self._next.is_open] if self.levels else self._next.moments
+
     def ask_about_all(self) -> None:
         """Take back that some open nodes follow from their parents and siblings."""
         *before, last = self.levels
@@ -146,11 +151,11 @@ class Growth:
         *,
         derive_within: int = 0,
         threshold: NDArray[np.float32] = _NO_THRESHOLDS,
-        slots: Slots | None = None,
+        features: NDArray[np.int32] | None = None,
     ) -> None:
         """Decide the open nodes and open their children; real thresholds, if given, hold.
 
-        `slots` are those among which the best was found, where they are not the frontier's.
+        `features` (n_open, n_slots) are what slots stand for, where not as the frontier says.
 
         Of two open children the heavier is derived from parent and sibling, if the next level
         has at most `derive_within` cells; 0 where the parents' histograms are not kept.
@@ -163,9 +168,9 @@ class Growth:
         if not self.levels:  # a root is asked about before anything is known of it
             accepted &= self.rules.opens(best.total, 0)
         split = np.flatnonzero(accepted)
-        slots = slots or self.frontier.slots
+        features = self.frontier.slots.feature if features is None else features
         feature = np.full(self.frontier.n_open, -1, np.int32)
-        feature[split] = slots.feature[split, best.slot[split]]
+        feature[split] = features[split, best.slot[split]]
         is_category = accepted & self.frontier.columns.is_category[feature]
         subset = np.full(feature.size, -1, np.int32)
         subset[is_category] = np.arange(int(is_category.sum()))

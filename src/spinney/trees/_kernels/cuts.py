@@ -1,0 +1,315 @@
+"""Extra-trees: a node's candidates are single cuts, drawn and not searched for.
+
+A candidate sends a row into one of two cells: 0 left, 1 right; a third is for missing values. A
+number is cut at a bin, a category by a random set of its bins. Each is counted in one pass over
+the node's rows, without a histogram.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.binning import MISSING
+from spinney.trees._kernels.compiling import inlined, kernel
+from spinney.trees._kernels.hashing import mixed
+from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGHT_SHIFT, in_set
+
+_ONE = np.uint64(1)
+_UNIT = 2.0**-53
+_SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the same key
+
+
+@inlined
+def _cut_by_value(edges, column, lowest, highest, word):
+    """Return the first cut in [lowest, highest) at or above a value drawn evenly between them."""
+    below = np.float64(edges[column, lowest])
+    span = np.float64(edges[column, highest - 1]) - below
+    value = below + span * (np.float64(word >> np.uint64(11)) * _UNIT)
+    a = lowest
+    b = highest - 1
+    while a < b:
+        middle = (a + b) >> 1
+        if edges[column, middle] < value:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@kernel
+def draw_cuts(
+    keys, low, high, n_bins, is_category, has_missing, edges, n_features, n_draws,
+    feature, cut, cells,
+):  # fmt: skip
+    """Draw features of each node in random order, and `n_draws` cuts of each.
+
+    The first cut of a feature is even in its values, as the paper's; the others are even in its
+    bins, for columns whose rows crowd in a small part of their range.
+
+    `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have: its public box. A
+    feature that the box holds to one bin is passed over; where nothing else is left one is kept,
+    so that a node is always counted. Node i has `n_features[i]` features; unused slots have
+    feature -1 and no cell.
+    """
+    n_columns = n_bins.shape[0]
+    order = np.empty(n_columns, np.int32)
+    for node in range(keys.shape[0]):
+        for column in range(n_columns):
+            order[column] = column
+        state = keys[node]
+        taken = 0
+        for i in range(n_columns):
+            if taken == n_features[node]:
+                break
+            state = mixed(state)
+            other = i + np.int64(state % np.uint64(n_columns - i))
+            column = order[other]
+            order[other] = order[i]
+            order[i] = column
+            lowest = np.int64(low[node, column])  # of a category: no path cuts its box
+            highest = np.int64(high[node, column])
+            is_constant = lowest == highest and not has_missing[column]
+            if is_constant and not (taken == 0 and i == n_columns - 1):
+                continue
+            word = mixed(keys[node] ^ _SALT ^ mixed(np.uint64(column)))
+            for draw in range(n_draws):
+                slot = taken * n_draws + draw
+                feature[node, slot] = column
+                cells[node, slot] = 3 if has_missing[column] else 2
+                cut[node, slot] = lowest
+                if highest > lowest and not is_category[column]:
+                    word = mixed(word)
+                    if draw == 0:
+                        cut[node, slot] = _cut_by_value(edges, column, lowest, highest, word)
+                    else:
+                        cut[node, slot] = lowest + np.int64(word % np.uint64(highest - lowest))
+            taken += 1
+        for slot in range(taken * n_draws, feature.shape[1]):
+            feature[node, slot] = -1
+            cells[node, slot] = 0
+            cut[node, slot] = 0
+
+
+@kernel
+def draw_sets(keys, feature, subset, sets):
+    """Fill the random sets of the categories' slots; every bin goes left by a coin of its own."""
+    for node in range(feature.shape[0]):
+        for slot in range(feature.shape[1]):
+            if subset[node, slot] >= 0:
+                word = mixed(keys[node] ^ _SALT ^ mixed(np.uint64(feature[node, slot])))
+                word = mixed(word ^ np.uint64(slot))
+                for i in range(4):
+                    word = mixed(word)
+                    sets[subset[node, slot], i] = word
+
+
+@inlined
+def _cell(code, bound, is_set, sets, place):
+    """Return the cell of a bin: 0 left, 1 right, 2 missing."""
+    cell = _ONE - in_set(sets[place], code) if is_set else np.uint64(code > bound)
+    return np.uint64(2) if code == MISSING else cell
+
+
+@inlined
+def _load(entry):
+    """Return a row's weight, in the low half of a word for class 0 and in the high for class 1."""
+    half = np.int64((entry >> CLASS_SHIFT) & CLASS_MASK) << 5
+    return np.int64(entry >> WEIGHT_SHIFT) << half
+
+
+@inlined
+def _clear(out, offset, cells, first, last, width):
+    """Set the cells of nodes `first` to `last` to zero: the memory may have been used before."""
+    begin = offset[first, 0] * width
+    final = cells.shape[1] - 1
+    end = (offset[last - 1, final] + cells[last - 1, final]) * width
+    for i in range(np.uint64(begin), np.uint64(end)):
+        out[i] = 0
+
+
+@kernel
+def count_two_classes(
+    codes, block_start, n_columns, entries, starts, ends, first, last,
+    feature, cut, subset, sets, cells, offset, out,
+):  # fmt: skip
+    """Count two classes: one 64-bit addition updates both 32-bit counts of a cell.
+
+    Plain numbers are counted two at a time in registers; what is not on the left is on the right.
+    """
+    n_slots = feature.shape[1]
+    _clear(out, offset, cells, first, last, 1)
+    for block in range(block_start.shape[0] - 1):
+        base = np.uint64(block_start[block])
+        height = np.uint64(block_start[block + 1]) - base
+        origin = base * np.uint64(n_columns)
+        for node in range(first, last):
+            begin = np.uint64(starts[node, block])
+            end = np.uint64(ends[node, block])
+            if begin == end:
+                continue
+            total = np.int64(0)
+            for i in range(begin, end):
+                total += _load(entries[i])
+            slot = 0
+            while slot < n_slots and feature[node, slot] >= 0:
+                column_a = origin + np.uint64(feature[node, slot]) * height
+                cut_a = cut[node, slot]
+                at = offset[node, slot]
+                plain = subset[node, slot] < 0 and cells[node, slot] == 2
+                pair = plain and slot + 1 < n_slots and feature[node, slot + 1] >= 0
+                if pair and subset[node, slot + 1] < 0 and cells[node, slot + 1] == 2:
+                    column_b = origin + np.uint64(feature[node, slot + 1]) * height
+                    cut_b = cut[node, slot + 1]
+                    left_a = np.int64(0)
+                    left_b = np.int64(0)
+                    for i in range(begin, end):
+                        entry = entries[i]
+                        row = np.uint64(entry & ROW_MASK)
+                        load = _load(entry)
+                        left_a += load & -np.int64(codes[column_a + row] <= cut_a)
+                        left_b += load & -np.int64(codes[column_b + row] <= cut_b)
+                    out[at] += left_a
+                    out[at + 1] += total - left_a
+                    out[at + 2] += left_b  # a plain slot's two cells are followed by the next's
+                    out[at + 3] += total - left_b
+                    slot += 2
+                    continue
+                if plain:
+                    left_a = np.int64(0)
+                    for i in range(begin, end):
+                        entry = entries[i]
+                        code = codes[column_a + np.uint64(entry & ROW_MASK)]
+                        left_a += _load(entry) & -np.int64(code <= cut_a)
+                    out[at] += left_a
+                    out[at + 1] += total - left_a
+                else:
+                    is_set = subset[node, slot] >= 0
+                    for i in range(begin, end):
+                        entry = entries[i]
+                        code = codes[column_a + np.uint64(entry & ROW_MASK)]
+                        cell = _cell(code, cut_a, is_set, sets, subset[node, slot])
+                        out[np.uint64(at) + cell] += _load(entry)
+                slot += 1
+
+
+@kernel
+def count_classes(
+    codes, block_start, n_columns, entries, starts, ends, first, last,
+    feature, cut, subset, sets, cells, offset, n_classes, out,
+):  # fmt: skip
+    """Count any number of classes into 32-bit cells, class by class in a cell."""
+    _clear(out, offset, cells, first, last, n_classes)
+    width = np.uint64(n_classes)
+    for block in range(block_start.shape[0] - 1):
+        base = np.uint64(block_start[block])
+        height = np.uint64(block_start[block + 1]) - base
+        origin = base * np.uint64(n_columns)
+        for node in range(first, last):
+            begin = np.uint64(starts[node, block])
+            end = np.uint64(ends[node, block])
+            for slot in range(feature.shape[1]):
+                if feature[node, slot] < 0 or begin == end:
+                    break
+                column = origin + np.uint64(feature[node, slot]) * height
+                bound = cut[node, slot]
+                is_set = subset[node, slot] >= 0
+                at = np.uint64(offset[node, slot]) * width
+                for i in range(begin, end):
+                    entry = entries[i]
+                    code = codes[column + np.uint64(entry & ROW_MASK)]
+                    cell = _cell(code, bound, is_set, sets, subset[node, slot])
+                    label = np.uint64((entry >> CLASS_SHIFT) & CLASS_MASK)
+                    out[at + cell * width + label] += np.int32(entry >> WEIGHT_SHIFT)
+
+
+@kernel
+def sum_targets(
+    codes, targets, block_start, n_columns, entries, starts, ends, first, last,
+    feature, cut, subset, sets, cells, offset, out,
+):  # fmt: skip
+    """Sum weights and weighted fixed-point targets: two 64-bit integers a cell."""
+    _clear(out, offset, cells, first, last, 2)
+    for block in range(block_start.shape[0] - 1):
+        base = np.uint64(block_start[block])
+        height = np.uint64(block_start[block + 1]) - base
+        origin = base * np.uint64(n_columns)
+        for node in range(first, last):
+            begin = np.uint64(starts[node, block])
+            end = np.uint64(ends[node, block])
+            for slot in range(feature.shape[1]):
+                if feature[node, slot] < 0 or begin == end:
+                    break
+                column = origin + np.uint64(feature[node, slot]) * height
+                bound = cut[node, slot]
+                is_set = subset[node, slot] >= 0
+                at = np.uint64(offset[node, slot]) << _ONE
+                for i in range(begin, end):
+                    entry = entries[i]
+                    row = np.uint64(entry & ROW_MASK)
+                    code = codes[column + row]
+                    cell = _cell(code, bound, is_set, sets, subset[node, slot])
+                    weight = np.int64(entry >> WEIGHT_SHIFT)
+                    to = at + (cell << _ONE)
+                    out[to] += weight
+                    out[to + _ONE] += weight * np.int64(targets[base + row])
+
+
+@kernel
+def choose(counts, weight_only, feature, cells, offset, most, chosen):
+    """Choose the candidates among which the best wins: the first `most` features that split.
+
+    Of a feature the first draw that splits is taken: given that it splits, it is uniform between
+    the node's smallest and largest bin, though nobody has told those. Unused places are -1; a node
+    where nothing splits keeps its first slot. `weight_only`: the first counter of a cell says how
+    many rows it holds, otherwise all of them together.
+    """
+    width = 1 if weight_only else counts.shape[1]
+    for node in range(feature.shape[0]):
+        taken = 0
+        for slot in range(chosen.shape[1]):
+            chosen[node, slot] = -1
+        done = -1  # the feature that has its draw
+        for slot in range(feature.shape[1]):
+            column = feature[node, slot]
+            if column < 0 or taken == most:
+                break
+            if column == done:
+                continue
+            n_held = 0
+            for cell in range(cells[node, slot]):
+                for k in range(width):
+                    if counts[offset[node, slot] + cell, k] != 0:
+                        n_held += 1
+                        break
+            if n_held > 1:
+                chosen[node, taken] = slot
+                taken += 1
+                done = column
+        if taken == 0:
+            chosen[node, 0] = 0
+
+
+@kernel
+def add_up(counts, feature, cells, offset, held):
+    """Tell whether no count is negative and every slot's cells add up to what its node holds.
+
+    Where `held` is empty the first slot says what that is.
+    """
+    for node in range(feature.shape[0]):
+        for slot in range(feature.shape[1]):
+            if feature[node, slot] < 0:
+                break
+            for k in range(counts.shape[1]):
+                total = np.int64(0)
+                for cell in range(cells[node, slot]):
+                    count = counts[offset[node, slot] + cell, k]
+                    if count < 0:
+                        return False
+                    total += count
+                if held.shape[0] > 0:
+                    if total != held[node, k]:
+                        return False
+                elif slot > 0:
+                    for cell in range(cells[node, 0]):
+                        total -= counts[offset[node, 0] + cell, k]
+                    if total != 0:
+                        return False
+    return True

@@ -1,0 +1,248 @@
+"""Candidates of extra-trees: cuts drawn in each open node's public box, counted, and chosen from.
+
+Geurts, Ernst and Wehenkel (2006) draw a cut uniformly between a node's smallest and largest value.
+Nobody need tell those: a cut drawn in the box that declared ranges and path leave open is thrown
+away unless both sides hold rows, and what is kept has just that law. So more candidates are asked
+about than are compared, the more the fewer rows a node holds.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import cuts as kernels
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.buffers import Buffers
+from spinney.trees.counts import Counters, Counts, packed_bits
+from spinney.trees.histogram import SHARED
+from spinney.trees.level import Columns, Frontier, Slots
+from spinney.trees.rows import Standing
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.typing import Codes, Floats, Integers, Keys
+
+_TASK_BYTES = 2 << 20
+_ALL_LEFT = 254  # a cut above every bin but that of missing values
+_MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How many candidates a node gets.
+
+    Parameters
+    ----------
+    n_compared
+        How many features that split are compared: scikit-learn's max_features.
+    n_draws
+        How many cuts of each feature are tried.
+    few_rows
+        A node that may hold fewer than 2**bits rows has 2 features in reserve for every one that
+        is compared, one with fewer rows still twice as many, up to all.
+    """
+
+    n_compared: int
+    n_draws: int = 1
+    reserves: tuple[tuple[int, int], ...] = ()  # (bits, features for every one compared)
+
+    def features_of_node(self, bits: NDArray[np.uint8], n_columns: int) -> Integers:
+        """Return how many features each node is asked about."""
+        times = np.ones(bits.size, np.int64)
+        for below, factor in self.reserves:
+            times[bits <= below] = factor
+        return np.minimum(times * self.n_compared, n_columns)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The cuts that some nodes are asked about; slots of one feature stand side by side."""
+
+    slots: Slots  # two cells each, three where values may be missing; nothing is shifted
+    cut: Codes  # (n_nodes, n_slots) of numbers: the last bin that goes left
+    subset: NDArray[np.int32]  # (n_nodes, n_slots) row of `sets`, -1 for numbers
+    sets: NDArray[np.uint64]  # (n_sets, 4) the bins that go left
+
+    @classmethod
+    def of(
+        cls,
+        feature: NDArray[np.int32],
+        cut: Codes,
+        cells: NDArray[np.int32],
+        columns: Columns,
+        keys: Keys,
+    ) -> "Candidates":
+        """Return the candidates of these slots, with the sets of categories drawn."""
+        is_set = (feature >= 0) & columns.is_category[feature]
+        subset = np.full(feature.shape, -1, np.int32)
+        subset[is_set] = np.arange(int(is_set.sum()), dtype=np.int32)
+        sets = np.empty((int(is_set.sum()), 4), np.uint64)
+        if len(sets):
+            kernels.draw_sets(keys, feature, subset, sets)
+        add, shift = np.zeros(feature.shape, np.int32), np.zeros(feature.shape, np.uint8)
+        return cls(Slots.of(feature, add, shift, cells), cut, subset, sets)
+
+    def part(self, first: int, last: int) -> "Candidates":
+        """Return the candidates of a range of nodes, with their cells counted from zero."""
+        nodes = slice(first, last)
+        if (first, last) == (0, len(self.cut)):
+            return self
+        return replace(
+            self,
+            slots=self.slots.part(first, last),
+            cut=self.cut[nodes],
+            subset=self.subset[nodes],
+        )
+
+
+def drawn(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
+    """Draw the candidates of every open node; everybody computes the same."""
+    columns = frontier.columns
+    n_features = drawing.features_of_node(frontier.bits, columns.n_columns)
+    shape = (frontier.n_open, int(n_features.max(initial=1)) * drawing.n_draws)
+    feature = np.empty(shape, np.int32)
+    cut = np.empty(shape, np.uint8)
+    cells = np.empty(shape, np.int32)
+    kernels.draw_cuts(
+        frontier.key, frontier.low, frontier.high, columns.n_bins, columns.is_category,
+        columns.has_missing, binning.padded_edges, n_features, drawing.n_draws, feature, cut, cells,
+    )  # fmt: skip
+    return Candidates.of(feature, cut, cells, columns, frontier.key)
+
+
+def cut_counts(
+    table: BinnedTable,
+    standing: Standing,
+    candidates: Candidates,
+    nodes: tuple[int, int],
+    *,
+    n_classes: int,
+    n_threads: int,
+    buffers: Buffers = SHARED,
+) -> Counts:
+    """Count the rows of a range of open nodes on both sides of their candidates.
+
+    `candidates` are those of the range; `n_classes` 0 sums targets instead.
+    """
+    starts = standing.starts[nodes[0] : nodes[1]]
+    ends = standing.ends[nodes[0] : nodes[1]]
+    slots = candidates.slots
+    width = n_classes or 2
+    n = slots.n_cells * width
+    out: Counters = buffers.array(n, np.int32) if n_classes else buffers.array(n, np.int64)
+
+    def task(first: int, last: int) -> None:
+        common = (
+            table.block_start, table.n_columns, standing.entries, starts, ends, first, last,
+            slots.feature, candidates.cut, candidates.subset, candidates.sets, slots.cells,
+            slots.offset,
+        )  # fmt: skip
+        if n_classes == 0:
+            kernels.sum_targets(table.codes, table.target, *common, out)
+        elif n_classes == 2:
+            kernels.count_two_classes(table.codes, *common, out.view(np.int64))
+        else:
+            kernels.count_classes(table.codes, *common, n_classes, out)
+        run_ends = slots.ends[first:last, -1]
+        begin = slots.offset[first, 0]
+        part = out[begin * width : run_ends[-1] * width].reshape(-1, width)
+        bits.append(packed_bits(part, run_ends - begin))
+
+    bits: list[tuple[int, ...]] = []  # appending is atomic
+    work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
+    n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
+    run_ranges(task, equal_ranges(work, n_tasks), n_threads)
+    total = tuple(sum(stream) for stream in zip(*bits, strict=True))
+    return Counts(out.reshape(-1, width), slots.ends[:, -1], total)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The best cut of each node, and the features its slots stand for."""
+
+    best: BestSplits
+    features: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class CutSearch:
+    """How the best of the drawn cuts is found."""
+
+    drawing: Drawing
+    criterion: Criterion
+    least: LeastLeaf
+    n_threads: int
+    is_noisy: bool = False
+
+    def best(
+        self, counters: Counters, candidates: Candidates, columns: Columns, root_weight: Floats
+    ) -> Decided:
+        """Return the best cuts of some nodes, given the counts on both sides of all of theirs."""
+        chosen = self._chosen(counters, candidates.slots)
+        slots = _taken(candidates.slots, chosen)
+        found = best_splits(
+            counters,
+            slots,
+            replace(columns, is_category=np.zeros(columns.n_columns, np.bool_)),  # cells in order
+            self.criterion,
+            least=self.least,
+            root_weight=root_weight,
+            n_threads=self.n_threads,
+            is_noisy=self.is_noisy,
+        )
+        return Decided(_with_cuts(found, candidates, chosen), slots.feature)
+
+    def _chosen(self, counters: Counters, slots: Slots) -> Integers:
+        """Return which slots are compared: of each node the first features that split it."""
+        most = self.drawing.n_compared
+        if self.is_noisy:  # nobody knows what splits; nothing is in reserve
+            return np.tile(np.arange(most), (len(slots.feature), 1))
+        chosen = np.empty((len(slots.feature), most), np.int64)
+        is_regression = self.criterion.name == "squared_error"
+        kernels.choose(
+            counters, is_regression, slots.feature, slots.cells, slots.offset, most, chosen
+        )
+        return chosen
+
+
+def _taken(slots: Slots, chosen: Integers) -> Slots:
+    """Return the chosen slots of each node, in the order of their draw; -1: unused."""
+    place, unused = chosen.clip(0), chosen < 0
+
+    def taken(array: NDArray[Any], instead: int) -> NDArray[Any]:
+        picked = np.take_along_axis(array, place, axis=1)
+        picked[unused] = instead
+        return picked
+
+    feature = taken(slots.feature, -1)
+    add, shift = np.zeros(feature.shape, np.int32), np.zeros(feature.shape, np.uint8)
+    cells, offset = taken(slots.cells, 0), taken(slots.offset, 0)
+    return Slots(feature, add, shift, cells, offset, slots.n_cells)
+
+
+def _with_cuts(best: BestSplits, candidates: Candidates, chosen: Integers) -> BestSplits:
+    """Return the best splits with real cuts and sets: the search saw cells 0 and 1 only."""
+    node = np.flatnonzero(best.slot >= 0)
+    slot = chosen[node, best.slot[node]]
+    all_left = best.cut[node] > 0  # only missing values go right
+    cut, bin_set = best.cut.copy(), best.bin_set.copy()
+    cut[node] = np.where(all_left, _ALL_LEFT, candidates.cut[node, slot])
+    subset = candidates.subset[node, slot]
+    with_set = subset >= 0
+    at = node[with_set]
+    words = np.where(all_left[with_set, None], ~np.uint64(0), candidates.sets[subset[with_set]])
+    words[:, -1] &= ~_MISSING_BIT
+    words[best.missing_left[at], -1] |= _MISSING_BIT
+    bin_set[at], cut[at] = words, 0
+    return replace(best, cut=cut, bin_set=bin_set)
+
+
+def add_up(candidates: Candidates, counters: Counters, held: Integers | None) -> bool:
+    """Tell whether counts can be true: none negative, every candidate's cells the node's rows.
+
+    `held` is what each node is known to hold; None: its first candidate says so.
+    """
+    slots = candidates.slots
+    known = np.zeros((0, counters.shape[1]), np.int64) if held is None else held
+    return bool(kernels.add_up(counters, slots.feature, slots.cells, slots.offset, known))
