@@ -6,6 +6,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME_OF_NAME = {
+    "ExtraTreesClassifier": "spinney.estimators.extra_trees",
+    "ExtraTreesRegressor": "spinney.estimators.extra_trees",
     "HorizontalForestClassifier": "spinney.estimators.horizontal_forest",
     "HorizontalForestRegressor": "spinney.estimators.horizontal_forest",
     "deal_columns": "spinney.tables.deal",

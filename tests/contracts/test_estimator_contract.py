@@ -14,9 +14,26 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+    deal_rows,
+)
 
-ESTIMATORS = [HorizontalForestClassifier, HorizontalForestRegressor]
+ESTIMATORS = [
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+]
+DEFAULTS = {  # bootstrap and binning
+    HorizontalForestClassifier: (True, "quantiles"),
+    HorizontalForestRegressor: (True, "quantiles"),
+    ExtraTreesClassifier: (False, "magnitudes"),
+    ExtraTreesRegressor: (False, "magnitudes"),
+}
 SMALL = {"n_estimators": 5, "random_state": 0}
 
 quiet = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -33,7 +50,7 @@ def table(kind, n=120):
     random = np.random.RandomState(0)
     X = random.standard_normal((n, 4))
     signal = X[:, 0] + 0.5 * X[:, 1] + 0.3 * random.standard_normal(n)
-    return X, (signal > 0).astype(int) if kind is HorizontalForestClassifier else signal
+    return X, (signal > 0).astype(int) if is_classifier(kind()) else signal
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -51,16 +68,20 @@ def test_a_constructor_only_stores(kind):
 def test_every_parameter_is_documented_and_kept(kind):
     names = [name for name in inspect.signature(kind.__init__).parameters if name != "self"]
     assert sorted(kind().get_params()) == sorted(names)
+    documented = {
+        HorizontalForestRegressor: HorizontalForestClassifier,
+        ExtraTreesRegressor: ExtraTreesClassifier,
+    }
     for name in names:
-        assert name in (HorizontalForestClassifier.__doc__ or "")
+        assert name in (documented.get(kind, kind).__doc__ or "")
 
 
 @each
 def test_scikit_learn_s_defaults_are_kept(kind):
     forest = kind()
     assert (forest.n_estimators, forest.max_depth, forest.min_samples_leaf) == (100, None, 1)
-    assert (forest.bootstrap, forest.oob_score, forest.random_state) == (True, False, None)
-    assert (forest.max_bins, forest.binning) == (255, "quantiles")
+    assert (forest.oob_score, forest.random_state, forest.max_bins) == (False, None, 255)
+    assert (forest.bootstrap, forest.binning) == DEFAULTS[kind]
 
 
 @each
@@ -132,7 +153,7 @@ def test_random_state_may_be_a_generator(kind):
 def test_a_fitted_estimator_has_what_scikit_learn_s_have(kind):
     X, y = table(kind)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    forest = kind(**SMALL, oob_score=True).fit(frame, y)
+    forest = kind(**SMALL, bootstrap=True, oob_score=True).fit(frame, y)
     assert forest.n_features_in_ == 4
     assert forest.feature_names_in_.tolist() == list("abcd")
     assert forest.feature_importances_.shape == (4,)
@@ -140,8 +161,8 @@ def test_a_fitted_estimator_has_what_scikit_learn_s_have(kind):
     assert forest.feature_importances_.argmax() == 0
     assert isinstance(forest.oob_score_, float)
     assert forest.report_.n_trees == 5
-    assert is_classifier(forest) == (kind is HorizontalForestClassifier)
-    assert is_regressor(forest) == (kind is HorizontalForestRegressor)
+    assert is_classifier(forest) == ("Classifier" in kind.__name__)
+    assert is_regressor(forest) == ("Regressor" in kind.__name__)
 
 
 @each

@@ -19,7 +19,7 @@ from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Exact
-from spinney.protocols import horizontal_forest
+from spinney.protocols import extra_trees, horizontal_forest
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
 from spinney.transport import codec
@@ -64,7 +64,7 @@ class Noting:
 
 @cache
 def sent_messages():
-    """Run four small jobs (plain, masked, adaptive, noisy) and return a frame of every kind."""
+    """Run small jobs (plain, masked, adaptive, extra, noisy) and return a frame of every kind."""
     random = np.random.RandomState(0)
     X = pd.DataFrame(
         {
@@ -104,6 +104,9 @@ def sent_messages():
     horizontal_forest.train(connect(parties()), replace(plain, binning="adaptive"))
     masked = secured(parties(), connect, horizontal_forest.SUMMED, job="test")
     horizontal_forest.train(masked, plain)
+    extra = replace(plain, bootstrap=False, binning="magnitudes", thresholds="public")
+    sides = {name: extra_trees.Party(table) for name, table in tables.items()}
+    extra_trees.train(connect(sides), extra)
     privacy = PrivacySettings(job="test", epsilon="10")
     noisy = replace(plain, binning="ranges", bootstrap=False, privacy=privacy)
     horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
@@ -286,6 +289,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "FactsAsk": ("horizontal_forest", "counts of rows, missing values,\ncategories and classes"),
     "EdgesAsk": ("horizontal_forest", "the counts from which bin edges are found"),
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
+    "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
     "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
     "JoinAsk": ("paying", "learns that a party joins"),
@@ -333,7 +337,9 @@ def test_a_file_that_asks_says_who_learns_what(ask):
         assert "**Who learns what.**" in text
 
 
-@pytest.mark.parametrize("module", ["horizontal_forest", "secure_sums", "noisy_histograms"])
+@pytest.mark.parametrize(
+    "module", ["horizontal_forest", "extra_trees", "secure_sums", "noisy_histograms"]
+)
 def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):
     text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""
     assert "**Rounds and bytes.**" in text

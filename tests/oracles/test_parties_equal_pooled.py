@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_model
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+    deal_rows,
+    load_model,
+)
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest import LevelAsk, Party
@@ -94,6 +101,14 @@ JOBS: dict[str, tuple[Any, dict[str, Any]]] = {
     "amount": (HorizontalForestRegressor, {}),
     "amount, some features": (HorizontalForestRegressor, {"max_features": 2, "max_depth": 6}),
     "amount, all rows": (HorizontalForestRegressor, {"bootstrap": False, "min_samples_leaf": 3}),
+    "two classes, extra": (ExtraTreesClassifier, {}),
+    "two classes by entropy, extra": (
+        ExtraTreesClassifier,
+        {"criterion": "entropy", "class_weight": "balanced", "bootstrap": True},
+    ),
+    "three classes, extra": (ExtraTreesClassifier, {"min_samples_leaf": 2}),
+    "amount, extra": (ExtraTreesRegressor, {"max_features": 3}),
+    "amount, extra by quantiles": (ExtraTreesRegressor, {"binning": "quantiles"}),
 }
 
 

@@ -8,6 +8,8 @@ import pytest
 import spinney
 
 NAMES = {
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
     "__version__",

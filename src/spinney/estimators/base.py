@@ -45,6 +45,16 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Training:
         raise NotImplementedError
 
+    @property
+    def _is_private(self) -> bool:
+        """Whether anything is noised."""
+        return is_private(self)
+
+    @property
+    def _needs_ranges(self) -> bool:
+        """Whether the columns' declared ranges are used."""
+        return self.binning == "ranges" or self._is_private
+
     def fit(self, X: Any, y: Any, party: Any = None) -> Self:
         """Grow the forest.
 
@@ -65,12 +75,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             X,
             y,
             is_classifier=self._is_classifier,
-            needs_ranges=self.binning == "ranges" or is_private(self),
+            needs_ranges=self._needs_ranges,
             schema=self.schema,
             categorical_features=self.categorical_features,
-            is_private=is_private(self),
+            is_private=self._is_private,
         )
-        if party is not None or is_private(self):
+        if party is not None or self._is_private:
             warn_of_leaks(given.read_facts)
         classes = given.table.schema.label.classes or ()
         settings = with_read_facts(self._settings(classes), given.read_facts)

@@ -7,6 +7,7 @@ import numpy as np
 
 from spinney.errors import StorageError
 from spinney.estimators.base import ForestEstimator
+from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
@@ -16,6 +17,8 @@ from spinney.report.run_folder import MODEL, file_in
 from spinney.tables.names import default_names
 
 _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
+    ("extra_trees", "class"): ExtraTreesClassifier,
+    ("extra_trees", "number"): ExtraTreesRegressor,
     ("horizontal_forest", "class"): HorizontalForestClassifier,
     ("horizontal_forest", "number"): HorizontalForestRegressor,
 }

@@ -60,6 +60,7 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Integers, Progress, silent
 
 NAME = "extra_trees"
+_RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features are drawn, below 2^5 four
 
 Settings = ForestSettings
 
@@ -110,7 +111,7 @@ class CutsAsk(OpenNodes, Ask[CountsReply]):
 
 def drawing_of(job: Job) -> Drawing:
     """Return how many candidates the nodes of a job get."""
-    return Drawing(job.settings.n_slots(job.binning.columns.n_columns))
+    return Drawing(job.settings.n_slots(job.binning.columns.n_columns), 2, _RESERVES)
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, CutsAsk, QualityAsk)

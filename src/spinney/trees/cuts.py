@@ -38,14 +38,14 @@ class Drawing:
         How many features that split are compared: scikit-learn's max_features.
     n_draws
         How many cuts of each feature are tried.
-    few_rows
-        A node that may hold fewer than 2**bits rows has 2 features in reserve for every one that
-        is compared, one with fewer rows still twice as many, up to all.
+    reserves
+        (bits, times) in falling order: a node that holds fewer than 2**bits rows is asked about so
+        many times as many features; where few rows are, few cuts split them.
     """
 
     n_compared: int
     n_draws: int = 1
-    reserves: tuple[tuple[int, int], ...] = ()  # (bits, features for every one compared)
+    reserves: tuple[tuple[int, int], ...] = ()
 
     def features_of_node(self, bits: NDArray[np.uint8], n_columns: int) -> Integers:
         """Return how many features each node is asked about."""
