@@ -73,7 +73,7 @@ class _ExtraTrees(ForestEstimator):
         self,
         tables: dict[str, MemoryTable],
         settings: ForestSettings,
-        ledgers: dict[str, Ledger],
+        ledgers: dict[str, Ledger],  # noqa: ARG002
         progress: Progress,
     ) -> Training:
         parties: dict[str, Answering] = {
