@@ -123,9 +123,10 @@ class ProtocolError(SpinneyError):
 
 
 class PartyLostError(ProtocolError):
-    """A party does not answer."""
+    """A party does not answer; `missing` names those that did not, where it is known."""
 
     exit_code = 41
+    missing: tuple[str, ...] = ()
 
 
 class InternalError(SpinneyError):

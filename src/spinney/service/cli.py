@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from spinney import __version__
+from spinney.service import cli_deployed
 from spinney.service.exits import told
 
 app = typer.Typer(
@@ -23,6 +24,9 @@ model = typer.Typer(no_args_is_help=True, help="Look at a saved model.")
 app.add_typer(model, name="model")
 ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: what its data has cost.")
 app.add_typer(ledger, name="ledger")
+app.add_typer(cli_deployed.coordinator, name="coordinator")
+app.add_typer(cli_deployed.party, name="party")
+app.add_typer(cli_deployed.job, name="job")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]

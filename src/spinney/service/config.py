@@ -27,6 +27,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     protocol: str = "horizontal_forest"
     task: str = "classification"
+    parties: tuple[str, ...] = ()  # of a deployed job, if not named by [[party]]
+    quorum: int | None = None  # how many of them must stay; None: all
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -136,9 +138,9 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     simulation: SimulationConfig
 
 
-def load_job(path: Path) -> JobFile:
-    """Read and check a job file."""
-    given = _toml(path)
+def load_job(path: Path, *, deployed: bool = False) -> JobFile:
+    """Read and check a job file; a deployed job needs no tables, since parties have their own."""
+    given = read_toml(path, "job file")
     where = f"{path.name!r}"
     known = ("job", "settings", "schema", "table", "party", "simulation")
     for name in given:
@@ -158,29 +160,30 @@ def load_job(path: Path) -> JobFile:
         parties=sections(given, "party", PartyConfig, where),
         simulation=section(given, "simulation", SimulationConfig, where),
     )
-    _require_one_kind(job, where)
+    _require_one_kind(job, where, deployed=deployed)
     return job
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, called: str) -> dict[str, Any]:
+    """Return what a TOML file holds; `called` is what messages call it."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SettingError(
-            f"Cannot read the job file {str(path)!r}: {error.strerror or error}. Check its path."
+            f"Cannot read the {called} {str(path)!r}: {error.strerror or error}. Check its path."
         ) from None
     except UnicodeDecodeError:
-        raise SettingError(f"{str(path)!r} is not a job file: it is not UTF-8 text.") from None
-    except tomllib.TOMLDecodeError as error:
+        raise SettingError(f"{str(path)!r} is not a {called}: it is not UTF-8 text.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingError(
-            f"{str(path)!r} is not TOML: {error}. Correct that line; docs/files.md shows a job "
-            "file."
+            f"{str(path)!r} is not TOML: {error}. Correct that line; docs/files.md shows a "
+            f"{called}."
         ) from None
 
 
-def _require_one_kind(job: JobFile, where: str) -> None:
+def _require_one_kind(job: JobFile, where: str, *, deployed: bool) -> None:
     """Raise unless there is one table to deal out, or a table for each party."""
-    if job.table is None and not job.parties:
+    if job.table is None and not job.parties and not deployed:
         raise SettingError(
             f"{where} names no table. Give one [table] to deal out to simulated parties, or a "
             "[[party]] with its own table for each party."
@@ -194,6 +197,11 @@ def _require_one_kind(job: JobFile, where: str) -> None:
     for name in names:
         if not name or names.count(name) > 1:
             raise SettingError(f"Every [[party]] in {where} needs a name of its own; got {name!r}.")
+    if names and job.job.parties and job.job.parties != tuple(names):
+        raise SettingError(
+            f"[job] and the [[party]] sections in {where} name different parties, or in another "
+            "order. Name the same ones, or drop parties from [job]."
+        )
     dealing = ("n_parties", "skew", "sizes", "stratified")
     given = [key for key in dealing if getattr(job.simulation, key) is not None]
     if job.parties and given:

@@ -39,7 +39,7 @@ def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) 
     """Return parties that each hold a table of their own; nothing is pooled."""
     return Parties(
         {
-            name: _parted(table, simulation, number)
+            name: held_back(table, simulation, number)
             for number, (name, table) in enumerate(tables.items())
         },
         None,
@@ -61,14 +61,14 @@ def dealt_out(
     )
     called = names or tuple(f"party_{party}" for party in range(n_parties))
     rows = {
-        name: _parted(table.select(np.flatnonzero(site == party)), simulation, party)
+        name: held_back(table.select(np.flatnonzero(site == party)), simulation, party)
         for party, name in enumerate(called)
     }
     parts = [party.training.rows for party in rows.values() if party.training.rows is not None]
     return Parties(rows, table.select(np.concatenate(parts)))
 
 
-def _parted(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
+def held_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
     """Hold back a share of a party's rows, the same share of every class."""
     everything = np.arange(table.n_rows)
     n_held_out = round(simulation.held_out * table.n_rows)

@@ -1,0 +1,128 @@
+"""The job as every party sees it: nothing of it is one organisation's own business.
+
+It is cut out of a job file, travels as JSON, and its digest is what a party accepts.
+"""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spinney.errors import SettingError, StorageError
+from spinney.service.config import (
+    JobConfig,
+    JobFile,
+    SchemaConfig,
+    SettingsConfig,
+    SimulationConfig,
+)
+from spinney.service.registry import Entry, entry_of
+from spinney.transport.flare.jobs import JOB_LIMIT
+
+TRAIN, PROPOSE = "train", "propose"
+_KINDS = (TRAIN, PROPOSE)
+
+
+class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job, as it is proposed to its parties.
+
+    `kind` is "train", or "propose" to ask for yes or no only; it is no part of the digest.
+    """
+
+    kind: str
+    name: str
+    protocol: str
+    task: str
+    parties: tuple[str, ...]
+    quorum: int
+    settings: SettingsConfig
+    schema: SchemaConfig
+    held_out: float
+    held_out_seed: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise SettingError(f"A job's kind must be {' or '.join(_KINDS)}; got {self.kind!r}.")
+        if len(set(self.parties)) < len(self.parties) or not all(self.parties):
+            raise SettingError("Every party of a job needs a name of its own.")
+        if not 1 <= self.quorum <= len(self.parties):
+            raise SettingError(
+                f"quorum must be between 1 and the number of parties, {len(self.parties)}; "
+                f"got {self.quorum}."
+            )
+        JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
+
+    def to_bytes(self) -> bytes:
+        """Return the job as JSON."""
+        data = msgspec.json.encode(self)  # in order: the order of columns counts
+        if len(data) > JOB_LIMIT:
+            raise SettingError(f"A job may have {JOB_LIMIT} bytes; got {len(data)}.")
+        return data
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> "Agreed":
+        """Return the job that `to_bytes` wrote, checked."""
+        if len(data) > JOB_LIMIT:
+            raise StorageError(f"A job may have {JOB_LIMIT} bytes; got {len(data)}.")
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            if isinstance(error.__cause__, SettingError):
+                raise error.__cause__ from None
+            raise StorageError("A job cannot be read.", local=str(error)) from None
+
+    @property
+    def digest(self) -> str:
+        """What a party accepts: the same for a proposal and its start."""
+        return sha256(msgspec.structs.replace(self, kind=TRAIN).to_bytes()).hexdigest()
+
+    @property
+    def entry(self) -> Entry:
+        """The protocol."""
+        return entry_of(self.protocol)
+
+    def job_file(self, folder: Path) -> JobFile:
+        """Return the job as a job file that names no table."""
+        return JobFile(
+            folder=folder,
+            job=JobConfig(name=self.name, protocol=self.protocol, task=self.task),
+            settings=self.settings,
+            schema=self.schema,
+            table=None,
+            parties=(),
+            simulation=SimulationConfig(held_out=self.held_out, random_state=self.held_out_seed),
+        )
+
+    def protocol_settings(self) -> Any:
+        """Return the settings of the protocol; all parties compute the same."""
+        return self.entry.settings(self.job_file(Path()), self.schema.classes)
+
+
+def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
+    """Return what all parties are told of a job file; its tables and paths stay behind."""
+    parties = job.job.parties or tuple(party.name for party in job.parties)
+    if not parties:
+        raise SettingError(
+            'The job names no parties. Say in [job] who takes part: parties = ["north", "south"].'
+        )
+    if job.job.task == "classification" and job.schema.classes is None:
+        raise SettingError(
+            "The job does not declare its label's classes. Parties cannot read them off each "
+            "other's rows: declare them in [schema]: classes = [...]."
+        )
+    quorum = len(parties) if job.job.quorum is None else job.job.quorum
+    agreed = Agreed(
+        kind=kind,
+        name=job.job.name,
+        protocol=job.job.protocol,
+        task=job.job.task,
+        parties=parties,
+        quorum=quorum,
+        settings=msgspec.structs.replace(job.settings, n_jobs=None),
+        schema=job.schema,
+        held_out=job.simulation.held_out,
+        held_out_seed=job.simulation.random_state,
+    )
+    agreed.protocol_settings()  # refuses settings that cannot work
+    return agreed

@@ -1,0 +1,135 @@
+"""What a party checks before it answers, whatever the protocol, and what it writes down after.
+
+A question must repeat the settings and the schema of the job that the party accepted. Trees grow
+one way: of every level there is one version, so that nobody can try out splits. And a masked sum
+is opened for one set of parties only.
+"""
+
+import json
+import os
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from spinney.errors import PolicyError, ProtocolError
+from spinney.transport import codec
+from spinney.transport.channel import Answering, Ask
+
+_DEEPEST: Final = 6  # how far into a question its settings may stand
+
+
+class RunRecord:
+    """What a party must not forget of a run, on its disk: a line for each fact."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._path = folder / "facts.jsonl"
+        self._facts: dict[str, str] = {}
+        if self._path.exists():
+            for line in self._path.read_text().splitlines():
+                if line.endswith("}"):  # a line that a crash cut short was never relied on
+                    fact = json.loads(line)
+                    self._facts.setdefault(fact["what"], fact["is"])
+
+    def get(self, what: str) -> str | None:
+        """Return a fact; None if it is not known."""
+        return self._facts.get(what)
+
+    def settle(self, what: str, value: str) -> bool:
+        """Write a fact down unless there is one; tell whether this is it."""
+        if what not in self._facts:
+            self._append(self._path, {"what": what, "is": value})
+            self._facts[what] = value
+        return self._facts[what] == value
+
+    def disclose(self, **fields_: object) -> None:
+        """Write down that something leaves the party."""
+        self._append(self.folder / "disclosures.jsonl", {"at": now(), **fields_})
+
+    @staticmethod
+    def _append(path: Path, value: dict[str, object]) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(value) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class Guarded:
+    """A party that answers only what belongs to the job it accepted."""
+
+    def __init__(
+        self,
+        party: Answering,
+        settings: Any,
+        schema_digest: str,
+        record: RunRecord,
+        *,
+        masked: bool,
+    ) -> None:
+        self._party = party
+        self._settings = settings
+        self._schema_digest = schema_digest
+        self._record = record
+        self._masked = masked
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question if it belongs to the job; write down what leaves."""
+        self._require_agreed(ask, 0)
+        self._require_one_growth(ask)
+        reply = self._party.answer(ask)
+        masked = self._masked and hasattr(ask.reply_type, "of_vectors")
+        self._record.disclose(
+            question=type(ask).__name__.removesuffix("Ask"),
+            reveals=ask.reveals,
+            protection="masked: only the sum over parties is seen" if masked else "none",
+            bytes=codec.encoded_size(reply),
+        )
+        return reply
+
+    def _require_agreed(self, value: Any, depth: int) -> None:
+        """Refuse a question that carries other settings, terms or schema than were accepted."""
+        if type(value) is type(self._settings):
+            if value != self._settings:
+                raise _outside("settings")
+            return
+        privacy = getattr(self._settings, "privacy", None)
+        if type(value).__name__ == "PrivacySettings" and value != privacy:
+            raise _outside("privacy settings")
+        if not is_dataclass(value) or depth > _DEEPEST:
+            return
+        for field in fields(value):
+            inner = getattr(value, field.name)
+            if field.name == "schema_digest" and inner != self._schema_digest:
+                raise _outside("schema")
+            if is_dataclass(inner):
+                self._require_agreed(inner, depth + 1)
+
+    def _require_one_growth(self, ask: Ask[Any]) -> None:
+        """Refuse levels that differ from those this party was told before."""
+        levels = getattr(ask, "levels", None)
+        if not isinstance(levels, tuple):
+            return
+        for depth, level in enumerate(levels):
+            # Who is asked about each node may change when a party leaves; the splits may not.
+            plain = level.with_none_derived() if hasattr(level, "with_none_derived") else level
+            digest = sha256(plain.pack()).hexdigest()
+            if not self._record.settle(f"level {depth}", digest):
+                raise ProtocolError(
+                    f"Level {depth + 1} of the trees differs from what this party was told before. "
+                    "Nothing was released."
+                )
+
+
+def now() -> str:
+    """Return the time, to be written down."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _outside(what: str) -> PolicyError:
+    return PolicyError(
+        f"The question is outside the job that this party accepted: its {what} differ. "
+        "Nothing was released."
+    )

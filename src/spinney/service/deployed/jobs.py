@@ -1,0 +1,162 @@
+"""`spinney job ...`: propose, start, follow, list, show, abort and resume."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from spinney.errors import PolicyError, ProtocolError, SettingError
+from spinney.service.config import load_job
+from spinney.service.deployed.agreed import PROPOSE, TRAIN, Agreed, agreed_of
+from spinney.service.deployed.estimates import Cost, cost_of
+from spinney.service.deployed.runs import FAILED, FINISHED, OVER, PAUSED, RESULT, Status
+from spinney.transport.flare.session import Session, session
+
+_EVERY: Final = 0.5  # seconds
+_QUEUED: Final = "queued"
+Tell = Callable[[Status], None]
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What every party says to a job, and what it would cost."""
+
+    name: str
+    digest: str
+    answers: dict[str, str]  # "" for yes, or the reason
+    cost: Cost
+
+
+def propose(path: Path, kit: Path, tell: Tell) -> Proposal:
+    """Ask every party for yes or no; nothing is started."""
+    job = agreed_of(load_job(path, deployed=True), PROPOSE)
+    with session(kit) as opened:
+        run = _submitted(opened, job)
+        status = _followed(opened, run, tell)
+    if status.state != FINISHED:
+        raise ProtocolError(f"The job could not be proposed: {status.message}")
+    return Proposal(job.name, job.digest, status.answers, cost_of(job))
+
+
+def start(path: Path, kit: Path) -> str:
+    """Start a job; return the run's id."""
+    job = agreed_of(load_job(path, deployed=True))
+    with session(kit) as opened:
+        return _submitted(opened, job)
+
+
+def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> Status:
+    """Watch a run until it is over; fetch its model and report where it finished."""
+    with session(kit) as opened:
+        status = _followed(opened, _run_of(opened, run), tell)
+        if status.state == FINISHED and status.kind == TRAIN:
+            opened.fetch(status.job, RESULT, folder or Path("runs") / status.name)
+    if status.state == FAILED:
+        raise PolicyError(f"The job ended: {status.message}")
+    return status
+
+
+def listed(kit: Path) -> list[Status]:
+    """Return all runs, newest first; their attempts are not listed one by one."""
+    with session(kit) as opened:
+        metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
+        return [_status(opened.meta(str(meta["job_id"]))) for meta in metas]
+
+
+def shown(run: str, kit: Path) -> Status:
+    """Return how a run stands."""
+    with session(kit) as opened:
+        return _status(opened.meta(_run_of(opened, run)))
+
+
+def abort(run: str, kit: Path) -> Status:
+    """End a run; what parties have released stays in their ledgers and records."""
+    with session(kit) as opened:
+        known = _run_of(opened, run)
+        status = _status(opened.meta(known))
+        if status.state in OVER:
+            raise SettingError(f"The run {run!r} is over already: {status.state}.")
+        opened.abort(status.job or known)
+        return _followed(opened, known, lambda _: None)
+
+
+def resume(run: str, path: Path, kit: Path) -> str:
+    """Go on with a paused run from its last finished round; return its id."""
+    job = agreed_of(load_job(path, deployed=True))
+    with session(kit) as opened:
+        known = _run_of(opened, run)
+        status = _status(opened.meta(known))
+        if status.state != PAUSED:
+            raise SettingError(
+                f"Only a paused run can be resumed; {run!r} is {status.state}. Start the job anew."
+            )
+        if status.digest != job.digest:
+            raise SettingError(
+                f"The job file is not the one that run {run!r} was started with. Resume with that "
+                "one, or start the job anew."
+            )
+        extra = {"spinney_run": known, "spinney_attempt": status.attempt + 1}
+        _submitted(opened, job, **extra)
+        return known
+
+
+def _submitted(opened: Session, job: Agreed, **extra: Any) -> str:
+    extra |= {"spinney_kind": job.kind, "spinney_digest": job.digest}
+    return opened.submit(job.name, job.parties, job.to_bytes(), **extra)
+
+
+def _followed(opened: Session, run: str, tell: Tell) -> Status:
+    last = None
+    while True:
+        status = _status(opened.meta(run))
+        if status != last:
+            tell(status)
+            last = status
+        if status.is_over:
+            return status
+        time.sleep(_EVERY)
+
+
+def _run_of(opened: Session, run: str) -> str:
+    """Return the id of a run that is named by its id, the beginning of it, or its job's name."""
+    metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
+    ids = [str(meta["job_id"]) for meta in metas if str(meta["job_id"]).startswith(run)]
+    if not ids:  # the newest of that name
+        ids = [str(meta["job_id"]) for meta in metas if meta.get("job_name") == run][:1]
+    if len(ids) != 1:
+        raise SettingError(
+            f"{'No run is' if not ids else 'More than one run is'} called {run!r}. "
+            "'spinney job list' shows all."
+        )
+    return ids[0]
+
+
+def _status(meta: dict[str, Any]) -> Status:
+    """Return how a run stands, from the engine's record of its first job."""
+    said = meta.get("spinney")
+    if said is not None:
+        return msgspec.convert(said, Status)
+    state = str(meta.get("status", ""))
+    sites = (meta.get("deploy_map") or {}).get("spinney") or []
+    parties = tuple(str(site) for site in sites if site != "server")
+    detail = [str(line) for line in meta.get("job_deploy_detail") or []]
+    refused = [line for line in detail if not line.endswith(": OK")]
+    over = state.startswith(("FINISHED", "FAILED"))
+    history = meta.get("schedule_history") or [""]
+    return Status(
+        run=str(meta["job_id"]),
+        name=str(meta.get("name", "")),
+        kind=str(meta.get("spinney_kind", "")),
+        digest=str(meta.get("spinney_digest", "")),
+        state=_early_state(state) if over else _QUEUED,
+        parties=parties,
+        present=parties,
+        job=str(meta["job_id"]),
+        message=" ".join(refused) if over else str(history[-1]),
+    )
+
+
+def _early_state(state: str) -> str:
+    """Return the state of a run whose engine job ended before it began."""
+    return "aborted" if state == "FINISHED:ABORTED" else FAILED

@@ -1,0 +1,260 @@
+"""Keeps runs going at the coordinator: the engine neither rejoins nor resumes, so this does.
+
+It lives in the engine's main process. A run whose engine job ended early is tried again in a new
+one, which the engine holds until the parties are there. Who stays away too long is dropped, if the
+job's quorum allows; else the run pauses. What it knows of a run it also writes into the engine's
+record of the job, where those who may see the job can read it.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Event, Thread
+from time import time
+from typing import Any, Final
+
+import msgspec
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey, SystemComponents
+from nvflare.apis.fl_exception import NotAuthenticated
+from nvflare.apis.job_def import JobMetaKey, RunStatus
+
+from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
+from spinney.service.deployed.runs import (
+    ABORTED,
+    COORDINATOR_VARIABLE,
+    FAILED,
+    PAUSED,
+    RUNNING,
+    WAITING,
+    RunFolder,
+    Status,
+)
+from spinney.transport.flare.jobs import APP
+
+_LOG: Final = logging.getLogger("spinney.keeper")
+_EVERY: Final = 1.0  # seconds
+_ALIVE: Final = tuple(
+    status.value
+    for status in (RunStatus.SUBMITTED, RunStatus.APPROVED, RunStatus.DISPATCHED, RunStatus.RUNNING)
+)
+_BEGUN: Final = (RunStatus.DISPATCHED.value, RunStatus.RUNNING.value)
+_UNHEARD: Final = ("OK", "no reply")  # what a site says, or does not, that is no refusal
+
+
+class Keeper(FLComponent):  # type: ignore[misc]
+    """Watches all runs of the coordinator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._file = load_coordinator(Path(os.environ[COORDINATOR_VARIABLE]))
+        self._stop = Event()
+        self._told: dict[str, float] = {}  # run -> when its status was last passed on
+        self._over: set[str] = set()
+
+    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
+        """Begin with the engine and end with it; refuse those who were removed."""
+        if event_type == EventType.SYSTEM_START:
+            engine = fl_ctx.get_engine()
+            Thread(target=self._keep, args=[engine], name="spinney-keeper", daemon=True).start()
+        elif event_type == EventType.SYSTEM_END:
+            self._stop.set()
+        elif event_type == EventType.CLIENT_REGISTER_RECEIVED:
+            name = fl_ctx.get_peer_context().get_identity_name()
+            if name in self._file.removed():
+                raise NotAuthenticated(f"{name} was removed from this federation")
+        elif event_type == EventType.BEFORE_CHECK_CLIENT_RESOURCES:
+            self._block_removed(fl_ctx)
+
+    def _block_removed(self, fl_ctx: Any) -> None:
+        meta = fl_ctx.get_prop(FLContextKey.JOB_META) or {}
+        involved = [meta.get(JobMetaKey.SUBMITTER_NAME.value), *_parties(meta)]
+        gone = [name for name in involved if name in self._file.removed()]
+        if gone:
+            reason = f"{gone[0]} was removed from this federation"
+            fl_ctx.set_prop(FLContextKey.JOB_BLOCK_REASON, reason, private=True, sticky=False)
+
+    def _keep(self, engine: Any) -> None:
+        manager = engine.get_component(SystemComponents.JOB_MANAGER)
+        started = False
+        while not self._stop.wait(_EVERY):
+            try:
+                with engine.new_context() as fl_ctx:
+                    keeping = _Keeping(self._file, engine, manager, fl_ctx)
+                    if not started:
+                        keeping.bury()
+                        started = True
+                    for folder in self._folders():
+                        self._look(keeping, folder)
+            except Exception:  # noqa: BLE001  the next look may succeed; nobody else would go on
+                _LOG.exception("The keeper could not look after the runs.")
+
+    def _folders(self) -> Iterator[RunFolder]:
+        if self._file.runs.is_dir():
+            for path in sorted(self._file.runs.iterdir()):
+                if path.name not in self._over and path.is_dir():
+                    yield RunFolder(self._file.runs, path.name)
+
+    def _look(self, keeping: "_Keeping", folder: RunFolder) -> None:
+        status = folder.status()
+        if status is None:
+            return
+        if not status.is_over:
+            status = keeping.kept(folder, status)
+        if status.updated != self._told.get(status.run):
+            keeping.tell(status)
+            self._told[status.run] = status.updated
+        if status.state not in (PAUSED, RUNNING, WAITING) and not keeping.is_alive(status.job):
+            self._over.add(status.run)
+            self._told.pop(status.run, None)
+
+
+class _Keeping:
+    """One look at the runs."""
+
+    def __init__(self, file: CoordinatorFile, engine: Any, manager: Any, fl_ctx: Any) -> None:
+        self._file = file
+        self._engine = engine
+        self._manager = manager
+        self._fl_ctx = fl_ctx
+
+    def bury(self) -> None:
+        """Close the engine jobs that an earlier engine left open: their processes are gone."""
+        for status in (RunStatus.RUNNING, RunStatus.DISPATCHED):
+            for job in self._manager.get_jobs_by_status(status, self._fl_ctx):
+                self._manager.set_status(job.job_id, RunStatus.FINISHED_ABNORMAL, self._fl_ctx)
+                self._adopt(job)
+
+    def _adopt(self, job: Any) -> None:
+        """Make a run of an engine job that ended before it wrote a word."""
+        run = str(job.meta.get("spinney_run") or job.job_id)
+        folder = RunFolder(self._file.runs, run)
+        if folder.status() is None:
+            parties = tuple(_parties(job.meta))
+            folder.write(
+                Status(
+                    run=run,
+                    name=str(job.meta.get(JobMetaKey.JOB_NAME.value, "")),
+                    kind=str(job.meta.get("spinney_kind", "")),
+                    digest=str(job.meta.get("spinney_digest", "")),
+                    state=RUNNING,
+                    parties=parties,
+                    present=parties,
+                    quorum=len(parties),
+                    job=job.job_id,
+                    begun=time(),
+                )
+            )
+
+    def is_alive(self, job_id: str) -> bool:
+        """Tell whether an engine job has not ended."""
+        job = self._manager.get_job(job_id, self._fl_ctx)
+        return job is not None and job.meta.get(JobMetaKey.STATUS.value) in _ALIVE
+
+    def tell(self, status: Status) -> None:
+        """Write a run's status into the engine's record of its first job."""
+        if self._manager.get_job(status.run, self._fl_ctx) is not None:
+            said = {"spinney": msgspec.to_builtins(status)}
+            self._manager.update_meta(status.run, said, self._fl_ctx)
+
+    def kept(self, folder: RunFolder, status: Status) -> Status:
+        """Return how an unfinished run stands, having done what it needs."""
+        job = self._manager.get_job(status.job, self._fl_ctx)
+        state = None if job is None else job.meta.get(JobMetaKey.STATUS.value)
+        if state in _ALIVE:
+            return self._waited(folder, status, str(state))
+        latest = folder.status() or status  # the job may just have written its last word
+        if latest.is_over:
+            return latest
+        return self._ended(folder, latest, job, state)
+
+    def _ended(self, folder: RunFolder, status: Status, job: Any, state: Any) -> Status:
+        """Return how a run stands whose engine job has ended before the run did."""
+        if state == RunStatus.FINISHED_ABORTED.value:
+            return _changed(folder, status, state=ABORTED, message="Aborted.")
+        refusals = [] if job is None else _refusals(job.meta)
+        if refusals:
+            return _changed(folder, status, state=FAILED, message=" ".join(refusals))
+        if status.stalled >= self._file.limits.attempts:
+            message = f"Tried {status.stalled} times without progress. {status.message}".strip()
+            return _changed(folder, status, state=PAUSED, message=message)
+        return self._again(folder, status, status.present)
+
+    def _waited(self, folder: RunFolder, status: Status, state: str) -> Status:
+        """Return how a run stands whose engine job has not ended: it may wait for parties."""
+        if state in _BEGUN:
+            return status
+        there = {client.name for client in self._engine.get_clients()}
+        missing = [name for name in status.present if name not in there]
+        if not missing or status.state != WAITING:
+            return status
+        if time() - status.waiting_since < self._file.limits.patience_seconds:
+            message = f"Waiting for: {', '.join(missing)}."
+            if message == status.message:
+                return status
+            return _changed(folder, status, message=message)
+        self._manager.set_status(status.job, RunStatus.FINISHED_ABORTED, self._fl_ctx)
+        present = tuple(name for name in status.present if name not in missing)
+        if len(present) >= max(2, status.quorum):
+            _LOG.warning("Run %s goes on without: %s", status.run, ", ".join(missing))
+            return self._again(folder, status, present)
+        message = (
+            f"These parties stay away: {', '.join(missing)}. Resume the job when they are back."
+        )
+        return _changed(folder, status, state=PAUSED, message=message)
+
+    def _again(self, folder: RunFolder, status: Status, present: tuple[str, ...]) -> Status:
+        """Try a run again in a new engine job."""
+        source = self._manager.get_job(status.run, self._fl_ctx)
+        if source is None:
+            return _changed(folder, status, state=ABORTED, message="The job was deleted.")
+        meta = {
+            key: value
+            for key, value in source.meta.items()
+            if key.startswith(
+                ("name", "submitter", "study", "resource", "data_storage", "spinney_k")
+            )
+        }
+        meta |= {
+            "spinney_run": status.run,
+            "spinney_attempt": status.attempt + 1,
+            "spinney_present": list(present),
+            "min_clients": len(present),
+            "mandatory_clients": list(present),
+            "deploy_map": {APP: ["server", *present]},
+        }
+        made = self._manager.clone(status.run, meta, self._fl_ctx)
+        job = str(made[JobMetaKey.JOB_ID.value])
+        _LOG.info("Run %s is tried again: attempt %d.", status.run, status.attempt + 1)
+        return _changed(
+            folder,
+            status,
+            state=WAITING,
+            job=job,
+            attempt=status.attempt + 1,
+            present=present,
+            stalled=status.stalled + 1,
+            waiting_since=status.waiting_since or time(),
+        )
+
+
+def _changed(folder: RunFolder, status: Status, **changes: Any) -> Status:
+    return folder.write(msgspec.structs.replace(status, **changes))
+
+
+def _parties(meta: Any) -> Sequence[str]:
+    sites = (meta.get(JobMetaKey.DEPLOY_MAP.value) or {}).get(APP) or []
+    return [str(site) for site in sites if site != "server"]
+
+
+def _refusals(meta: Any) -> list[str]:
+    """Return what parties said when they refused an engine job at their gate."""
+    detail = meta.get(JobMetaKey.JOB_DEPLOY_DETAIL.value) or []
+    said = [line.split(": ", maxsplit=1) for line in detail if ": " in line]
+    return [
+        f"{name}: {text}"
+        for name, text in said
+        if name != "server" and not text.startswith(_UNHEARD)
+    ]

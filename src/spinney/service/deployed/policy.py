@@ -1,0 +1,139 @@
+"""What a party allows. A job that asks for more is refused by the rule's name, never by data."""
+
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from spinney.errors import PolicyError, SettingError
+from spinney.service.deployed.agreed import Agreed
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """A party's rules; checked before its table is opened. What is left out is not limited.
+
+    Attributes
+    ----------
+    protocols
+        Those that may run.
+    min_parties
+        How many parties a job must have at least, and how many must answer every question.
+    secure_sum
+        Whether sums must be masked.
+    epsilon_per_job
+        The most that a job may cost; then jobs without noise are refused.
+    epsilon_total
+        The most that all jobs on the data set may cost together.
+    min_samples_leaf
+        The fewest rows that a leaf may have.
+    never
+        Columns that no job may use.
+    askers
+        The people, by the names in their certificates, who may start jobs.
+    jobs_per_hour
+        How many jobs may begin within an hour, proposals included.
+    """
+
+    protocols: tuple[str, ...] | None = None
+    min_parties: int = 2
+    secure_sum: bool = False
+    epsilon_per_job: float | None = None
+    epsilon_total: float | None = None
+    min_samples_leaf: int = 1
+    never: tuple[str, ...] = ()
+    askers: tuple[str, ...] | None = None
+    jobs_per_hour: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("epsilon_per_job", "epsilon_total"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise SettingError(f"{name} must be a finite number above 0; got {value}.")
+
+
+def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> None:
+    """Raise `PolicyError` at the first rule that a job breaks."""
+    if party not in job.parties:
+        raise _refused(party, job, "parties", "names other parties", "does not take part")
+    if policy.protocols is not None and job.protocol not in policy.protocols:
+        allowed = ", ".join(policy.protocols) or "none"
+        raise _refused(party, job, "protocols", f"asks for {job.protocol}", f"allows: {allowed}")
+    _check_parties(party, policy, job)
+    if policy.secure_sum and not job.settings.secure_sum:
+        raise _refused(party, job, "secure_sum", "adds up in the open", "requires masked sums")
+    settings = job.protocol_settings()
+    _check_leaf(party, policy, job, settings)
+    _check_epsilon(party, policy, job, settings)
+    used = job.schema.columns or ()
+    barred = [name for name in policy.never if name in used]
+    if barred:
+        raise _refused(party, job, "never", f"uses {barred[0]!r}", "never lends that column")
+    if policy.never and not used:
+        raise _refused(
+            party, job, "never", "does not list its columns", "bars some; list them in [schema]"
+        )
+    if policy.askers is not None and asker not in policy.askers:
+        raise _refused(party, job, "askers", f"comes from {asker!r}", "knows other askers only")
+
+
+def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
+    if len(job.parties) < policy.min_parties:
+        raise _refused(
+            party,
+            job,
+            "min_parties",
+            f"has {len(job.parties)} parties",
+            f"requires {policy.min_parties}",
+        )
+    if job.quorum < policy.min_parties:
+        raise _refused(
+            party,
+            job,
+            "min_parties",
+            f"would go on with {job.quorum} parties",
+            f"requires {policy.min_parties}",
+        )
+
+
+def _check_leaf(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
+    least = getattr(settings, "min_samples_leaf", 1)
+    if policy.min_samples_leaf > 1 and (
+        isinstance(least, float) or least < policy.min_samples_leaf
+    ):
+        raise _refused(
+            party,
+            job,
+            "min_samples_leaf",
+            f"asks for min_samples_leaf={least}",
+            f"requires a whole number of at least {policy.min_samples_leaf}",
+        )
+
+
+def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
+    limits = {"epsilon_per_job": policy.epsilon_per_job, "epsilon_total": policy.epsilon_total}
+    for rule, limit in limits.items():
+        if limit is None:
+            continue
+        epsilon = epsilon_of(settings)
+        if epsilon is None:
+            raise _refused(party, job, rule, "adds no noise", f"allows epsilon={limit:g} at most")
+        if epsilon > Fraction(str(limit)):
+            raise _refused(
+                party, job, rule, f"asks for epsilon={float(epsilon):g}", f"allows {limit:g}"
+            )
+
+
+def epsilon_of(settings: Any) -> Fraction | None:
+    """Return what a job's settings say that it may cost; None: it adds no noise, or no limit."""
+    privacy = getattr(settings, "privacy", None)
+    amount = getattr(privacy, "epsilon", None)
+    return None if amount is None else Fraction(amount)
+
+
+def _refused(party: str, job: Agreed, rule: str, asked: str, allowed: str) -> PolicyError:
+    return PolicyError(
+        f"Job {job.name!r} {asked}; the policy of {party!r} {allowed} (rule {rule!r})."
+    )

@@ -1,0 +1,77 @@
+"""A run at the coordinator: one folder, and one status file that always says how it stands."""
+
+import os
+from pathlib import Path
+from time import time
+
+import msgspec
+
+COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
+"""Where `spinney coordinator run` says which file is the coordinator's."""
+
+RESULT = "spinney"
+"""The folder in an engine job's result that holds model and report."""
+
+RUNNING, WAITING, PAUSED = "running", "waiting", "paused"
+FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
+OVER = (FINISHED, FAILED, ABORTED)
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run stands."""
+
+    run: str
+    name: str
+    kind: str
+    state: str
+    digest: str = ""
+    parties: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    attempt: int = 1
+    job: str = ""  # the engine job of this attempt
+    quorum: int = 0  # how many parties must stay; 0: not known yet
+    stalled: int = 0  # attempts since the last that finished a round
+    waiting_since: float = 0.0  # 0: not waiting
+    rounds: int = 0  # finished and written down
+    phase: str = ""
+    level: int = 0
+    levels: int = 0  # in all; 0: unknown
+    question: str = ""
+    answered: tuple[str, ...] = ()
+    message: str = ""
+    begun: float = 0.0
+    updated: float = 0.0
+    answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self.state in (*OVER, PAUSED)
+
+
+class RunFolder:
+    """Where a run's files are: `status.json`, `rounds/`, and at the end model and report."""
+
+    def __init__(self, runs: Path, run: str) -> None:
+        self.folder = runs / run
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def rounds(self) -> Path:
+        """The journal."""
+        return self.folder / "rounds"
+
+    def status(self) -> Status | None:
+        """Return how the run stands; None if it has not begun."""
+        try:
+            return msgspec.json.decode((self.folder / "status.json").read_bytes(), type=Status)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def write(self, status: Status) -> Status:
+        """Write down how the run stands; the file is whole at any time."""
+        stamped = msgspec.structs.replace(status, updated=time())
+        part = self.folder / f".status.{os.getpid()}.part"
+        part.write_bytes(msgspec.json.encode(stamped))
+        part.replace(self.folder / "status.json")
+        return stamped

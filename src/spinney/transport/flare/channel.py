@@ -1,0 +1,194 @@
+"""The coordinator's channel to parties in other organisations.
+
+A question is sent to all and sent again to those that are not heard, which costs a party nothing:
+it has stored its answer, or says that it is still at work. Who stays silent for too long is lost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic, perf_counter
+from typing import Any
+
+from spinney.errors import PartyLostError, ProtocolError, SpinneyError
+from spinney.transport import codec
+from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, summed
+from spinney.transport.flare.wire import REFUSED, WORKING, Answer, Envelope, opened, raised
+
+_NOTHING = "none: the coordinator sees each party's reply"
+_ADDED = "summed by the coordinator; not masked"
+
+Send = Callable[[Sequence[str], bytes], Mapping[str, object]]
+"""Puts bytes to parties and returns what came back in time; who is missing did not answer."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long and how much."""
+
+    silence: float = 60.0  # seconds until a party that is not heard is lost
+    message_bytes: int = codec.MESSAGE_LIMIT
+
+
+@dataclass
+class Hearing:
+    """Who has answered the present question; for those who watch."""
+
+    question: str = ""
+    number: int = 0
+    answered: list[str] = field(default_factory=list)
+    asked: tuple[str, ...] = ()
+
+
+class FlareChannel(Channel):
+    """A channel over `send`.
+
+    Parameters
+    ----------
+    send
+        Carries bytes to parties.
+    run, attempt
+        The job, and which of its engine jobs this is.
+    parties
+        All parties of the job.
+    present
+        Those that take part in this attempt.
+    least
+        How many must answer where a protocol needs no more.
+    watch
+        Told whenever somebody has answered.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        run: str,
+        attempt: int,
+        parties: Sequence[str],
+        present: Sequence[str],
+        least: int,
+        limits: Limits,
+        watch: Callable[[Hearing], None] = lambda _: None,
+    ) -> None:
+        self.parties = tuple(parties)
+        self.rounds: list[Round] = []
+        self._send = send
+        self._run, self._attempt = run, attempt
+        self._present = tuple(present)
+        self._least = least
+        self._limits = limits
+        self._watch = watch
+        self._number = 0
+
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Put a question to all parties, or to some; return every party's reply."""
+        begin = perf_counter()
+        heard = self._heard(ask, to, quorum)
+        replies = {name: self._reply(name, ask, answer) for name, answer in heard.items()}
+        self._note(ask, "ask", _NOTHING, heard, begin)
+        return replies
+
+    def sum(self, ask: Ask[Summand]) -> Summand:
+        """Put a question to all parties; return only the sum of their replies."""
+        begin = perf_counter()
+        heard = self._heard(ask, None, None)
+        first, *others = heard
+        total: Summand = summed(
+            self._reply(first, ask, heard[first]),
+            (self._reply(name, ask, heard[name]) for name in others),
+        )
+        self._note(ask, "sum", _ADDED, heard, begin)
+        return total
+
+    def _heard(
+        self, ask: Ask[Any], to: Sequence[str] | None, quorum: int | None
+    ) -> dict[str, Answer]:
+        """Return the answers, in the order of the parties asked."""
+        asked = tuple(self.parties if to is None else to)
+        if quorum is None:
+            quorum = self._least if to is None else len(asked)
+        present = [name for name in asked if name in self._present]
+        if len(present) < quorum:
+            raise _too_few(ask, present, asked, quorum)
+        self._number += 1
+        kind = type(ask).__name__
+        question = Envelope(self._run, self._attempt, self._number, kind, codec.encode(ask))
+        hearing = Hearing(kind.removesuffix("Ask"), self._number, [], asked)
+        answers = self._asked(question, present, hearing)
+        if len(answers) < quorum:
+            raise _too_few(ask, list(answers), asked, quorum)
+        self._bytes_down = len(question.body)
+        return {name: answers[name] for name in asked if name in answers}
+
+    def _asked(
+        self, question: Envelope, present: Sequence[str], hearing: Hearing
+    ) -> dict[str, Answer]:
+        data = codec.encode(question)
+        answers: dict[str, Answer] = {}
+        begin = monotonic()
+        last_heard = dict.fromkeys(present, begin)
+        pending = list(present)
+        while pending:
+            self._watch(hearing)
+            came = self._send(pending, data)
+            now = monotonic()
+            for name, answer in came.items():
+                found = self._checked(name, question, answer)
+                last_heard[name] = now
+                if found.state != WORKING:
+                    answers[name] = found
+                    hearing.answered.append(name)
+            pending = [
+                name
+                for name in pending
+                if name not in answers and now - last_heard[name] < self._limits.silence
+            ]
+        self._watch(hearing)
+        return answers
+
+    def _checked(self, name: str, question: Envelope, data: object) -> Answer:
+        """Return a party's answer if it is one to this question; raise if it refuses."""
+        try:
+            answer = opened(data, Answer, self._limits.message_bytes)
+        except SpinneyError as error:
+            error.party = name
+            raise
+        assert isinstance(answer, Answer)
+        here = (question.run, question.attempt, question.number)
+        if (answer.run, answer.attempt, answer.number) != here:
+            stray = ProtocolError("Its answer belongs to another question; nothing was used.")
+            stray.party = name
+            raise stray
+        if answer.state == REFUSED:
+            raise raised(answer, name)
+        return answer
+
+    def _reply(self, name: str, ask: Ask[Any], answer: Answer) -> Any:
+        try:
+            return codec.decode(answer.body, ask.reply_type, limit=self._limits.message_bytes)
+        except SpinneyError as error:
+            error.party = name
+            raise
+
+    def _note(
+        self, ask: Ask[Any], verb: str, protection: str, heard: dict[str, Answer], begin: float
+    ) -> None:
+        question = type(ask).__name__.removesuffix("Ask")
+        down = dict.fromkeys(heard, self._bytes_down)
+        up = {name: len(answer.body) for name, answer in heard.items()}
+        numbered = (len(self.rounds) + 1, question, verb, ask.reveals, protection)
+        self.rounds.append(Round(*numbered, down, up, perf_counter() - begin, tuple(heard)))
+
+
+def _too_few(
+    ask: Ask[Any], answered: Sequence[str], asked: Sequence[str], quorum: int
+) -> PartyLostError:
+    missing = ", ".join(name for name in asked if name not in answered)
+    error = PartyLostError(
+        f"Only {len(answered)} of {len(asked)} parties answered {type(ask).__name__}; {quorum} are "
+        f"needed. Missing: {missing}."
+    )
+    error.missing = tuple(name for name in asked if name not in answered)
+    return error

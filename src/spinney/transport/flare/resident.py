@@ -1,0 +1,135 @@
+"""A party's end of the wire: it answers one question at a time, and the same one the same way.
+
+It reads a question only if it belongs to the job this party has joined, has not been passed by,
+and is of a kind that the job's protocol asks. The work runs in a thread of its own; whoever asks
+meanwhile is told that it goes on.
+"""
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYetError
+from hashlib import sha256
+from threading import Lock
+from typing import Any, Final
+
+from spinney.errors import ProtocolError, SpinneyError
+from spinney.transport import codec
+from spinney.transport.channel import Answering, Ask
+from spinney.transport.flare.wire import (
+    QUESTION_LIMIT,
+    REPLY,
+    WORKING,
+    Answer,
+    Envelope,
+    opened,
+    refusal,
+)
+
+_LOG: Final = logging.getLogger("spinney.party")
+
+
+class Resident:
+    """Answers envelopes.
+
+    Parameters
+    ----------
+    party
+        Answers questions.
+    run, attempt
+        The job this party takes part in; questions of any other are refused.
+    known
+        The kinds of questions it reads.
+    hold
+        How many seconds an asker waits for an answer before it is told that the work goes on.
+    limit
+        How many bytes a question may have.
+    """
+
+    def __init__(
+        self,
+        party: Answering,
+        *,
+        run: str,
+        attempt: int,
+        known: Mapping[str, type[Ask[Any]]],
+        hold: float = 5.0,
+        limit: int = QUESTION_LIMIT,
+    ) -> None:
+        self._party = party
+        self._run, self._attempt = run, attempt
+        self._known = dict(known)
+        self._hold = hold
+        self._limit = limit
+        self._lock = Lock()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="spinney-party")
+        self._number = 0
+        self._digest = b""
+        self._answer: Future[Answer] | None = None
+
+    def answer(self, data: object) -> bytes:
+        """Return the answer to an envelope, as bytes."""
+        nowhere = Envelope("", 0, 0, "", b"")
+        try:
+            envelope = opened(data, Envelope, self._limit)
+        except SpinneyError as error:
+            _LOG.warning("A message was refused: %s", error)
+            return codec.encode(refusal(nowhere, error))
+        assert isinstance(envelope, Envelope)
+        try:
+            future = self._begun(envelope)
+        except SpinneyError as error:
+            _LOG.warning("Question %d was refused: %s", envelope.number, error)
+            return codec.encode(refusal(envelope, error))
+        try:
+            return codec.encode(future.result(self._hold))
+        except NotYetError:
+            here = (envelope.run, envelope.attempt, envelope.number)
+            return codec.encode(Answer(*here, WORKING, "", "", b""))
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _begun(self, envelope: Envelope) -> "Future[Answer]":
+        """Return the answer that is being made; begin it if the question is new."""
+        if (envelope.run, envelope.attempt) != (self._run, self._attempt):
+            raise ProtocolError("The question belongs to another job than this party has joined.")
+        digest = sha256(envelope.kind.encode() + b"\0" + envelope.body).digest()
+        with self._lock:
+            if envelope.number == self._number and self._answer is not None:
+                if digest != self._digest:
+                    raise ProtocolError(
+                        f"Question {envelope.number} was asked before in other words. "
+                        "Nothing was released."
+                    )
+                return self._answer
+            if envelope.number <= self._number:
+                raise ProtocolError(
+                    f"Question {envelope.number} is replayed: question {self._number} has been "
+                    "answered since. Nothing was released."
+                )
+            if self._answer is not None and not self._answer.done():
+                raise ProtocolError("The question before this one is not answered yet.")
+            self._number, self._digest = envelope.number, digest
+            self._answer = self._worker.submit(self._worked, envelope)
+            return self._answer
+
+    def _kind(self, envelope: Envelope) -> type[Ask[Any]]:
+        kind = self._known.get(envelope.kind)
+        if kind is None:
+            raise ProtocolError("The question is of a kind that this job does not ask.")
+        return kind
+
+    def _worked(self, envelope: Envelope) -> Answer:
+        try:
+            kind = self._kind(envelope)
+            reply = self._party.answer(codec.decode(envelope.body, kind, limit=self._limit))
+            here = (envelope.run, envelope.attempt, envelope.number)
+            return Answer(*here, REPLY, type(reply).__name__, "", codec.encode(reply))
+        except SpinneyError as error:
+            _LOG.warning("Question %d was refused: %s", envelope.number, error)
+            return refusal(envelope, error)
+        except Exception as error:  # noqa: BLE001  its text may hold data, and stays here
+            _LOG.exception("Question %d failed.", envelope.number)
+            return refusal(envelope, error)

@@ -1,0 +1,133 @@
+"""What a person may do with jobs, through the engine's own interface for people."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import sleep
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from spinney.errors import (
+    MissingExtraError,
+    PolicyError,
+    ProtocolError,
+    SettingError,
+    SpinneyError,
+)
+from spinney.transport.flare.jobs import write_job
+
+_CONNECT_SECONDS: Final = 15.0
+_EVERY: Final = 0.5  # seconds
+
+
+class Session:
+    """An open connection of one person to the coordinator."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def submit(self, name: str, parties: tuple[str, ...], job: bytes, **extra: Any) -> str:
+        """Submit an engine job; return its id."""
+        with TemporaryDirectory() as place:
+            folder = Path(place) / name
+            write_job(folder, name, parties, job, **extra)
+            return str(self._done(self._inner.submit_job, str(folder)))
+
+    def meta(self, job: str) -> dict[str, Any]:
+        """Return the engine's record of a job."""
+        return dict(self._done(self._inner.get_job_meta, job))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the engine's records of all jobs, newest first."""
+        return list(self._done(self._inner.list_jobs, detailed=True, reverse=True))
+
+    def abort(self, job: str) -> None:
+        """End an engine job."""
+        self._done(self._inner.abort_job, job)
+
+    def fetch(self, job: str, inside: str, folder: Path) -> None:
+        """Copy one folder of a job's result."""
+        while not self.is_over(job):  # the engine closes it some seconds after the work is done
+            sleep(_EVERY)
+        with TemporaryDirectory() as place:
+            found = Path(self._done(self._inner.download_job_result, job, place))
+            source = found / "workspace" / inside
+            if not source.is_dir():
+                raise ProtocolError(f"The job {job!r} left no result.")
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in source.iterdir():
+                shutil.copyfile(path, folder / path.name)
+
+    def is_over(self, job: str) -> bool:
+        """Tell whether an engine job has ended."""
+        return str(self.meta(job).get("status", "")).startswith(("FINISHED", "FAILED"))
+
+    def connected(self) -> list[str]:
+        """Return the parties that are connected."""
+        info = self._done(self._inner.get_system_info)
+        return sorted(client.name for client in info.client_info)
+
+    @staticmethod
+    def _done(call: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return call(*arguments, **named)
+        except Exception as error:  # noqa: BLE001  the engine's errors have no common base
+            raise _told(error) from None
+
+
+@contextmanager
+def session(kit: Path) -> Iterator[Session]:
+    """Connect as the person whose start kit this is."""
+    try:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError("nvflare", "flare", "A deployed job") from None
+    try:
+        with redirect_stdout(StringIO()):  # the engine talks; our output may be one JSON document
+            inner = new_secure_session(person_of(kit), str(kit), timeout=_CONNECT_SECONDS)
+    except SpinneyError:
+        raise
+    except Exception as error:  # noqa: BLE001  the engine's errors have no common base
+        raise _told(error) from None
+    try:
+        yield Session(inner)
+    finally:
+        inner.close()
+
+
+def person_of(kit: Path) -> str:
+    """Return whose start kit it is."""
+    try:
+        certificate = x509.load_pem_x509_certificate((kit / "startup" / "client.crt").read_bytes())
+        json.loads((kit / "startup" / "fed_admin.json").read_text())
+    except (OSError, ValueError):
+        raise SettingError(
+            f"{str(kit)!r} is not the start kit of a person who may start jobs. Name it with --kit."
+        ) from None
+    (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name.value)
+
+
+def _told(error: Exception) -> SpinneyError:
+    """Return the engine's error in our words."""
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    if kind in {"NoConnection", "SessionClosed", "ConnectionError", "TimeoutError"}:
+        return ProtocolError(
+            "The coordinator does not answer. Is 'spinney coordinator run' running, and is its "
+            "address the one in the start kit?"
+        )
+    if kind == "AuthorizationError":
+        return PolicyError(
+            "Your role does not allow this. Ask the coordinator for the role 'lead'."
+        )
+    if kind in {"AuthenticationError", "InvalidCertChain"}:
+        return PolicyError("The coordinator does not accept your certificate.")
+    if kind == "JobNotFound":
+        return SettingError("There is no such job. 'spinney job list' shows all.")
+    return ProtocolError(f"The engine refused: {kind}: {text}"[:500])

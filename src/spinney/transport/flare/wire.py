@@ -1,0 +1,67 @@
+"""What travels between a coordinator and a party: a question in an envelope, and what comes back.
+
+The envelope says to which job and attempt a question belongs and gives it a number, so that the
+same question may be sent again and an old one cannot be. The body is the codec's bytes.
+"""
+
+from dataclasses import dataclass
+
+from spinney import errors
+from spinney.errors import InternalError, SpinneyError, StorageError
+from spinney.transport import codec
+
+QUESTION_LIMIT = 1 << 30
+"""No question may be longer, in bytes."""
+
+WORKING, REPLY, REFUSED = "working", "reply", "refused"
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A question, and where it belongs."""
+
+    run: str
+    attempt: int
+    number: int  # rises by one with every question of an attempt
+    kind: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a party sends back: its reply, that it is still at work, or why it refuses."""
+
+    run: str
+    attempt: int
+    number: int
+    state: str
+    kind: str  # the reply's type, or the error's
+    text: str  # the public part of an error
+    body: bytes
+
+
+def refusal(envelope: Envelope, error: Exception) -> Answer:
+    """Return an error as an answer: its public part only, and nothing of an unforeseen one."""
+    known = isinstance(error, SpinneyError)
+    kind = type(error).__name__ if known else InternalError.__name__
+    text = error.public if isinstance(error, SpinneyError) else "The party failed; see its own log."
+    return Answer(envelope.run, envelope.attempt, envelope.number, REFUSED, kind, text, b"")
+
+
+def raised(answer: Answer, party: str) -> SpinneyError:
+    """Return the error of a refusal."""
+    kind = getattr(errors, answer.kind, None)
+    if not (isinstance(kind, type) and issubclass(kind, SpinneyError)):
+        kind = InternalError
+    error = SpinneyError.__new__(kind)
+    SpinneyError.__init__(error, answer.text[:4096])
+    error.party = party
+    return error
+
+
+def opened(data: object, kind: type[Envelope] | type[Answer], limit: int) -> Envelope | Answer:
+    """Return an envelope or an answer that came over the wire, checked."""
+    if not isinstance(data, bytes):
+        raise StorageError("A message is not a Spinney message.")
+    message: Envelope | Answer = codec.decode(data, kind, limit=limit)
+    return message

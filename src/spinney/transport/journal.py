@@ -1,0 +1,134 @@
+"""A channel that writes every finished round to disk, and after a crash takes them from there.
+
+Training asks the same questions again when it is started again, since each follows from the
+replies before it. So `train` need know nothing: it runs from its beginning, and the rounds that
+were finished cost no message. A round is a file that appears whole or not at all.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from spinney.errors import ProtocolError, StorageError
+from spinney.transport import codec
+from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One finished round: the digest of its question, and what came of it."""
+
+    digest: bytes
+    names: tuple[str, ...]  # whose replies follow; empty for a sum
+    replies: tuple[bytes, ...]
+    round: Round
+
+
+class Journal:
+    """The finished rounds of a run, a file each, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __len__(self) -> int:
+        return sum(1 for path in self._folder.iterdir() if path.suffix == ".round")
+
+    def read(self, number: int) -> Finished | None:
+        """Return a finished round; None if it is not finished."""
+        try:
+            data = self._path(number).read_bytes()
+        except FileNotFoundError:
+            return None
+        return codec.decode(data, Finished)
+
+    def write(self, number: int, finished: Finished) -> None:
+        """Write a finished round; it is on the disk when this returns."""
+        path = self._path(number)
+        part = path.with_suffix(".part")
+        try:
+            with part.open("wb") as file:
+                file.write(codec.encode(finished))
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            _sync_folder(self._folder)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise StorageError(
+                f"The coordinator cannot write round {number} down: {error.strerror or error}. "
+                "Make room and resume the job."
+            ) from None
+
+    def clear(self) -> None:
+        """Remove all rounds; the run is over."""
+        for path in self._folder.iterdir():
+            path.unlink()
+        self._folder.rmdir()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06d}.round"
+
+
+class Journaled(Channel):
+    """A channel whose finished rounds are kept."""
+
+    def __init__(self, inner: Channel, journal: Journal) -> None:
+        self._inner = inner
+        self._journal = journal
+        self.parties = inner.parties
+        self.rounds: list[Round] = []
+        self.is_masked = inner.is_masked
+
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Put a question to all parties, or to some; return every party's reply."""
+        found, digest = self._found(ask, "ask")
+        if found is not None:
+            return {
+                name: codec.decode(data, ask.reply_type)
+                for name, data in zip(found.names, found.replies, strict=True)
+            }
+        replies = self._inner.ask(ask, to=to, quorum=quorum)
+        self._keep(digest, tuple(replies), tuple(map(codec.encode, replies.values())))
+        return replies
+
+    def sum(self, ask: Ask[Summand]) -> Summand:
+        """Put a question to all parties; return only the sum of their replies."""
+        found, digest = self._found(ask, "sum")
+        if found is not None:
+            total: Summand = codec.decode(found.replies[0], ask.reply_type)
+            return total
+        total = self._inner.sum(ask)
+        self._keep(digest, (), (codec.encode(total),))
+        return total
+
+    def _found(self, ask: Ask[Any], verb: str) -> tuple[Finished | None, bytes]:
+        digest = sha256(verb.encode() + codec.encode(ask)).digest()
+        found = self._journal.read(len(self.rounds) + 1)
+        if found is not None:
+            if found.digest != digest:
+                raise ProtocolError(
+                    f"Round {len(self.rounds) + 1} of this run asked something else before. Was "
+                    "Spinney or the job changed meanwhile? Start the job anew."
+                )
+            self.rounds.append(found.round)
+        return found, digest
+
+    def _keep(self, digest: bytes, names: tuple[str, ...], replies: tuple[bytes, ...]) -> None:
+        finished = Finished(digest, names, replies, self._inner.rounds[-1])
+        self._journal.write(len(self.rounds) + 1, finished)
+        self.rounds.append(finished.round)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the folder's entries on the disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

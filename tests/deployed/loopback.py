@@ -1,0 +1,178 @@
+"""A real federation on this machine, made and run by the commands that organisations use."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+CLINICS = ("st-mary", "north", "lakeside")
+LEAD = "alice@clinics.example.org"
+
+
+def free_port() -> int:
+    """Return a port such that it and the next are free."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+class Federation:
+    """Three clinics and a coordinator, each in a folder of its own."""
+
+    def __init__(self, root: Path, parties: tuple[str, ...] = CLINICS, limits: str = "") -> None:
+        self.root = root
+        self.parties = parties
+        self.port = free_port()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            **os.environ,
+            "HOME": str(root),  # where the engine's tool keeps its own notes
+            "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+            "NUMBA_NUM_THREADS": os.environ.get("NUMBA_NUM_THREADS", "1"),
+        }
+        self._write_files(limits)
+
+    def _write_files(self, limits: str) -> None:
+        for name in ("coordinator", "lead", *self.parties):
+            (self.root / name).mkdir(parents=True)
+        (self.root / "coordinator" / "coordinator.toml").write_text(
+            f'[coordinator]\nname = "clinics"\nhost = "localhost"\nport = {self.port}\n'
+            f"[limits]\nsilence_seconds = 10\nreply_seconds = 5\n{limits}\n"
+        )
+        for name in self.parties:
+            self.write_party(name)
+
+    def write_party(self, name: str, table: str = "", policy: str = "", more: str = "") -> None:
+        """Write a party's file; its table is the example's unless given."""
+        own = name if name in CLINICS else CLINICS[0]
+        query = "select * from source where age >= 18" if name == "north" else ""
+        table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"\n'
+        if query and "query" not in table:
+            table += f'query = "{query}"\n'
+        (self.root / name / "party.toml").write_text(
+            f'[party]\nname = "{name}"\nn_jobs = 1\n[table]\n{table}\n[policy]\n{policy}\n{more}'
+        )
+
+    def spinney(self, *arguments: str, folder: str = "", check: bool = True, seconds: float = 240):
+        """Run a command; return what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "spinney.service", *arguments],
+            cwd=self.root / folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"spinney {' '.join(arguments)}: {done.stderr}{done.stdout}")
+        return done
+
+    def enrol(self) -> None:
+        """Go all the way from nothing to start kits."""
+        said = self.spinney("coordinator", "init", "coordinator.toml", folder="coordinator").stdout
+        self.fingerprint = said.split()[-1]
+        for name in self.parties:
+            self.enrol_one(name, name)
+        self.enrol_one("lead", LEAD, "--role", "lead")
+
+    def enrol_one(self, folder: str, name: str, *options: str) -> None:
+        """Request, approve, join."""
+        self.spinney("party", "request", name, "clinics", *options, folder=folder)
+        request = self.root / folder / "request" / f"{name}.request.zip"
+        self.spinney(
+            "coordinator", "approve", "coordinator.toml", str(request), folder="coordinator"
+        )
+        signed = str(request).replace(".request.zip", ".signed.zip")
+        self.spinney("party", "join", signed, "--fingerprint", self.fingerprint, folder=folder)
+
+    def start(self, *names: str) -> None:
+        """Start the coordinator and the parties, or some of them."""
+        for name in names or ("coordinator", *self.parties):
+            kind = "coordinator" if name == "coordinator" else "party"
+            with (self.root / name / "output.txt").open("ab") as output:
+                self.processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "spinney.service", kind, "run", f"{kind}.toml"],
+                    cwd=self.root / name,
+                    env=self.environment,
+                    stdout=output,
+                    stderr=output,
+                )
+
+    def kill(self, name: str) -> None:
+        """Kill one side at once, as a power cut would."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait(20)
+
+    def stop(self) -> None:
+        """Stop all sides."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes = {}
+
+    def job(self, *arguments: str, check: bool = True, seconds: float = 240):
+        """Run a job command as the lead."""
+        return self.spinney("job", *arguments, folder="lead", check=check, seconds=seconds)
+
+    def write_job(self, name: str, **settings: object) -> Path:
+        """Write a job file over the example's schema."""
+        text = (EXAMPLES / "three_clinics.toml").read_text()
+        schema = text.split("[schema]")[1].split("[[party]]")[0]
+        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+        parties = json.dumps(list(self.parties))
+        path = self.root / "lead" / f"{name}.toml"
+        path.write_text(
+            f'[job]\nname = "{name}"\nparties = {parties}\n[settings]\n{lines}\n'
+            f"[schema]{schema}\n[simulation]\nheld_out = 0.0\n"
+        )
+        return path
+
+    def status(self, run: str) -> dict:
+        """Return how a run stands, from the coordinator's own file."""
+        path = self.root / "coordinator" / "runs" / run / "status.json"
+        for _ in range(3):
+            try:
+                return json.loads(path.read_text())
+            except (FileNotFoundError, ValueError):
+                time.sleep(0.05)
+        return {"state": "", "rounds": 0}
+
+    def wait(self, run: str, reached, seconds: float = 240) -> dict:
+        """Wait until a run's status is as wished; the limit only ends a hang."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            status = self.status(run)
+            if reached(status):
+                return status
+            time.sleep(0.1)
+        raise AssertionError(f"Waited in vain; the run stands so: {self.status(run)}")
+
+    def processes_of(self, name: str) -> list[int]:
+        """Return the processes whose command line names a side's kit."""
+        kit = str(self.root / name / "kit")
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if kit in path.read_bytes().decode(errors="replace"):
+                    found.append(int(path.parent.name))
+            except OSError:
+                continue
+        return found

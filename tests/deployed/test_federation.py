@@ -1,0 +1,71 @@
+"""One real federation of three parties on loopback: enrol, start, propose, train, predict, stop."""
+
+import json
+
+import pandas as pd
+import pytest
+from loopback import CLINICS, EXAMPLES, Federation
+
+from spinney import load_model
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    """A federation that is up."""
+    made = Federation(tmp_path_factory.mktemp("clinics"))
+    made.enrol()
+    made.start()
+    yield made
+    made.stop()
+
+
+def simulated(federation, path):
+    """Return the model bytes of the same job in one process."""
+    text = path.read_text().split("[simulation]")
+    tables = (EXAMPLES / "three_clinics.toml").read_text().split("[[party]]", maxsplit=1)[1]
+    tables = "[[party]]" + tables.split("[simulation]")[0]
+    tables = tables.replace('path = "', f'path = "{EXAMPLES}/')
+    whole = path.with_name(f"simulated-{path.name}")
+    whole.write_text(f"{text[0]}\n{tables}\n[simulation]{text[1]}")
+    out = path.with_suffix("")
+    federation.spinney("simulate", str(whole), "--out", str(out))
+    return (out / "model.spinney").read_bytes()
+
+
+@pytest.mark.parametrize("secure_sum", [False, True])
+def test_the_deployed_forest_is_the_simulated_one_byte_for_byte(federation, secure_sum):
+    name = "masked" if secure_sum else "plain"
+    path = federation.write_job(name, n_estimators=20, max_depth=5, secure_sum=secure_sum)
+    if not secure_sum:
+        said = json.loads(federation.job("propose", str(path), "--json").stdout)
+        assert said["answers"] == dict.fromkeys(CLINICS, "")
+        assert said["cost"]["epsilon"] == "no noise"
+    federation.job("start", str(path), "--follow", "--out", f"{name}-run")
+    model = federation.root / "lead" / f"{name}-run" / "model.spinney"
+    assert model.read_bytes() == simulated(federation, path)
+    kept = list((federation.root / "north" / "records" / "runs").glob("*/model.spinney"))
+    assert model.read_bytes() in [one.read_bytes() for one in kept]
+    forest = load_model(model)
+    rows = pd.read_csv(EXAMPLES / "lakeside.csv").drop(columns="readmitted")
+    assert set(forest.predict(rows)) <= {"no", "yes"}
+
+
+def test_what_left_a_party_is_written_there(federation):
+    said = json.loads(
+        federation.spinney("party", "status", "party.toml", "--json", folder="north").stdout
+    )
+    assert said["process"] == "running"
+    assert all(run["releases"] > 0 for run in said["runs"])
+
+
+def test_a_policy_refuses_by_rule_and_the_table_stays_shut(federation):
+    federation.write_party("lakeside", policy="min_samples_leaf = 20")
+    path = federation.write_job("small-leaves", n_estimators=5, max_depth=3)
+    proposed = federation.job("propose", str(path), "--json", check=False)
+    assert proposed.returncode == 30
+    reason = json.loads(proposed.stdout)["answers"]["lakeside"]
+    assert "min_samples_leaf=1; the policy of 'lakeside' requires" in reason
+    started = federation.job("start", str(path), "--follow", check=False)
+    assert started.returncode == 30
+    assert "rule 'min_samples_leaf'" in started.stderr
+    federation.write_party("lakeside")
