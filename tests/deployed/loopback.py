@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLINICS = ("st-mary", "north", "lakeside")
@@ -19,7 +21,7 @@ def free_port() -> int:
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("", 0))
-            port = first.getsockname()[1]
+            port = int(first.getsockname()[1])
             try:
                 second.bind(("", port + 1))
             except OSError:
@@ -145,17 +147,16 @@ class Federation:
         )
         return path
 
-    def status(self, run: str) -> dict:
+    def status(self, run: str) -> dict[str, Any]:
         """Return how a run stands, from the coordinator's own file."""
         path = self.root / "coordinator" / "runs" / run / "status.json"
         for _ in range(3):
-            try:
-                return json.loads(path.read_text())
-            except (FileNotFoundError, ValueError):
-                time.sleep(0.05)
+            with suppress(FileNotFoundError, ValueError):
+                return dict(json.loads(path.read_text()))
+            time.sleep(0.05)
         return {"state": "", "rounds": 0}
 
-    def wait(self, run: str, reached, seconds: float = 240) -> dict:
+    def wait(self, run: str, reached, seconds: float = 240) -> dict[str, Any]:
         """Wait until a run's status is as wished; the limit only ends a hang."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

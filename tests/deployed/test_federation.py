@@ -4,8 +4,12 @@ import json
 
 import pandas as pd
 import pytest
-from loopback import CLINICS, EXAMPLES, Federation
 
+from deployed.loopback import (  # type: ignore[import-not-found]
+    CLINICS,
+    EXAMPLES,
+    Federation,
+)
 from spinney import load_model
 
 

@@ -124,5 +124,10 @@ def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         held_out=job.simulation.held_out,
         held_out_seed=job.simulation.random_state,
     )
-    agreed.protocol_settings()  # refuses settings that cannot work
+    settings = agreed.protocol_settings()  # refuses settings that cannot work
+    if quorum < len(parties) and getattr(settings, "privacy", None) is not None:
+        raise SettingError(
+            "A private job needs all its parties to the end: who leaves takes its noise along. "
+            "Drop quorum from [job]."
+        )
     return agreed

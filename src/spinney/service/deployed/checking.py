@@ -54,7 +54,7 @@ def status(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "kit": "none" if not (party.kit / "startup").exists() else str(party.kit),
     }
     ledger = party.folder / party.ledger.path
-    if ledger.exists() and party.ledger.data is not None:
+    if ledger.exists():
         books = Ledger.open(ledger)
         left = books.left_for_life(party.ledger.data, Unit.RECORD_ADD_REMOVE)
         facts["budget"] = "no limit" if left is None else f"epsilon {float(left):g} left"

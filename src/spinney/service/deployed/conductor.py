@@ -104,7 +104,7 @@ class Run:
         agreed, settings = self._agreed, self._agreed.protocol_settings()
         journal = Journal(self._folder.rounds)
         present = self._status.present
-        wire = self._channel(agreed.quorum)
+        wire = self._channel(len(present))  # who leaves is waited for, or dropped by the keeper
         channel: Channel = wire
         if agreed.settings.secure_sum:
             privacy = getattr(settings, "privacy", None)
@@ -113,7 +113,7 @@ class Run:
                 f"{self._run}/{self._attempt}",
                 present,
                 honest=getattr(privacy, "honest", None),
-                min_survivors=len(present) if privacy else agreed.quorum,
+                min_survivors=len(present),
             )
         journaled = Journaled(channel, journal)
 
@@ -127,7 +127,7 @@ class Run:
         training = agreed.entry.train(journaled, settings, n_jobs=n_jobs, progress=progress)
         model = training.model.to_bytes()
         report = Report.of(training)
-        wire.ask(ModelAsk(model), to=present, quorum=agreed.quorum)
+        wire.ask(ModelAsk(model), to=present)
         for folder in (self._folder.folder, self._link.folder / RESULT):
             write_run(folder, training.model, report)
         self._tell(state=FINISHED, rounds=len(journaled.rounds), force=True)

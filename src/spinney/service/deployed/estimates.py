@@ -47,4 +47,4 @@ def _bytes(job: Agreed, settings: Any, depth: int) -> int:
     counts = slots * cells * max(1, len(job.schema.classes or ()) or 4)
     nodes = int(trees) * (2 ** min(depth, 12) - 1)
     bits = 8 * 4 if job.settings.secure_sum else _BITS_A_COUNT
-    return nodes * counts * bits // 8 + JOB_LIMIT
+    return int(nodes * counts * bits // 8) + JOB_LIMIT

@@ -42,7 +42,7 @@ class LedgerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the ledger is, and the name of the data set whose account it keeps."""
 
     path: str = "ledger.db"
-    data: str | None = None
+    data: str = "table"
 
 
 class PartyFile(msgspec.Struct, frozen=True, kw_only=True):

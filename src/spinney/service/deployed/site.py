@@ -13,6 +13,7 @@ import numpy as np
 
 from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.scopes import Budget
 from spinney.protocols.rosters import ROSTER_ASKS, KeyAsk, RosterAsk, RosterParty, RosterReply
 from spinney.protocols.secure_sums import (
     EpochAsk,
@@ -36,7 +37,8 @@ from spinney.service.schemas import declared
 from spinney.service.sources import source_of
 from spinney.tables.readers import read_table
 from spinney.tables.schema import Schema, listed
-from spinney.tables.table import Table, in_memory
+from spinney.tables.spool import spooled
+from spinney.tables.table import Table
 from spinney.transport.channel import Answering, Ask
 from spinney.transport.flare.engine import Link, PartySide
 from spinney.transport.flare.jobs import job_of_args
@@ -204,13 +206,12 @@ class RunParty:
     def _site(self) -> registry.Site:
         ledger = None
         if getattr(self._settings, "privacy", None) is not None:
-            ledger = Ledger.open(self._party.folder / self._party.ledger.path, self._name)
+            ledger = opened_ledger(self._party)
         n_jobs = self._party.party.n_jobs
         return registry.Site(self._name, n_jobs, ledger, self._party.ledger.data)
 
     def _take_roster(self, ask: RosterAsk) -> RosterReply:
-        least = max(2, min(self._agreed.quorum, len(ask.names)))
-        masks = self._roster.masks(ask, self._agreed.parties, least)
+        masks = self._roster.masks(ask, self._agreed.parties, max(2, self._agreed.quorum))
         summed = self._agreed.entry.summed
         self._secure = SecureParty(_Later(self._opened), masks, self._name, summed)
         return RosterReply(len(ask.names))
@@ -230,6 +231,14 @@ class RunParty:
         part.write_bytes(ask.model)
         part.replace(self._record.folder / "model.spinney")
         return ModelReply(digest)
+
+
+def opened_ledger(party: PartyFile) -> Ledger:
+    """Open a party's ledger, with the budget that its policy allows for the life of the data."""
+    ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
+    if party.policy.epsilon_total is not None:
+        ledger.allow_for_life(party.ledger.data, [Budget.pure(party.policy.epsilon_total)])
+    return ledger
 
 
 def _changed_on_the_way() -> ProtocolError:
@@ -255,7 +264,7 @@ def table_for(party: PartyFile, agreed: Agreed) -> Table:
         return table
     simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
     number = agreed.parties.index(party.party.name)
-    return held_back(in_memory(table), simulation, number).training
+    return held_back(spooled(table), simulation, number).training
 
 
 def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
