@@ -25,8 +25,8 @@ from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counts
+from spinney.trees.frontier import tree_keys
 from spinney.trees.histogram import level_counts
-from spinney.trees.level import tree_keys
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import Criterion, LeastLeaf, best_splits
 

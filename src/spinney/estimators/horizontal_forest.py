@@ -1,5 +1,6 @@
 """`HorizontalForestClassifier` and `HorizontalForestRegressor`: scikit-learn faces of S1."""
 
+from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
+from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress
 
 Binning = Literal["quantiles", "ranges", "adaptive"]
@@ -76,13 +78,14 @@ class _HorizontalForest(ForestEstimator):
             name: horizontal_forest.Party(table, n_jobs=self.n_jobs, ledger=ledgers.get(name))
             for name, table in tables.items()
         }
-        channel: Channel = InProcess(parties)
+        connect = partial(InProcess, at_once=min(2, thread_count(self.n_jobs)))
+        channel: Channel = connect(parties)
         if self.secure_sum:
             if settings.privacy:
                 settings.privacy.shares(len(parties))  # says best what is wrong with `honest`
             channel = secured(
                 parties,
-                InProcess,
+                connect,
                 horizontal_forest.SUMMED,
                 job=f"simulation {uuid4()}",
                 honest=self.honest,

@@ -20,9 +20,10 @@ from spinney.tables.table import Table
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT
+from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import SHARED
-from spinney.trees.level import Draws, Frontier, Level, Slots, tree_keys
+from spinney.trees.level import Level
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 
@@ -96,7 +97,7 @@ class Job:
 
     def batches(self, slots: Slots) -> Iterator[tuple[int, int]]:
         """Cut a level into ranges of nodes whose counters keep to the message limit."""
-        ends = np.cumsum(slots.cells.sum(axis=1, dtype=np.int64) * self.cell_bytes)
+        ends = np.cumsum(slots.cells_of_node * self.cell_bytes)
         first, done = 0, 0
         while first < ends.size:
             last = int(np.searchsorted(ends, done + self.settings.message_limit, side="right"))
@@ -110,7 +111,7 @@ class Job:
         Where noise is paid for, a tree pays for every question about it.
         """
         ends = np.flatnonzero(np.diff(frontier.tree, append=-1)) + 1  # where each tree's nodes end
-        cells = np.cumsum(frontier.slots.cells.sum(axis=1, dtype=np.int64))
+        cells = np.cumsum(frontier.slots.cells_of_node)
         most = self.settings.message_limit // (8 * (self.n_classes or 2))
         first, done = 0, 0
         while first < frontier.n_open:
@@ -139,7 +140,7 @@ class OpenNodes:
             frontier = frontier.after(level)
         return frontier
 
-    @property
+    @cached_property
     def slots(self) -> Slots:
         """What is asked of these nodes."""
         return self.frontier.asked.part(self.first, self.last)

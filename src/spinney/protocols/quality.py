@@ -20,8 +20,9 @@ from spinney.protocols.training import Quality
 from spinney.transport.channel import Ask, Channel
 from spinney.trees.counts import Counts
 from spinney.trees.forest import Forest
+from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
-from spinney.trees.level import Level, tree_keys
+from spinney.trees.level import Level
 from spinney.typing import Floats
 
 _QUALITY_ROWS = 2048  # rows a party judges the forest by, where it need not judge by all

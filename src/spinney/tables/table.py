@@ -41,6 +41,7 @@ __all__ = [
 BATCH_ROWS = 16384
 
 T = TypeVar("T")
+_KEPT_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)

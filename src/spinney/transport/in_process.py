@@ -1,11 +1,15 @@
 """Parties as objects in one process: the default, and what tests and users share.
 
-Parties answer one after another; the work of an answer runs on all threads (kernels release the
-GIL), so that the cores are busy whatever the number of parties.
+The work of an answer runs on all threads (kernels release the GIL); with `at_once` above one the
+next party begins meanwhile, so that no core waits for what a party does on one thread.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -17,16 +21,28 @@ _NOTHING = "none: the coordinator sees each party's reply"
 _IN_PROCESS_SUM = "summed by the channel; not masked"
 
 
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-parties")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 class InProcess(Channel):
     """A channel to parties in this process; `through_codec` sends every message as bytes."""
 
-    def __init__(self, parties: Mapping[str, Answering], *, through_codec: bool = False) -> None:
+    def __init__(
+        self, parties: Mapping[str, Answering], *, through_codec: bool = False, at_once: int = 1
+    ) -> None:
         if not parties:
             raise ProtocolError("A job needs at least one party.")
         self.parties = tuple(parties)
         self.rounds: list[Round] = []
         self._party_of_name = dict(parties)
         self._through_codec = through_codec
+        self._at_once = at_once
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
@@ -35,9 +51,10 @@ class InProcess(Channel):
         begin = perf_counter()
         sizes = Sizes()
         replies: dict[str, Reply] = {}
-        for name in self.parties if to is None else to:
+        names = self.parties if to is None else tuple(to)
+        for name, answered in zip(names, self._answers(names, ask, sizes), strict=True):
             try:
-                replies[name] = self._answer(name, ask, sizes)
+                replies[name] = answered.result()
             except PartyLostError:
                 if quorum is None:
                     raise
@@ -52,13 +69,38 @@ class InProcess(Channel):
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()
         sizes = Sizes()
-        first, *others = self.parties
-        # Added as they come: two replies are held at most.
-        total: Summand = summed(
-            self._answer(first, ask, sizes), (self._answer(name, ask, sizes) for name in others)
-        )
+        # Added as they come: one more reply is held than parties answer at once.
+        replies = (answered.result() for answered in self._answers(self.parties, ask, sizes))
+        total: Summand = summed(next(replies), replies)
         self._note(ask, "sum", _IN_PROCESS_SUM, sizes, begin)
         return total
+
+    def _answers(
+        self, names: Sequence[str], ask: Ask[Any], sizes: "Sizes"
+    ) -> Iterator["Future[Any]"]:
+        """Give the parties' answers in order; the next ones are begun before they are wanted."""
+        coming, under_way = iter(names), deque["Future[Any]"]()
+        try:
+            for name in coming:
+                under_way.append(self._begin(name, ask, sizes))
+                if len(under_way) >= self._at_once:
+                    yield under_way.popleft()
+            while under_way:
+                yield under_way.popleft()
+        finally:
+            for begun in under_way:  # somebody failed: nobody goes on behind the caller's back
+                begun.cancel()
+            wait(under_way)
+
+    def _begin(self, name: str, ask: Ask[Any], sizes: "Sizes") -> "Future[Any]":
+        if self._at_once > 1:
+            return _pool(self._at_once).submit(self._answer, name, ask, sizes)
+        done: Future[Any] = Future()
+        try:
+            done.set_result(self._answer(name, ask, sizes))
+        except PartyLostError as lost:
+            done.set_exception(lost)
+        return done
 
     def _answer(self, name: str, ask: Ask[Any], sizes: "Sizes") -> Any:
         party = self._party_of_name[name]
@@ -83,8 +125,14 @@ class InProcess(Channel):
         seconds = perf_counter() - begin
         question = type(ask).__name__.removesuffix("Ask")
         number = len(self.rounds) + 1
-        heard = (sizes.down, sizes.up, seconds, tuple(sizes.up))
-        self.rounds.append(Round(number, question, verb, ask.reveals, protection, *heard))
+        answered = tuple(name for name in self.parties if name in sizes.up)
+        heard = (_in_order(sizes.down, self.parties), _in_order(sizes.up, answered), seconds)
+        self.rounds.append(Round(number, question, verb, ask.reveals, protection, *heard, answered))
+
+
+def _in_order(sizes: dict[str, int], names: tuple[str, ...]) -> dict[str, int]:
+    """Return the sizes in the parties' order, not in that of their answers."""
+    return {name: sizes[name] for name in names if name in sizes}
 
 
 @dataclass

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import adaptive as kernels
 from spinney.trees.binning import BinnedTable
-from spinney.trees.level import Columns, Slots
+from spinney.trees.frontier import Columns, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits
 from spinney.trees.threads import equal_ranges, run_ranges
@@ -50,7 +50,7 @@ def streamed(
             columns.is_category, columns.has_missing, n_classes == 0, found.means, found.moments,
         )  # fmt: skip
 
-    work = (ends - starts).sum(axis=1) + 16
+    work = line_sums(ends - starts) + 16
     run_ranges(task, equal_ranges(work, n_threads), n_threads)
     return found
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spinney.errors import SettingError
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.dtypes import BLOCK_ROWS, MAX_BINS
-from spinney.trees.level import Columns
+from spinney.trees.frontier import Columns
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Codes, Integers, Keys, Values
 

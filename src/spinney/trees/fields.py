@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import packing
 from spinney.trees.counts import Counters
-from spinney.trees.level import Slots
+from spinney.trees.frontier import Slots
 from spinney.trees.threads import equal_ranges, run_ranges
 from spinney.typing import Integers
 

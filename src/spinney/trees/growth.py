@@ -13,7 +13,8 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
-from spinney.trees.level import Frontier, Level, bit_lengths, empty_bin_sets
+from spinney.trees.frontier import Frontier, bit_lengths, line_sums
+from spinney.trees.level import Level, empty_bin_sets
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -42,10 +43,10 @@ class StoppingRules:
 
     def opens(self, moments: Integers, depth: int) -> Bools:
         """Tell which new nodes are to be asked about."""
-        weight = moments[:, 0] if self.is_regression else moments.sum(axis=1)
+        weight = moments[:, 0] if self.is_regression else line_sums(moments)
         opened: Bools = weight >= max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
         if not self.is_regression:
-            opened &= (moments > 0).sum(axis=1) > 1
+            opened &= line_sums(moments > 0) > 1
         if self.max_depth is not None and depth >= self.max_depth:
             opened = np.zeros_like(opened)
         return opened
@@ -136,7 +137,7 @@ class Growth:
         return chosen if chosen.mean() > _WORTH_DERIVING else np.zeros_like(chosen)
 
     def _rows(self, moments: Integers) -> Integers:
-        rows: Integers = moments[:, 0] if self.rules.is_regression else moments.sum(axis=1)
+        rows: Integers = moments[:, 0] if self.rules.is_regression else line_sums(moments)
         return rows
 
     def _weight(self, moments: Integers) -> Floats:

@@ -6,7 +6,7 @@ from spinney.trees._kernels import histogram as kernels
 from spinney.trees.binning import BinnedTable
 from spinney.trees.buffers import Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
-from spinney.trees.level import Columns, Slots
+from spinney.trees.frontier import Columns, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 
@@ -53,7 +53,7 @@ def level_counts(
         bits.append(packed_bits(part, run_ends - begin))
 
     bits: list[tuple[int, ...]] = []  # appending is atomic
-    work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
+    work = line_sums(ends - starts) + 16  # a node has a cost of its own beside its rows
     n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
     total = tuple(sum(stream) for stream in zip(*bits, strict=True))

@@ -1,27 +1,20 @@
-"""The open nodes of a level and what is asked of them.
+"""What the coordinator decided for the open nodes of one depth, over all trees.
 
-A `Level` is what the coordinator decided for the open nodes of one depth, over all trees. The
-forest so far is a tuple of levels; from it and the job's public facts anyone computes the
-`Frontier`: the open nodes with their keys, ranges and slots.
+The forest so far is a tuple of levels; from it and the job's public facts anyone computes the
+open nodes (`frontier`).
 """
 
 import struct
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney import seeds
-from spinney.errors import ProtocolError, StorageError
-from spinney.trees._kernels import level as kernels
+from spinney.errors import StorageError
 from spinney.trees.dtypes import CATEGORY_WORDS
-from spinney.trees.threads import equal_ranges, run_ranges, thread_count
-from spinney.typing import Bools, Codes, Integers, Keys
+from spinney.typing import Bools, Integers
 
-_MOST_BITS = 40  # of the rows in a node
 _HEAD = struct.Struct("<IIII??")  # open, split, sets, children, wide columns, thresholds
 
 
@@ -57,14 +50,24 @@ class Level:
 
     def with_none_derived(self) -> "Level":
         """Return the same decisions, with every open child to be asked about."""
-        return Level(**{**vars(self), "child_derived": np.zeros_like(self.child_derived)})
+        kept = {name: getattr(self, name) for name in _DECISIONS}
+        return Level(**{**kept, "child_derived": np.zeros_like(self.child_derived)})
+
+    @cached_property
+    def children(self) -> Integers:
+        """The place of each node's left and right child among the open ones, -1 for none."""
+        place = np.cumsum(self.child_open, dtype=np.int64) - 1
+        place[~self.child_open] = -1
+        children = np.full((self.feature.size, 2), -1, np.int64)
+        children[self.feature >= 0] = place.reshape(-1, 2)
+        return children
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Level):
             return NotImplemented
-        return all(np.array_equal(value, vars(other)[name]) for name, value in vars(self).items())
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _DECISIONS)
 
     __hash__ = None  # type: ignore[assignment]  # arrays
 
@@ -150,235 +153,10 @@ class Level:
         )
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What the trees know of a table's columns: public facts, the same for everyone."""
-
-    n_bins: NDArray[np.int64]  # (n_columns,) without the bin for missing values
-    is_category: Bools
-    has_missing: Bools
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns there are."""
-        return int(self.n_bins.size)
-
-    def cells(self, most: int) -> Integers:
-        """Return how many cells each column has at most in a node."""
-        numbers = np.minimum(self.n_bins, most)
-        return np.where(self.is_category, self.n_bins, numbers) + self.has_missing
-
-
-@dataclass(frozen=True)
-class Slots:
-    """The features asked of each node and the cells laid over their bins."""
-
-    feature: NDArray[np.int32]  # (n_nodes, n_slots) -1: unused
-    add: NDArray[np.int32]
-    shift: NDArray[np.uint8]
-    cells: NDArray[np.int32]
-    offset: NDArray[np.int64]  # first cell of the slot among all cells of these nodes
-    n_cells: int
-
-    @classmethod
-    def of(
-        cls,
-        feature: NDArray[np.int32],
-        add: NDArray[np.int32],
-        shift: NDArray[np.uint8],
-        cells: NDArray[np.int32],
-    ) -> "Slots":
-        """Lay the cells of all slots one after another."""
-        ends = np.cumsum(cells, dtype=np.int64).reshape(cells.shape)
-        n_cells = int(ends[-1, -1]) if ends.size else 0
-        return cls(feature, add, shift, cells, ends - cells, n_cells)
-
-    def part(self, first: int, last: int) -> "Slots":
-        """Return the slots of a range of nodes, with their cells counted from zero."""
-        nodes = slice(first, last)
-        return Slots.of(self.feature[nodes], self.add[nodes], self.shift[nodes], self.cells[nodes])
-
-    @cached_property
-    def ends(self) -> Integers:
-        """The end of each slot's cells, (n_nodes, n_slots)."""
-        ends: Integers = self.offset + self.cells
-        return ends
-
-
-@dataclass(frozen=True)
-class Draws:
-    """How features and cells are drawn for a node."""
-
-    n_slots: int
-    max_cells: int
-    least_cells: int
-    shared_phase: bool  # the same phase in every node of a tree, so that siblings' cells align
-
-    def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return how many cells nodes get: about as many as they have rows, within limits."""
-        rows = 1 << np.minimum(bits, 8).astype(np.int64)
-        return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
-
-
-@dataclass(frozen=True)
-class Frontier:
-    """The open nodes of the newest level."""
-
-    columns: Columns
-    draws: Draws
-    tree: NDArray[np.int32]  # (n_open,)
-    key: Keys  # (n_open,)
-    phase_key: Keys  # (n_open,)
-    bits: NDArray[np.uint8]  # (n_open,) a node holds fewer than 2^bits rows
-    low: Codes  # (n_open, n_columns) lowest bin the path leaves open
-    high: Codes
-    derived: Bools  # (n_open,) nodes whose histograms follow from their parent's and sibling's
-    parent: Integers  # (n_open,) the parent's place in the frontier before
-    parent_cut: NDArray[np.int32]  # (n_open,) the number the parent was cut by, -1: a category
-
-    @classmethod
-    def of_roots(
-        cls, columns: Columns, draws: Draws, *, seed: int, n_trees: int, bits: int
-    ) -> "Frontier":
-        """Return the roots of all trees; each holds fewer than 2^bits rows."""
-        keys = tree_keys(seed, n_trees)
-        high = np.tile((columns.n_bins - 1).clip(0).astype(np.uint8), (n_trees, 1))
-        return cls(
-            columns,
-            draws,
-            np.arange(n_trees, dtype=np.int32),
-            seeds.mixed(keys ^ np.uint64(1)),
-            keys,
-            np.full(n_trees, bits, np.uint8),
-            np.zeros_like(high),
-            high,
-            np.zeros(n_trees, np.bool_),
-            np.zeros(n_trees, np.int64),
-            np.full(n_trees, -1, np.int32),
-        )
-
-    @property
-    def n_open(self) -> int:
-        """How many nodes are open."""
-        return int(self.tree.size)
-
-    def check(self, level: Level) -> None:
-        """Raise unless decisions fit these nodes; others may have made them, and kernels trust."""
-        split = level.feature >= 0
-        n_split = int(np.count_nonzero(split))
-        with_set = level.subset >= 0
-        sound = (
-            level.feature.size == level.cut.size == level.subset.size == self.n_open
-            and level.missing_left.size == self.n_open
-            and level.threshold.size in {0, self.n_open}
-            and level.child_open.size == 2 * n_split
-            and level.child_bits.size == level.child_derived.size == int(level.child_open.sum())
-            and bool(np.all((level.child_bits >= 1) & (level.child_bits <= _MOST_BITS)))
-            and int(level.feature.max(initial=-1)) < self.columns.n_columns
-            and int(level.subset.max(initial=-1)) < len(level.bin_sets)
-            and bool(np.all(with_set[split] == self.columns.is_category[level.feature[split]]))
-            and not bool(np.any(with_set[~split]))
-        )
-        if sound and level.threshold.size == 0:
-            number = np.flatnonzero(split & ~with_set)
-            # A cut below what the path leaves open would make a range of less than nothing.
-            lowest = self.low[number, level.feature[number]]
-            sound = bool(np.all(level.cut[number] >= lowest))
-        if not sound:
-            raise ProtocolError("A level of the forest does not fit the nodes it is for.")
-
-    def after(self, level: Level) -> "Frontier":
-        """Return the open children, given the decisions for these nodes."""
-        self.check(level)
-        parents = np.flatnonzero(level.feature >= 0)
-        keys = np.empty(2 * parents.size, np.uint64)
-        kernels.child_keys(self.key[parents], keys)
-        child = np.flatnonzero(level.child_open)
-        parent = parents[child >> 1]
-        low = self.low[parent]
-        high = self.high[parent]
-        # Real thresholds leave bins as they are.
-        number = np.flatnonzero((level.subset[parent] < 0) & (level.threshold.size == 0))
-        feature = level.feature[parent][number]
-        # A cell may reach past the highest open bin; only missing values are beyond that.
-        cut = np.minimum(level.cut[parent][number], high[number, feature])
-        is_right = (child[number] & 1).astype(bool)
-        left, right = number[~is_right], number[is_right]
-        high[left, feature[~is_right]] = cut[~is_right]
-        low[right, feature[is_right]] = np.minimum(cut[is_right], 253) + 1
-        phase_key = self.phase_key[parent] if self.draws.shared_phase else keys[child]
-        return Frontier(
-            self.columns,
-            self.draws,
-            self.tree[parent],
-            keys[child],
-            phase_key,
-            level.child_bits,
-            low,
-            high,
-            level.child_derived,
-            parent,
-            np.where(level.subset[parent] < 0, level.feature[parent], -1).astype(np.int32),
-        )
-
-    @cached_property
-    def slots(self) -> Slots:
-        """The features and cells of every open node."""
-        shape = (self.n_open, self.draws.n_slots)
-        feature = np.empty(shape, np.int32)
-        add = np.empty(shape, np.int32)
-        shift = np.empty(shape, np.uint8)
-        cells = np.empty(shape, np.int32)
-        columns = self.columns
-        most_cells = self.draws.cells(self.bits)
-
-        def task(first: int, last: int) -> None:
-            part = slice(first, last)
-            kernels.draw_slots(
-                self.key[part], self.phase_key[part], self.low[part], self.high[part],
-                columns.n_bins, columns.is_category, columns.has_missing, self.draws.n_slots,
-                most_cells[part], feature[part], add[part], shift[part], cells[part],
-            )  # fmt: skip
-
-        n_threads = thread_count(None)
-        run_ranges(task, equal_ranges(np.ones(self.n_open, np.int64), n_threads), n_threads)
-        return Slots.of(feature, add, shift, cells)
-
-    @cached_property
-    def asked(self) -> Slots:
-        """The slots that are asked about: all, but for a derived node at most one.
-
-        Of a derived node only the number its parent was cut by is asked: its cells have zoomed in.
-        """
-        slots = self.slots
-        if not self.derived.any():
-            return slots
-        nodes = np.flatnonzero(self.derived)
-        cut = self.parent_cut[nodes, None]
-        match = (slots.feature[nodes] == cut) & (cut >= 0)
-        # A node's only slot may hold a column that its parent left out, as one that cannot split.
-        match[:, 0] |= (slots.feature[nodes] >= 0).sum(axis=1) == 1
-        has_one, place = match.any(axis=1), match.argmax(axis=1)
-
-        def kept(array: NDArray[Any], unused: int) -> NDArray[Any]:
-            copy = array.copy()
-            copy[nodes] = unused
-            copy[nodes, 0] = np.where(has_one, array[nodes, place], unused)
-            return copy
-
-        return Slots.of(
-            kept(slots.feature, -1), kept(slots.add, 0), kept(slots.shift, 0), kept(slots.cells, 0)
-        )
-
-
-def bit_lengths(rows: Integers) -> NDArray[np.uint8]:
-    """Return how many bits each number of rows needs; 1 for none."""
-    return np.frexp(np.maximum(rows, 1).astype(np.float64))[1].astype(np.uint8)
-
-
-def tree_keys(seed: int, n_trees: int) -> Keys:
-    """Return the key of every tree, from which its bootstrap and all its draws follow."""
-    return seeds.mixed(seeds.mixed(np.arange(n_trees, dtype=np.uint64)) ^ np.uint64(seed))
+_DECISIONS = (
+    "feature", "cut", "missing_left", "subset", "bin_sets", "child_open", "child_bits",
+    "child_derived", "threshold",
+)  # fmt: skip
 
 
 def empty_bin_sets(n: int) -> NDArray[np.uint64]:

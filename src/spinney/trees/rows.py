@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import rows as kernels
 from spinney.trees.binning import BinnedTable
+from spinney.trees.frontier import line_sums
 from spinney.trees.level import Level
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 from spinney.typing import Integers, Keys
@@ -26,18 +27,13 @@ class Standing:
     @property
     def rows_of_node(self) -> Integers:
         """How many entries each open node has."""
-        count: Integers = (self.ends - self.starts).sum(axis=1)
-        return count
+        return line_sums(self.ends - self.starts)
 
     def after(self, level: Level, table: BinnedTable, n_threads: int) -> "Standing":
         """Move the rows into the children that `level` made and return the open ones' segments."""
-        left_starts = np.empty_like(self.starts)
-        left_ends = np.empty_like(self.starts)
-
-        # Where neither child is open nobody will ask where the rows went.
-        is_wanted = np.zeros(level.feature.size, np.bool_)
-        is_wanted[np.flatnonzero(level.feature >= 0)] = level.child_open.reshape(-1, 2).any(axis=1)
-        feature = np.where(is_wanted, level.feature, -1).astype(np.int32)
+        n_open, n_blocks = level.child_bits.size, self.starts.shape[1]
+        starts = np.empty((n_open, n_blocks), np.int64)
+        ends = np.empty_like(starts)
         adaptive = table.codes.dtype == np.float32  # values as they are, cut at real thresholds
         split_rows = kernels.partition_values if adaptive else kernels.partition
 
@@ -45,18 +41,12 @@ class Standing:
             split_rows(
                 table.codes, table.block_start, table.n_columns, self.entries,
                 self.starts, self.ends, first, last,
-                feature, level.threshold if adaptive else level.cut, level.missing_left,
-                level.subset, level.bin_sets, left_starts, left_ends,
+                level.feature, level.threshold if adaptive else level.cut, level.missing_left,
+                level.subset, level.bin_sets, level.children, starts, ends,
             )  # fmt: skip
 
         run_ranges(task, equal_ranges(self.rows_of_node, TASKS_PER_THREAD * n_threads), n_threads)
-        split = np.flatnonzero(level.feature >= 0)
-        n_blocks = self.starts.shape[1]
-        starts = np.empty((2 * split.size, n_blocks), np.int64)
-        ends = np.empty_like(starts)
-        starts[0::2], ends[0::2] = left_starts[split], left_ends[split]
-        starts[1::2], ends[1::2] = left_ends[split], self.ends[split]
-        return Standing(self.entries, starts[level.child_open], ends[level.child_open])
+        return Standing(self.entries, starts, ends)
 
 
 def standing_at_roots(

@@ -10,7 +10,7 @@ import numpy as np
 
 from spinney.trees._kernels import siblings as kernels
 from spinney.trees.counts import Counters
-from spinney.trees.level import Frontier, Slots
+from spinney.trees.frontier import Frontier, Slots
 
 
 @dataclass(frozen=True)

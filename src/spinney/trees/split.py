@@ -9,7 +9,7 @@ from spinney.trees._kernels import noisy_split as noisy_kernels
 from spinney.trees._kernels import split as kernels
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import CATEGORY_WORDS, TARGET_BITS
-from spinney.trees.level import Columns, Slots
+from spinney.trees.frontier import Columns, Slots
 from spinney.trees.threads import equal_ranges, run_ranges
 from spinney.typing import Bools, Floats, Integers
 
@@ -108,5 +108,5 @@ def best_splits(
         else:
             kernels.best_mean_splits(*where, *limits, *found)
 
-    run_ranges(task, equal_ranges(slots.cells.sum(axis=1, dtype=np.int64), n_threads), n_threads)
+    run_ranges(task, equal_ranges(slots.cells_of_node, n_threads), n_threads)
     return best

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spinney.trees.adaptive import AdaptiveHistograms, merged, midpoints, streamed
 from spinney.trees.binning import BinnedTable
-from spinney.trees.level import Columns, Slots
+from spinney.trees.frontier import Columns, Slots
 from spinney.trees.rows import Standing
 from spinney.trees.split import Criterion, LeastLeaf, best_splits
 

@@ -5,8 +5,8 @@ import pytest
 
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MISSING
+from spinney.trees.frontier import Columns, Draws, Frontier
 from spinney.trees.histogram import level_counts
-from spinney.trees.level import Columns, Draws, Frontier
 from spinney.trees.rows import standing_at_roots
 
 SHIFT, MASK = 27, 0xFFFF

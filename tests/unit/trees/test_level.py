@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from spinney import seeds
 from spinney.errors import StorageError
-from spinney.trees.level import Columns, Draws, Frontier, Level, bit_lengths, tree_keys
+from spinney.trees.frontier import Columns, Draws, Frontier, bit_lengths, tree_keys
+from spinney.trees.level import Level
 
 NO_SETS = np.zeros((0, 4), np.uint64)
 

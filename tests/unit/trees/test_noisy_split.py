@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.trees.level import Columns, Slots
+from spinney.trees.frontier import Columns, Slots
 from spinney.trees.split import Criterion, LeastLeaf, best_splits
 
 

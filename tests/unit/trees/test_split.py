@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spinney.trees.frontier import Columns, Draws, Frontier, Slots
 from spinney.trees.histogram import level_counts
-from spinney.trees.level import Columns, Draws, Frontier, Slots
 from spinney.trees.rows import standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 

@@ -102,10 +102,12 @@ def test_a_partition_keeps_order_and_puts_left_rows_first(data, seed):
     missing_left = random.random_sample(2) < 0.5
     subset = np.where((feature >= 0) & (random.random_sample(2) < 0.5), 0, -1).astype(np.int32)
     before = entries.copy()
-    left_starts, left_ends = np.empty_like(starts), np.empty_like(starts)
+    child = np.where(feature[:, None] >= 0, np.arange(4).reshape(2, 2), -1)
+    child_starts = np.full((4, len(sizes)), -1)
+    child_ends = child_starts.copy()
     kernels.partition(
         flat, block_start, n_columns, entries, starts, ends, 0, 2,
-        feature, cut, missing_left, subset, bin_sets, left_starts, left_ends,
+        feature, cut, missing_left, subset, bin_sets, child, child_starts, child_ends,
     )  # fmt: skip
     for node in range(2):
         for block in range(len(sizes)):
@@ -123,7 +125,11 @@ def test_a_partition_keeps_order_and_puts_left_rows_first(data, seed):
             ]
             left = segment[np.array(sides, bool)]
             right = segment[~np.array(sides, bool)]
-            assert left_starts[node, block] == a
-            assert left_ends[node, block] == a + left.size
-            expected = np.concatenate([left, right]) if feature[node] >= 0 else segment
-            assert entries[a:b].tolist() == expected.tolist()
+            if feature[node] < 0:
+                assert entries[a:b].tolist() == segment.tolist()
+                assert (child_starts[2 * node : 2 * node + 2, block] == -1).all()
+                continue
+            middle = a + left.size
+            assert child_starts[2 * node : 2 * node + 2, block].tolist() == [a, middle]
+            assert child_ends[2 * node : 2 * node + 2, block].tolist() == [middle, b]
+            assert entries[a:b].tolist() == [*left, *right]

@@ -56,14 +56,27 @@ def in_set(bins, code):
     return (word >> np.uint64(code & np.uint8(63))) & np.uint64(1)
 
 
+@inlined
+def _place(child, node, block, begin, middle, end, child_starts, child_ends):
+    """Write down where the rows of a node's open children lie in a block."""
+    left, right = child[node, 0], child[node, 1]
+    if left >= 0:
+        child_starts[left, block] = begin
+        child_ends[left, block] = middle
+    if right >= 0:
+        child_starts[right, block] = middle
+        child_ends[right, block] = end
+
+
 @kernel
 def partition(
-    codes, block_start, n_columns, entries, starts, ends,
-    first, last, feature, cut, missing_left, subset, bin_sets, left_starts, left_ends,
+    codes, block_start, n_columns, entries, starts, ends, first, last,
+    feature, cut, missing_left, subset, bin_sets, child, child_starts, child_ends,
 ):  # fmt: skip
     """Split the segments of nodes `first` to `last` in place: left rows first, order kept.
 
-    The right child's segment is what the left one leaves over.
+    `child` says which open child is a node's left and right one, -1 where it is not open; where
+    neither is, nobody will ask where the rows went.
     """
     longest = 0
     for block in range(block_start.shape[0] - 1):
@@ -72,12 +85,10 @@ def partition(
     for block in range(block_start.shape[0] - 1):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):
+            if child[node, 0] < 0 and child[node, 1] < 0:
+                continue
             begin = starts[node, block]
             end = ends[node, block]
-            left_starts[node, block] = begin
-            if feature[node] < 0:
-                left_ends[node, block] = begin
-                continue
             # Indices are unsigned: a signed one costs a test for negative values.
             column = np.uint64(block_start[block] * n_columns + np.int64(feature[node]) * n_rows)
             at = np.uint64(begin)
@@ -105,13 +116,13 @@ def partition(
                     n_aside += np.uint64(1) - goes_left
             for i in range(n_aside):
                 entries[at + i] = aside[i]
-            left_ends[node, block] = np.int64(at)
+            _place(child, node, block, begin, np.int64(at), end, child_starts, child_ends)
 
 
 @kernel
 def partition_values(
-    values, block_start, n_columns, entries, starts, ends,
-    first, last, feature, threshold, missing_left, subset, bin_sets, left_starts, left_ends,
+    values, block_start, n_columns, entries, starts, ends, first, last,
+    feature, threshold, missing_left, subset, bin_sets, child, child_starts, child_ends,
 ):  # fmt: skip
     """Split segments as `partition` does, by real thresholds instead of bins."""
     longest = 0
@@ -121,29 +132,29 @@ def partition_values(
     for block in range(block_start.shape[0] - 1):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):
+            if child[node, 0] < 0 and child[node, 1] < 0:
+                continue
             begin = starts[node, block]
             end = ends[node, block]
-            left_starts[node, block] = begin
             at = begin
             n_aside = 0
-            if feature[node] >= 0:
-                column = block_start[block] * n_columns + np.int64(feature[node]) * n_rows
-                for i in range(begin, end):
-                    entry = entries[i]
-                    value = values[column + np.int64(entry & ROW_MASK)]
-                    if subset[node] >= 0:
-                        code = MISSING if np.isnan(value) else np.uint8(value)
-                        goes_left = in_set(bin_sets[subset[node]], code) == 1
-                    elif np.isnan(value):
-                        goes_left = missing_left[node]
-                    else:
-                        goes_left = value <= threshold[node]
-                    if goes_left:
-                        entries[at] = entry
-                        at += 1
-                    else:
-                        aside[n_aside] = entry
-                        n_aside += 1
-                for i in range(n_aside):
-                    entries[at + i] = aside[i]
-            left_ends[node, block] = at
+            column = block_start[block] * n_columns + np.int64(feature[node]) * n_rows
+            for i in range(begin, end):
+                entry = entries[i]
+                value = values[column + np.int64(entry & ROW_MASK)]
+                if subset[node] >= 0:
+                    code = MISSING if np.isnan(value) else np.uint8(value)
+                    goes_left = in_set(bin_sets[subset[node]], code) == 1
+                elif np.isnan(value):
+                    goes_left = missing_left[node]
+                else:
+                    goes_left = value <= threshold[node]
+                if goes_left:
+                    entries[at] = entry
+                    at += 1
+                else:
+                    aside[n_aside] = entry
+                    n_aside += 1
+            for i in range(n_aside):
+                entries[at + i] = aside[i]
+            _place(child, node, block, begin, at, end, child_starts, child_ends)
