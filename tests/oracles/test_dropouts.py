@@ -105,6 +105,7 @@ class InTheOpen(Channel):
     def __init__(self, parties: dict[str, Any], leaving: dict[str, Leaving]) -> None:
         self.parties, self.rounds = tuple(parties), []
         self._there, self._leaving = dict(parties), leaving
+        self._counted: tuple[str, ...] = ()  # whose counts the level before is made of
         self._leave("keys", EARLY)
 
     def _leave(self, stage: str, moment: str) -> None:
@@ -120,11 +121,17 @@ class InTheOpen(Channel):
         self._leave(stage, EARLY)
         replies = [party.answer(ask).vectors() for party in self._there.values()]
         number = len(self.rounds) + 1
-        heard = tuple(self._there)
+        heard = there = tuple(self._there)
         if stage.startswith("Level"):
             heard = (f"whoever answered round {number}",)  # never the same: nothing is derived
         self.rounds.append(Round(number, stage, "sum", ask.reveals, "", {}, {}, 0.0, heard))
-        self._leave(stage, LATE)
+        # Under masks a level with derived nodes is asked about again only when somebody has left;
+        # here always, and who leaves late is still there for the question that is used.
+        is_used = not (stage.startswith("Level") and ask.frontier.derived.any())
+        if is_used or there != self._counted:
+            self._leave(stage, LATE)
+        if is_used:
+            self._counted = there
         sums = (np.sum(parts, axis=0) for parts in zip(*replies, strict=True))
         kinds = (vector.dtype for vector in replies[0])
         return ask.reply_type.of_vectors(

@@ -102,7 +102,13 @@ class MemoryTable:
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)
-        return ahead(self._batches(size))
+        is_small = 4 * self.n_rows * len(self.schema.columns) <= _KEPT_BYTES
+        return iter(self._kept) if is_small and size == BATCH_ROWS else ahead(self._batches(size))
+
+    @cached_property
+    def _kept(self) -> tuple[Batch, ...]:
+        """All rows of a small table: a job reads it half a dozen times."""
+        return tuple(ahead(self._batches(BATCH_ROWS)))
 
     def _batches(self, size: int) -> Iterator[Batch]:
         keys = self.all_keys

@@ -105,7 +105,7 @@ class Growth:
     def ask_about_all(self) -> None:
         """Take back that some open nodes follow from their parents and siblings."""
         *before, last = self.levels
-        level = last.with_none_derived()
+        level = last.replaced(child_derived=np.zeros_like(last.child_derived))
         self.levels = (*before, level)
         self.frontier = replace(self.frontier, derived=level.child_derived)
 

@@ -7,6 +7,7 @@ open nodes (`frontier`).
 import struct
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +49,9 @@ class Level:
         self.child_derived = child_derived
         self.threshold = threshold
 
-    def with_none_derived(self) -> "Level":
-        """Return the same decisions, with every open child to be asked about."""
-        kept = {name: getattr(self, name) for name in _DECISIONS}
-        return Level(**{**kept, "child_derived": np.zeros_like(self.child_derived)})
+    def replaced(self, **changes: NDArray[Any]) -> "Level":
+        """Return the same decisions, but for some."""
+        return Level(**{name: getattr(self, name) for name in _DECISIONS} | changes)
 
     @cached_property
     def children(self) -> Integers:

@@ -17,7 +17,6 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
 from spinney.transport.in_process import InProcess
 from spinney.trees.counts import Counts
-from spinney.trees.level import Level
 from spinney.trees.quantiles import Refinement
 
 
@@ -65,7 +64,7 @@ def require_refusal(ask):
 
 def with_level(ask, **changes):
     first, *others = ask.levels
-    return replace(ask, levels=(Level(**(vars(first) | changes)), *others))
+    return replace(ask, levels=(first.replaced(**changes), *others))
 
 
 def test_the_sound_questions_are_answered(level_ask, quality_ask):

@@ -40,7 +40,6 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
-from spinney.trees.level import Level
 
 RECORD = Unit.RECORD_ADD_REMOVE
 N = 900
@@ -655,7 +654,7 @@ def test_forests_that_do_not_fit_their_own_nodes(monkeypatch):
     before = ledger.entries()
     with no_randomness(monkeypatch):
         for changes in bad:
-            broken = Level(**(vars(level) | changes))
+            broken = level.replaced(**changes)
             for question in (replace(ask, levels=(broken,)), replace(leaf, levels=(broken,))):
                 with pytest.raises(ProtocolError, match="does not fit the nodes it is for"):
                     Party(whole, ledger=ledger).answer(question)

@@ -352,7 +352,9 @@ def test_levels_are_equal_by_their_content():
     assert one != "a level"
 
 
-def test_none_derived_asks_about_every_child():
+def test_a_replaced_decision_leaves_the_level_as_it_was():
     level = level_of([1], [3], child_derived=np.array([True, False]))
-    assert level.with_none_derived().child_derived.tolist() == [False, False]
+    changed = level.replaced(child_derived=np.array([False, False]))
+    assert changed.child_derived.tolist() == [False, False]
     assert level.child_derived.tolist() == [True, False]
+    assert changed.replaced(child_derived=level.child_derived) == level
