@@ -53,8 +53,8 @@ from spinney.trees.counts import Counters
 from spinney.trees.cuts import Candidates, CutSearch, Drawing, add_up, cut_counts, drawn
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.fields import Fields
+from spinney.trees.frontier import Slots
 from spinney.trees.growth import Growth, LeafValues
-from spinney.trees.level import Slots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers, Progress, silent

@@ -16,8 +16,8 @@ from spinney.trees._kernels import cuts as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.buffers import Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
+from spinney.trees.frontier import Columns, Frontier, Slots
 from spinney.trees.histogram import SHARED
-from spinney.trees.level import Columns, Frontier, Slots
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
