@@ -1,14 +1,23 @@
-"""Speed of secure sums on one core: counters masked per second and party pair, set-up, rounds.
+"""Secure sums: how much longer a whole forest takes with them, and the speed of their parts.
 
-Run: python benchmarks/bench_masking.py
+The forest: 200,000 x 30 drawn rows at five parties, with and without masks, in turns; the ratio is
+to be at most 1.5. The parts, on one core: counters masked per second and party pair, set-up,
+rounds. Run: python benchmarks/bench_masking.py [--fast] [--parts-only 1]
 """
 
+import warnings
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 
-from spinney.privacy.keys import KeyPair, Roster, SumSettings, add_stream
+from data import drawn
+from harness import CORES, arguments, foreign, interleaved, median, ratio, save, table
+from spinney import HorizontalForestClassifier, deal_rows
+from spinney.errors import PrivacyLeakWarning
+from spinney.privacy.keys import KeyPair, Roster, SumSettings
 from spinney.privacy.masking import SecureSumCoordinator, SecureSumParty
+from spinney.privacy.streams import add_stream
 
 
 def best_of(repeats, work):
@@ -47,7 +56,53 @@ def one_round(parties, coordinator, vector, dropped=()):
     return coordinator.sums()
 
 
+def grown(split, party, size, *, secure_sum):
+    n_trees, depth = size
+    forest = HorizontalForestClassifier(
+        n_trees, max_depth=depth, random_state=0, secure_sum=secure_sum
+    )
+    return forest.fit(split.X, split.y, party=party)
+
+
+def forests(n_rows, size, repeats):
+    """Return a row for the forest with masks and one for that without, grown in turns."""
+    split = drawn(n_rows)
+    party = deal_rows(split.y, 5, random_state=0)
+    cases = {
+        name: partial(grown, split, party, size, secure_sum=name == "masked")
+        for name in ("open", "masked")
+    }
+    for case in cases.values():
+        case()  # compiles, and fills the caches
+    samples, models = interleaved(cases, repeats)
+    assert models["open"].model_.to_bytes() == models["masked"].model_.to_bytes()
+    return [
+        {
+            "sums": name,
+            "fit s": median(found),
+            "x open": ratio(found, samples["open"]),
+            "foreign": foreign(found),
+        }
+        for name, found in samples.items()
+    ]
+
+
 def main():
+    warnings.simplefilter("ignore", PrivacyLeakWarning)
+    asked = arguments(__doc__, repeats=5, depth=10, parts_only=0)
+    if not asked.parts_only:
+        n_rows, n_trees = (20_000, 20) if asked.fast else (200_000, 100)
+        found = forests(n_rows, (n_trees, asked.depth), 2 if asked.fast else asked.repeats)
+        title = (
+            f"{n_rows:,} x 30 rows, 5 parties, {n_trees} trees, depth {asked.depth}, {CORES} cores"
+        )
+        table(title, found)
+        print(f"  ratio, masked to open: {found[1]['x open']:.2f} (at most 1.5)")
+        save("masking", "median over turns; ratio: median of the turns' ratios", {title: found})
+    parts()
+
+
+def parts():
     print("one stream added onto counters in place")
     for bits in (32, 64):
         words = np.zeros((1 << 26) * 8 // bits, dtype=f"u{bits // 8}")

@@ -9,7 +9,7 @@ _SCRIPTS = ("kernels", "forest", "traffic", "growth", "memory", "quality", "star
 
 def main() -> int:
     folder = Path(__file__).parent
-    scripts = [f"bench_{name}.py" for name in _SCRIPTS] + ["papers_s1.py"]
+    scripts = [f"bench_{name}.py" for name in _SCRIPTS] + ["papers_s1.py", "papers_s1_private.py"]
     failed = []
     for script in scripts:
         print(f"\n=== {script}", flush=True)

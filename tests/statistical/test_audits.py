@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from spinney.errors import InternalError
 from spinney.privacy import entropy, samplers
 from spinney.privacy.budget import Measure, Unit, epsilon_of
 from spinney.privacy.mechanisms import (
@@ -213,6 +214,14 @@ def test_float_laplace_noise_is_caught_by_where_it_can_fall():
     assert found.epsilon > 8, found
 
 
+def test_float_noise_cannot_be_released_at_all(monkeypatch):
+    """Planted in the real release path: the type refuses it before anything leaves."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(samplers, "shares", lambda decay, _, n: rng.laplace(0, 1 / decay, n))
+    with pytest.raises(InternalError, match="Noised holds integers only; got float64"):
+        release(DiscreteLaplace(Fraction(1)), np.zeros(3, np.int64))
+
+
 def test_integer_noise_falls_where_it_would_on_the_neighbour():
     mechanism = DiscreteLaplace(Fraction(1))
     for rows in (0, 1):
@@ -236,6 +245,14 @@ def test_equal_inputs_show_nothing():
 def test_a_skipped_charge_cannot_be_released_at_all():
     with pytest.raises(Exception, match="Only a ledger makes a Charge"):
         Charge()
+
+
+@pytest.mark.slow
+def test_a_small_epsilon_is_audited_closely_too():
+    mechanism = DiscreteLaplace(Fraction(1, 50))
+    found = audit(counter(mechanism, ROWS), counter(mechanism, NEIGHBOURS), 20_000_000)
+    assert not found.refutes(0.02), found
+    assert found.epsilon > 0.015, found
 
 
 @pytest.mark.slow

@@ -5,6 +5,11 @@ rows are independent runs of the same mechanism, so that one job of N trees is N
 claim of one tree. The neighbours are a small table and the same table with one record more, which
 stands alone in its bins. The statistic knows everything but the noise: the log-likelihood ratio of
 all that was released about a tree.
+
+What an audit can see depends on how often a run shows the worst. A tree of two levels and two slots
+has its epsilon spread over five draws, of which all must fall the same way; with a thousand trees
+that is seen from epsilon 2 on. A tree of one level and one slot has two draws: there the claim is
+tight, and the audit comes near it from epsilon 1/10 on, with more trees (`shallow`).
 """
 
 from dataclasses import replace
@@ -14,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import fftconvolve
 
 from spinney.errors import BudgetError
 from spinney.privacy import entropy, samplers
@@ -99,6 +105,11 @@ def released(settings: Any, rows: MemoryTable, party_type: type[Party] = Party) 
     return party.released
 
 
+def laplace(decay: Any) -> Any:
+    """Return the log-law of the noise as it is claimed, but for a constant."""
+    return lambda noise: -decay * np.abs(noise)
+
+
 def exact_counts(ask: Any, rows: MemoryTable) -> Any:
     """Return what the release would be without noise if every tree read all rows."""
     settings = ask.job.settings
@@ -112,10 +123,11 @@ def exact_counts(ask: Any, rows: MemoryTable) -> Any:
     return counts.counters.ravel().astype(np.int64)
 
 
-def evidence(transcript: Any, rate: float = 1.0) -> Any:
+def evidence(transcript: Any, rate: float = 1.0, law: Any = laplace) -> Any:
     """Return each tree's log-likelihood ratio for the canary, of all that was released.
 
-    `rate` is how many of the other rows a tree reads; at 1 nothing but the noise is unknown.
+    `rate` is how many of the other rows a tree reads; at 1 nothing but the noise is unknown. `law`
+    is the noise's, by its decay, as the curious know it.
     """
     others = table(canary=False)
     canary = table(canary=True).select(np.array([others.n_rows]))
@@ -134,16 +146,17 @@ def evidence(transcript: Any, rate: float = 1.0) -> Any:
             tree = np.repeat(here, 2 * ask.slots.cells.sum(axis=1))
             decay = float(plan.mechanisms(plan.level_epsilon, plan.n_slots)[0].decay)
         without, more = exact[id(ask)]
-        away = np.abs(values - without) - np.abs(values - without - more)
-        ratio = ratio + np.bincount(tree, decay * away, ask.job.settings.n_estimators)
+        log_law = law(decay)
+        away = log_law(values - without - more) - log_law(values - without)
+        ratio = ratio + np.bincount(tree, away, ask.job.settings.n_estimators)
     return np.round(ratio, 9)  # equal ratios are one event
 
 
-def audited(settings: Any, run: Any = released, rate: float = 1.0) -> Any:
+def audited(settings: Any, run: Any = released, rate: float = 1.0, law: Any = laplace) -> Any:
     """Audit trees: run on both neighbours, gather evidence, bound epsilon from below."""
 
     def statistics(rows: MemoryTable) -> Any:
-        return lambda _: evidence(run(settings, rows), rate)
+        return lambda _: evidence(run(settings, rows), rate, law)
 
     neighbours = (table(canary=canary) for canary in (False, True))
     return audit(*map(statistics, neighbours), settings.n_estimators)
@@ -159,6 +172,25 @@ def test_a_whole_tree_keeps_its_claim(epsilon):
     assert not found.refutes(claim), found
     if claim >= 2:  # with less noise the audit does see what is released
         assert found.epsilon > 0.4 * claim, found
+
+
+def shallow(epsilon: Fraction, n_trees: int, **privacy: Any) -> horizontal_forest.Settings:
+    """Return trees whose epsilon is in two draws."""
+    return replace(job(epsilon, n_trees, **privacy), max_depth=1, max_features=1)
+
+
+def test_a_tree_of_few_draws_keeps_its_claim_tightly():
+    found = audited(shallow(Fraction(1, 2), 6000))
+    assert not found.refutes(0.5), found
+    assert found.epsilon > 0.25, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "seen"), [("1/10", 0.04), ("1/5", 0.13), ("1/2", 0.42)])
+def test_many_unseeded_trees_of_few_draws_keep_their_claim_tightly(epsilon, seen):
+    found = audited(shallow(Fraction(epsilon), 60_000))
+    assert not found.refutes(float(Fraction(epsilon))), found
+    assert found.epsilon > seen, found
 
 
 def test_amplified_trees_keep_their_smaller_claim():
@@ -224,12 +256,35 @@ def test_shares_keep_the_claim_against_the_coordinator_and_one_party():
     assert found.epsilon > 0.5, found
 
 
+def two_of_three(decay: Any) -> Any:
+    """Return the log-law of two shares of a noise that takes three: NB(2/3) - NB(2/3)."""
+    decays = np.unique(decay)
+    top = int(60 / decays[0])
+    k = np.arange(1, top)
+    logs = []
+    for one in decays:
+        steps = np.exp(-one) * (k - 1 + 2 / 3) / k
+        one_sided = (1 - np.exp(-one)) ** (2 / 3) * np.r_[1.0, np.cumprod(steps)]
+        logs.append(np.log(fftconvolve(one_sided, one_sided[::-1]).clip(1e-300)))
+    which = np.searchsorted(decays, decay)
+    return lambda noise: np.array(logs)[which, np.round(noise).astype(int) + top - 1]
+
+
 def test_missing_shares_are_caught(monkeypatch):
-    """Noise drawn as if all three were honest, while one subtracts its share."""
+    """Noise drawn as if all three were honest (t=3), while one of them subtracts its share.
+
+    What two know of NB(1/3) shares is short of the noise promised (PRIVACY A.3, item 9).
+    """
     right = samplers.shares
-    monkeypatch.setattr(samplers, "shares", lambda decay, _, n: right(decay, 12, n))
-    found = audited(job(Fraction(1, 2), 600, in_shares=True), shared)
-    assert found.refutes(0.5), found
+    monkeypatch.setattr(samplers, "shares", lambda decay, _, n: right(decay, 3, n))
+    found = audited(shallow(Fraction(1, 20), 2000, in_shares=True), shared, law=two_of_three)
+    assert found.refutes(0.05), found
+    assert found.epsilon > 0.1, found
+
+
+def test_the_same_eyes_see_nothing_where_no_share_is_missing():
+    found = audited(shallow(Fraction(1, 20), 2000, in_shares=True), shared, law=two_of_three)
+    assert not found.refutes(0.05), found
 
 
 # --- planted faults ------------------------------------------------------------------------------
