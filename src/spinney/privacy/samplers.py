@@ -1,11 +1,8 @@
 """Exact draws from the laws of noise, in integers only.
 
-Every law here is drawn by **inversion**: X is the first k with U < F(k), where U is uniform on
-[0, 1) and F the cumulative law. F is irrational, so it is never stored; a table holds the integers
-floor(F(k) * 2**64), each proved right by interval arithmetic. A 64-bit word that differs from every
-entry decides X. A word that equals one (chance: entries / 2**64) does not; then more bits of U are
-drawn and F is bounded more closely until they do. Nothing is rounded and no tail is cut off, so
-the samplers' own error (delta) is zero. Floats appear nowhere.
+Every law here is drawn by inversion (`inversion`), or by rejection from laws that are
+(`wide_shares`): nothing is rounded and no tail is cut off, so the samplers' own error (delta) is
+zero. Floats appear nowhere.
 
 The search takes the same steps whatever the data: noise is drawn without looking at them.
 
@@ -21,83 +18,38 @@ discrete Gaussian      P[k] proportional to exp(-k**2 / (2 variance))
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isqrt
 
 import numpy as np
 
-from spinney.privacy import entropy
+from spinney.privacy import entropy, wide_shares
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.typing import Bools, Integers, Keys
+from spinney.privacy.inversion import Law, Table, inverted, uniform_below
+from spinney.typing import Bools, Integers
 
-Law = Callable[[int], Iterator[tuple[int, int]]]
-"""bits -> integers around F(0) * 2**bits, around F(1) * 2**bits, and so on."""
+__all__ = [
+    "LARGEST_VARIANCE",
+    "SMALLEST_DECAY",
+    "bernoulli_exp",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "geometric",
+    "kept",
+    "one_sided_shares",
+    "shares",
+    "uniform_below",
+]
 
 SMALLEST_DECAY = Fraction(1, 2**50)  # noise of about 2**50: sums of it stay below 2**63
 LARGEST_VARIANCE = Fraction(2**100)
 
 _WORD = 64
-_TOP = (1 << _WORD) - 1
-_BITS = 192  # precision at which thresholds are computed first; doubled if that is not enough
 _DIGIT = 256  # radix of the geometric's digits
 _TABLE_DECAY = Fraction(1, 4096)  # below, a table of shares would pass 180,000 entries
 _TABLE_VARIANCE = Fraction(4096**2)  # above, a Gaussian's table would pass 80,000 entries
-_BATCH = 1 << 16  # draws whose temporaries stay in the processor's cache
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """A law ready for bulk inversion."""
-
-    law: Law
-    thresholds: Keys  # floor(F(k) * 2**64), up to the first that is 2**64 - 1
-
-    @classmethod
-    def of(cls, law: Law) -> "Table":
-        """Return the table of a law, raising the precision until every threshold is certain."""
-        bits = _BITS
-        while True:
-            thresholds: list[int] = []
-            for bounds in law(bits):
-                low, high = (min(bound >> (bits - _WORD), _TOP) for bound in bounds)
-                if low != high:
-                    break
-                thresholds.append(low)
-                if low == _TOP:
-                    return cls(law, np.array(thresholds, dtype=np.uint64))
-            bits *= 2
-
-    def draw(self, count: int) -> Integers:
-        """Return `count` independent draws."""
-        words = entropy.words(count)
-        drawn = np.searchsorted(self.thresholds, words)
-        for place in np.flatnonzero(self.thresholds[drawn] == words):  # practically never
-            drawn[place] = inverted(self.law, int(words[place]), _WORD)
-        return drawn
-
-
-def inverted(law: Law, known: int, bits: int) -> int:
-    """Return the first k with U < F(k), for a uniform U whose first bits are known.
-
-    Parameters
-    ----------
-    law
-        The bounds of F.
-    known
-        The leading bits of U as an integer below 2**bits.
-    bits
-        How many bits are known; more are drawn as they are needed.
-    """
-    while True:
-        for k, (low, high) in enumerate(law(bits + _WORD)):
-            if (known + 1) << _WORD <= low:
-                return k
-            if known << _WORD < high:
-                break  # F(k) lies within the known bits of U
-        known = known << _WORD | int(entropy.words(1)[0])
-        bits += _WORD
+_BATCH = 1 << 17  # draws whose temporaries stay in the processor's cache
 
 
 def discrete_laplace(decay: Fraction, count: int) -> Integers:
@@ -115,7 +67,8 @@ def one_sided_shares(decay: Fraction, honest: int, count: int) -> Integers:
     if honest == 1:
         return geometric(decay, count)
     if decay < _TABLE_DECAY:
-        return _batched(count, lambda size: _thinned(decay, honest, size))
+        outlives = partial(_outlives, decay)
+        return _batched(count, lambda size: wide_shares.one_sided(decay, honest, size, outlives))
     return _batched(count, _share_table(decay, honest).draw)
 
 
@@ -125,11 +78,12 @@ def geometric(decay: Fraction, count: int) -> Integers:
     A geometric number's digits, in any radix, are independent: digit j has the decay
     decay * radix**j and stops below the radix; the leading one does not stop.
     """
-    drawn, place = np.zeros(count, dtype=np.int64), 1
-    while decay * place * _DIGIT < 1:
+    lead = _leading_place(decay)
+    drawn, place = lead * _batched(count, _share_table(decay * lead, 1).draw), 1
+    while place < lead:
         drawn += place * _batched(count, _digit_table(decay * place).draw)
         place *= _DIGIT
-    return drawn + place * _batched(count, _share_table(decay * place, 1).draw)
+    return drawn
 
 
 def discrete_gaussian(variance: Fraction, count: int) -> Integers:
@@ -161,17 +115,6 @@ def kept(epsilon: Fraction, n_categories: int, count: int) -> Bools:
     return np.equal(_keep_table(epsilon, n_categories).draw(count), 0)
 
 
-def uniform_below(bound: int, count: int) -> Integers:
-    """Return draws uniform on 0 .. bound - 1, by drawing too many bits and dropping misses."""
-    mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
-    drawn = entropy.words(count) & mask
-    misses = np.flatnonzero(drawn >= np.uint64(bound))
-    while misses.size:
-        drawn[misses] = entropy.words(misses.size) & mask
-        misses = misses[drawn[misses] >= np.uint64(bound)]
-    return drawn.astype(np.int64)
-
-
 def _batched(count: int, draw: Callable[[int], Integers]) -> Integers:
     drawn = np.empty(count, dtype=np.int64)
     for start in range(0, count, _BATCH):
@@ -180,32 +123,31 @@ def _batched(count: int, draw: Callable[[int], Integers]) -> Integers:
     return drawn
 
 
-def _thinned(decay: Fraction, honest: int, count: int) -> Integers:
-    """Return one-sided shares of a decay too small for a table.
+def _outlives(decay: Fraction, number: Integers) -> Bools:
+    """Return True with probability exp(-decay * number): a geometric number reaches it.
 
-    NB(1/t, alpha) is a sum of jumps: for each k >= 1, Poisson(alpha**k / (t k)) jumps of size k.
-    Candidates come in blocks [s, 2s), s = 1, 2, 4, ..., each block with the rate alpha**s / t and
-    sizes k uniform in it; a candidate is kept with probability s/k * alpha**(k - s). What is kept
-    of a Poisson number is Poisson with the product of the rates, which is the rate wanted.
+    Its digits are compared from the leading one on; few are needed.
     """
-    candidates = _candidates_table(decay, honest).draw(count)
-    n_jumps = int(candidates.sum())
-    start = np.left_shift(np.int64(1), _block_table(decay).draw(n_jumps))
-    size = start + (entropy.words(n_jumps).view(np.int64) & (start - 1))
-    size[~((geometric(decay, n_jumps) >= size - start) & _by_ratio(start, size))] = 0
-    running = np.concatenate(([0], np.cumsum(size)))
-    return np.diff(running[np.cumsum(candidates)], prepend=0)
+    place = _leading_place(decay)
+    lead = _share_table(decay * place, 1).draw(number.size)
+    wanted = number // place
+    reached = lead > wanted
+    left = np.flatnonzero(lead == wanted)
+    while left.size and place > 1:
+        place //= _DIGIT
+        digit = _digit_table(decay * place).draw(left.size)
+        wanted = number[left] // place % _DIGIT
+        reached[left] = digit > wanted
+        left = left[digit == wanted]
+    reached[left] = True
+    return reached
 
 
-def _by_ratio(start: Integers, size: Integers) -> Bools:
-    """Return True with probability start / size, where start <= size < 2 * start."""
-    chosen = np.empty(start.size, dtype=np.bool_)
-    left = np.arange(start.size)
-    while left.size:  # a uniform number below 2 * start, until it is below size
-        number = entropy.words(left.size).view(np.int64) & (2 * start[left] - 1)
-        chosen[left] = number < start[left]
-        left = left[number >= size[left]]
-    return chosen
+def _leading_place(decay: Fraction) -> int:
+    place = 1
+    while decay * place * _DIGIT < 1:
+        place *= _DIGIT
+    return place
 
 
 @lru_cache(maxsize=64)
@@ -299,47 +241,3 @@ def _coin(x: Fraction) -> Law:
         yield 1 << bits, 1 << bits
 
     return law
-
-
-def _block_rates(decay: Fraction, bits: int) -> tuple[list[tuple[int, int]], int, int]:
-    """Return the bounds of alpha**(2**j), j = 0, 1, ..., and of their sum."""
-    rates: list[tuple[int, int]] = []
-    while not rates or rates[-1][0]:
-        rates.append(exp_bounds(decay * 2 ** len(rates), bits))
-    lows, highs = zip(*rates, strict=True)
-    return rates, sum(lows), sum(highs) + 1  # each rate left out is the square of the one before
-
-
-@lru_cache(maxsize=64)
-def _block_table(decay: Fraction) -> Table:
-    """Which block a candidate jump is in."""
-
-    def law(bits: int) -> Iterator[tuple[int, int]]:
-        rates, norm_low, norm_high = _block_rates(decay, bits)
-        j, sum_low, sum_high = 0, 0, 0
-        while True:
-            low, high = rates[j] if j < len(rates) else (0, 1)
-            j += 1
-            sum_low, sum_high = sum_low + low, sum_high + high
-            yield (sum_low << bits) // norm_high, -(-(sum_high << bits) // norm_low)
-
-    return Table.of(law)
-
-
-@lru_cache(maxsize=64)
-def _candidates_table(decay: Fraction, honest: int) -> Table:
-    """The number of candidate jumps: Poisson with the blocks' rates summed, over t."""
-
-    def law(bits: int) -> Iterator[tuple[int, int]]:
-        _, rate_low, rate_high = _block_rates(decay, bits)
-        low, _ = exp_bounds(Fraction(rate_high, honest << bits), bits)
-        _, high = exp_bounds(Fraction(rate_low, honest << bits), bits)
-        k, sum_low, sum_high = 0, 0, 0
-        while True:
-            sum_low, sum_high = sum_low + low, sum_high + high
-            yield sum_low, sum_high
-            k += 1
-            over = honest * k << bits
-            low, high = low * rate_low // over, -(-high * rate_high // over)
-
-    return Table.of(law)

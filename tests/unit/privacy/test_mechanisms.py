@@ -198,7 +198,7 @@ def test_sums_beyond_64_bits_wrap_as_masks_do():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", ["1/4000", "1/100", "1/10", "1"])
+@pytest.mark.parametrize("epsilon", ["1/1000000000", "1/100000", "1/4000", "1/100", "1/10", "1"])
 def test_two_million_shares_are_released_in_a_second_of_one_core(epsilon):
     mechanism = DiscreteLaplace(Fraction(epsilon), shares=Shares(5))
     counts = Exact(np.zeros(2_000_000, dtype=np.int64))

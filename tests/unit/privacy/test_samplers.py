@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.privacy import entropy, samplers
+from spinney.privacy import entropy, inversion, samplers, wide_shares
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.samplers import Table, inverted
+from spinney.privacy.inversion import Table, inverted
 
 TOP = 2**64 - 1
 
@@ -63,22 +63,77 @@ def test_thresholds_of_the_gaussian_are_right_to_the_last_bit(variance):
 
 
 @pytest.mark.parametrize("decay", ["1/1000", "1/1000000000", "1/1125899906842624"])
-def test_thresholds_of_digits_blocks_and_candidates_are_right_to_the_last_bit(decay):
+def test_thresholds_of_digits_are_right_to_the_last_bit(decay):
     decay = Fraction(decay)
     weights = [(-decimal_of(decay) * k).exp() for k in range(256)]
     digits = samplers._digit_table(decay).thresholds.tolist()
     assert digits == [*words_of(w / sum(weights) for w in weights)[:255], TOP]
 
-    rates = [(-decimal_of(decay) * 2**j).exp() for j in range(64)]
-    blocks = samplers._block_table(decay).thresholds.tolist()
-    assert blocks == words_of(rate / sum(rates) for rate in rates)[: len(blocks)]
 
-    rate = sum(rates) / 3
-    poisson = [(-rate).exp()]
-    for k in range(1, 100):
-        poisson.append(poisson[-1] * rate / k)
-    candidates = samplers._candidates_table(decay, 3).thresholds.tolist()
-    assert candidates == words_of(poisson)[: len(candidates)]
+@pytest.mark.parametrize("decay", ["1/5000", "1/1000000000", "1/1125899906842624"])
+@pytest.mark.parametrize("honest", [2, 5])
+def test_thresholds_of_wide_shares_are_right_to_the_last_bit(decay, honest):
+    """Small numbers by their own mass, blocks by an upper bound of theirs."""
+    decay, small = Fraction(decay), 2**14
+    alpha, power = (-decimal_of(decay)).exp(), Decimal(honest - 1) / honest
+    masses = [Decimal(1)]
+    for k in range(small):
+        masses.append(masses[-1] * alpha * (k * honest + 1) / (honest * (k + 1)))
+    first = masses.pop()  # of the number where blocks begin
+    excess = 1 + Decimal(2) ** -16 + Decimal(2) ** -22
+    for doubled in range(60):
+        start = small << doubled
+        lost = (-decimal_of(decay) * (start - small)).exp() * Decimal(2) ** (-doubled * power)
+        masses.append(start * first * lost * excess)
+    thresholds = wide_shares._table(decay, honest).thresholds.tolist()
+    total = sum(masses)
+    assert thresholds == words_of(mass / total for mass in masses)[: len(thresholds)]
+
+
+@pytest.mark.parametrize("honest", [2, 3, 63])
+def test_what_powers_miss_of_gamma_functions_is_bounded_and_small(honest):
+    """rho by a product of as many factors as it takes, against Stirling's series."""
+    first, size = 2**14, 2**14 + 3000
+    rho = Decimal(1)
+    for k in range(first, size):
+        rho *= Decimal(k * honest + 1) / (honest * (k + 1))
+    power = Decimal(honest - 1) / honest
+    rho /= (Decimal(first) / size) ** power * (1 + Decimal(2) ** -16 + Decimal(2) ** -22)
+    (low, high), end = islice(wide_shares._rho(size, honest)(192), 2)
+    assert low <= int(rho * 2**192) <= high < low + 2**20
+    assert end == (2**192, 2**192)
+    for large in (first, 2**15 - 1, 2**30 + 7, 2**57 - 1):
+        (low, high), _ = islice(wide_shares._rho(large, honest)(128), 2)
+        assert (1 - Fraction(1, 2**15)) * 2**128 <= low <= high <= 2**128
+
+
+def test_a_word_that_rho_leaves_open_is_looked_at_closely(monkeypatch):
+    asked: list[Any] = []
+    right = wide_shares._rho
+
+    def noted(*given):
+        asked.append(given)
+        return right(*given)
+
+    monkeypatch.setattr(wide_shares, "_rho", noted)
+    words = np.array([0, TOP, 2**64 - 2**49 - 1, 2**64 - 2**49], np.uint64)
+    monkeypatch.setattr(entropy, "words", lambda count: words[:count].copy())
+    kept = wide_shares._by_rho(np.full(4, 2**20), 3)
+    assert kept.tolist()[:3] == [True, False, True]
+    assert asked == [(2**20, 3)] * 2
+
+
+def test_bernoulli_s_numbers():
+    found = [wide_shares._bernoulli(n) for n in (0, 1, 2, 3, 4, 10)]
+    assert found == [1, Fraction(-1, 2), Fraction(1, 6), 0, Fraction(-1, 30), Fraction(5, 66)]
+
+
+def test_the_power_coin_falls_as_often_as_the_power():
+    n, honest = 200_000, 3
+    start, size = np.full(n, 2**20), np.full(n, 2**20 + 2**19)
+    with entropy.seeded_for_tests(1):
+        kept = int(wide_shares._by_power(start, size, honest).sum())
+    assert abs(kept / n - (2 / 3) ** (2 / 3)) < 4.5 * (0.25 / n) ** 0.5
 
 
 @pytest.mark.parametrize(("epsilon", "n_categories"), [("1", 2), ("1/2", 10), ("3", 26)])
@@ -214,7 +269,7 @@ def test_inversion_agrees_with_the_table(word, twentieths):
         assert inverted(table.law, word, 64) == place
 
 
-@pytest.mark.parametrize("decay", [Fraction(1, 2), Fraction(1, 10**5)], ids=["table", "thinned"])
+@pytest.mark.parametrize("decay", [Fraction(1, 2), Fraction(1, 10**5)], ids=["table", "wide"])
 @pytest.mark.parametrize("count", [0, 1, 70_000])
 def test_every_sampler_returns_the_number_of_draws_asked_for(decay, count):
     drawn = [
@@ -273,7 +328,7 @@ def test_a_decay_at_the_border_of_two_methods_keeps_its_spread():
 
 
 def test_the_drawing_path_has_no_floats():
-    for source in (samplers, exp_bounds, log_bounds):
+    for source in (samplers, inversion, wide_shares, exp_bounds, log_bounds):
         nodes = list(ast.walk(ast.parse(inspect.getsource(source))))
         assert not [n for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, float)]
         names = {n.id for n in nodes if isinstance(n, ast.Name)}
