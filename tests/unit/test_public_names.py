@@ -42,9 +42,21 @@ def test_the_version_is_the_package_s():
     assert spinney.__version__ == version("spinney")
 
 
-def test_importing_spinney_loads_neither_scikit_learn_nor_numba():
-    code = "import spinney, sys; print(sorted({'sklearn', 'numba', 'pandas'} & set(sys.modules)))"
+def loaded_by(code, *packages):
+    """Return which of these packages a fresh process has loaded after some code."""
+    code += f"; import sys; print(*sorted({set(packages)!r} & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert found.stdout.strip() == "[]"
+    return found.stdout.split()
+
+
+def test_importing_spinney_loads_neither_scikit_learn_nor_numba():
+    assert loaded_by("import spinney", "sklearn", "numba", "pandas", "numpy") == []
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"__version__", "load_report"}))
+def test_importing_a_name_loads_no_kernels(name):
+    """Numba, scikit-learn's forests and DuckDB come with the work that needs them."""
+    code = f"from spinney import {name}"
+    assert loaded_by(code, "numba", "sklearn.ensemble", "duckdb", "rich", "polars") == []

@@ -1,9 +1,15 @@
-"""What all forest estimators share: fitting over parties, predicting, saving, exporting."""
+"""What all forest estimators share: fitting over parties, predicting, saving, exporting.
+
+Protocols, and numba with them, are loaded by `fit`: to import an estimator is to import
+scikit-learn and little more.
+"""
+
+from __future__ import annotations
 
 import os
 import sys
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,16 +18,17 @@ from sklearn.utils.validation import check_is_fitted
 from spinney.errors import SettingError
 from spinney.estimators.inputs import checked_features, dealt_tables, fit_input, warn_of_leaks
 from spinney.estimators.private import is_private, with_read_facts
-from spinney.privacy.ledger import Ledger
-from spinney.protocols.model import ForestModel
-from spinney.protocols.settings import ForestSettings
-from spinney.protocols.training import Training
-from spinney.report.report import Report
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress, silent
+
+if TYPE_CHECKING:
+    from spinney.privacy.ledger import Ledger
+    from spinney.protocols.model import ForestModel
+    from spinney.protocols.settings import ForestSettings
+    from spinney.protocols.training import Training
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
@@ -85,12 +92,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         classes = given.table.schema.label.classes or ()
         settings = with_read_facts(self._settings(classes), given.read_facts)
         tables = dealt_tables(given.table, party)
-        ledgers = {name: Ledger.in_memory(name) for name in tables} if settings.privacy else {}
+        ledgers = _ledgers(list(tables)) if settings.privacy else {}
         training = self._train(tables, settings, ledgers, _printed if self.verbose else silent)
         if self._is_classifier:
             self.classes_ = _classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
         self._adopt(training.model)
+        from spinney.report.report import Report  # noqa: PLC0415  loads numba
+
         self.report_ = Report.of(training)
         self.ledger_ = ledgers
         if self.oob_score:
@@ -176,6 +185,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if not all(isinstance(weight, Real) for weight in given.values()):
             raise SettingError(f"class_weight must give a number for each class; got {given!r}.")
         return tuple(float(given.get(label, 1.0)) for label in classes)
+
+
+def _ledgers(parties: list[str]) -> dict[str, Ledger]:
+    """Return a ledger for each simulated party, gone with the process."""
+    from spinney.privacy.ledger import Ledger  # noqa: PLC0415  for private jobs alone
+
+    return {name: Ledger.in_memory(name) for name in parties}
 
 
 def _classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:

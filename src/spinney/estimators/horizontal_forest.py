@@ -1,7 +1,9 @@
 """`HorizontalForestClassifier` and `HorizontalForestRegressor`: scikit-learn faces of S1."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -13,12 +15,6 @@ from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator
 from spinney.estimators.inputs import is_complete
 from spinney.estimators.private import is_noisy, privacy_settings
-from spinney.privacy.ledger import Ledger
-from spinney.protocols import horizontal_forest
-from spinney.protocols.private_settings import MechanismName, TreeRows
-from spinney.protocols.secure_sums import secured
-from spinney.protocols.settings import ForestSettings, MaxFeatures, refuse_max_leaf_nodes
-from spinney.protocols.training import Training
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
@@ -26,6 +22,12 @@ from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress
+
+if TYPE_CHECKING:
+    from spinney.privacy.ledger import Ledger
+    from spinney.protocols.private_settings import MechanismName, TreeRows
+    from spinney.protocols.settings import ForestSettings, MaxFeatures
+    from spinney.protocols.training import Training
 
 Binning = Literal["quantiles", "ranges", "adaptive"]
 
@@ -41,9 +43,13 @@ class _HorizontalForest(ForestEstimator):
                 "binning='adaptive' cannot be masked: the coordinator merges each party's own "
                 "histograms. Use binning='quantiles' or 'ranges' with secure_sum=True."
             )
+        from spinney.protocols.settings import refuse_max_leaf_nodes  # noqa: PLC0415  protocols come late
+
         refuse_max_leaf_nodes(self.max_leaf_nodes)
 
     def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
+        from spinney.protocols.settings import ForestSettings  # noqa: PLC0415  protocols come late
+
         self._checked()
         noisy = is_noisy(self)
         return ForestSettings(
@@ -74,6 +80,9 @@ class _HorizontalForest(ForestEstimator):
         ledgers: dict[str, Ledger],
         progress: Progress,
     ) -> Training:
+        from spinney.protocols import horizontal_forest  # noqa: PLC0415  loads numba
+        from spinney.protocols.secure_sums import secured  # noqa: PLC0415  with it
+
         parties: dict[str, Answering] = {
             name: horizontal_forest.Party(table, n_jobs=self.n_jobs, ledger=ledgers.get(name))
             for name, table in tables.items()
@@ -232,7 +241,7 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, party: Any = None) -> "HorizontalForestClassifier":
+    def fit(self, X: Any, y: Any, party: Any = None) -> HorizontalForestClassifier:
         """Grow the forest; `party` says which party holds each row, None that one holds all."""
         if y is not None and is_complete(y):  # what is not is refused in words of our own
             check_classification_targets(y)

@@ -1,17 +1,16 @@
 """From an estimator's privacy parameters to the settings of a private job."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from spinney.errors import SettingError
-from spinney.protocols.private_settings import (
-    MECHANISMS,
-    MechanismName,
-    PrivacySettings,
-    as_text,
-)
-from spinney.protocols.settings import ForestSettings
+
+if TYPE_CHECKING:
+    from spinney.protocols.private_settings import MechanismName, PrivacySettings
+    from spinney.protocols.settings import ForestSettings
 
 
 def is_private(estimator: Any) -> bool:
@@ -34,6 +33,12 @@ def privacy_settings(estimator: Any, job: str | None = None) -> PrivacySettings 
     job
         The job's name; None: a simulated job under a name of its own.
     """
+    from spinney.protocols.private_settings import (  # noqa: PLC0415  protocols come late
+        MECHANISMS,
+        PrivacySettings,
+        as_text,
+    )
+
     if estimator.mechanism not in MECHANISMS:
         known = " or ".join(map(repr, MECHANISMS))
         raise SettingError(f"mechanism must be {known}; got {estimator.mechanism!r}.")
@@ -44,12 +49,17 @@ def privacy_settings(estimator: Any, job: str | None = None) -> PrivacySettings 
         )
     if not is_private(estimator):
         return None
+
+    def text(name: str) -> str | None:
+        value = getattr(estimator, name)
+        return None if value is None else as_text(value, name)
+
     mechanism: MechanismName = estimator.mechanism
     return PrivacySettings(
         job=job or f"simulation {uuid4()}",
         mechanism=mechanism,
-        epsilon=_text(estimator, "epsilon"),
-        epsilon_per_count=_text(estimator, "epsilon_per_count"),
+        epsilon=text("epsilon"),
+        epsilon_per_count=text("epsilon_per_count"),
         tree_rows=estimator.tree_rows,
         sample_rate=as_text(estimator.sample_rate, "sample_rate"),
         leaf_share=as_text(estimator.leaf_share, "leaf_share"),
@@ -63,8 +73,3 @@ def with_read_facts(settings: ForestSettings, facts: tuple[str, ...]) -> ForestS
     if settings.privacy is None:
         return settings
     return replace(settings, privacy=replace(settings.privacy, read_facts=facts))
-
-
-def _text(estimator: Any, name: str) -> str | None:
-    value = getattr(estimator, name)
-    return None if value is None else as_text(value, name)
