@@ -1,4 +1,10 @@
-"""Shared fixtures: tiny tables a person can check."""
+"""Shared fixtures: tiny tables a person can check, and a real database server."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,3 +58,38 @@ def ward_labels(ward_table):
         "three classes": np.digitize(score, [1.0, 2.0]),
         "amount": np.round(score * 10, 3),
     }
+
+
+def server_programs():
+    """Return the folder of PostgreSQL's server programs, or None."""
+    found = shutil.which("initdb")
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return Path(found).parent if found else next(iter(folders), None)
+
+
+@pytest.fixture(scope="module")
+def postgres_server(tmp_path_factory):
+    """Run a real server on a socket of its own; give its URL."""
+    pytest.importorskip("psycopg")
+    programs = server_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed")
+    home = tmp_path_factory.mktemp("postgres")
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:  # the server refuses to run as root
+        user = {"user": "nobody"}
+        shutil.chown(home, "nobody")
+        for folder in (home, *home.parents[:3]):
+            folder.chmod(0o755)
+
+    def run(*command):
+        subprocess.run(command, check=True, capture_output=True, cwd=home, **user)
+
+    run(programs / "initdb", "-D", home / "data", "-U", "me", "-A", "trust", "-N", "-E", "UTF8")
+    options = f"-c listen_addresses='' -c fsync=off -k {home}"
+    start = (programs / "pg_ctl", "-D", home / "data", "-w", "-l", home / "log", "-o", options)
+    run(*start, "start")
+    try:
+        yield f"postgresql://me@/postgres?host={home}"
+    finally:
+        run(programs / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop")

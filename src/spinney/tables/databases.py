@@ -63,7 +63,7 @@ class SqliteStream(_CursorStream):
     def _cursor(self) -> Iterator[Any]:
         if not Path(self.path).is_file():
             raise TableError(
-                "The database file of the table does not exist. Check its url.",
+                "The database file of the table does not exist. Check its path, or its url.",
                 local=f"Path: {self.path}",
             )
         address = f"file:{quote(self.path)}?mode=ro"
@@ -74,7 +74,8 @@ class SqliteStream(_CursorStream):
         except sqlite3.Error as failure:
             if "not a database" in str(failure):
                 raise TableError(
-                    "The database file of the table is not an SQLite database. Check its url.",
+                    "The database file of the table is not an SQLite database. Check its path, or "
+                    "its url.",
                     local=f"Path: {self.path}",
                 ) from None
             raise query_failed(str(failure)) from None

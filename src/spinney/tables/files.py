@@ -238,6 +238,8 @@ def _connection(threads: int | None = None) -> Iterator[Any]:
         settings["threads"] = threads
     connection = duckdb.connect(":memory:", config=settings)
     try:
+        # DuckDB's own bar would go to stdout, into what --json prints.
+        connection.execute("SET enable_progress_bar = false")
         yield connection
     finally:
         connection.close()

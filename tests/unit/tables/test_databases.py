@@ -1,13 +1,8 @@
 """Tables in SQLite and PostgreSQL."""
 
-import os
-import shutil
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -136,47 +131,18 @@ def test_postgres_needs_its_package(monkeypatch):
         read_table(source, SCHEMA)
 
 
-def server_programs():
-    """Return the folder of PostgreSQL's server programs, or None."""
-    found = shutil.which("initdb")
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return Path(found).parent if found else next(iter(folders), None)
-
-
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory):
-    """Run a real server on a socket of its own."""
+def postgres(postgres_server):
+    """Fill a table on a real server."""
     psycopg = pytest.importorskip("psycopg")
-    programs = server_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL server is installed")
-    home = tmp_path_factory.mktemp("postgres")
-    user: dict[str, Any] = {}
-    if os.geteuid() == 0:  # the server refuses to run as root
-        user = {"user": "nobody"}
-        shutil.chown(home, "nobody")
-        for folder in (home, *home.parents[:3]):
-            folder.chmod(0o755)
-
-    def run(*command):
-        subprocess.run(command, check=True, capture_output=True, cwd=home, **user)
-
-    run(programs / "initdb", "-D", home / "data", "-U", "me", "-A", "trust", "-N", "-E", "UTF8")
-    options = f"-c listen_addresses='' -c fsync=off -k {home}"
-    start = (programs / "pg_ctl", "-D", home / "data", "-w", "-l", home / "log", "-o", options)
-    run(*start, "start")
-    url = f"postgresql://me@/postgres?host={home}"
-    try:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(
-                "create table visits (id serial, age numeric, ward text, smokes bool, ill int, "
-                "at date default '2020-01-01')"
-            )
-            insert = "insert into visits (age, ward, smokes, ill) values (%s, %s, %s, %s)"
-            connection.cursor().executemany(insert, ROWS)
-        yield url
-    finally:
-        run(programs / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop")
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(
+            "create table visits (id serial, age numeric, ward text, smokes bool, ill int, "
+            "at date default '2020-01-01')"
+        )
+        insert = "insert into visits (age, ward, smokes, ill) values (%s, %s, %s, %s)"
+        connection.cursor().executemany(insert, ROWS)
+    return postgres_server
 
 
 def test_a_postgres_table_is_read_and_described(postgres):

@@ -1,5 +1,8 @@
 """Tables in files, read in batches."""
 
+import subprocess
+import sys
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -345,3 +348,17 @@ def test_a_large_file_is_never_held_whole(tmp_path, monkeypatch):
     assert sum(sizes) == 100_000
     found = np.concatenate([batch.values[0] for batch in table.batches()])
     assert np.array_equal(found, np.arange(100_000))
+
+
+def test_no_reader_draws_a_bar_of_its_own():
+    """DuckDB does in `python -c`, after two seconds, and to stdout."""
+    code = (
+        "from spinney.tables.files import _connection\n"
+        "with _connection() as found:\n"
+        "    sql = \"SELECT current_setting('enable_progress_bar')\"\n"
+        "    print(found.execute(sql).fetchall())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ended.stdout == "[(False,)]\n"
