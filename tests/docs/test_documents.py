@@ -78,7 +78,8 @@ def test_commands_links_and_folders_exist(document):
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_job_runs_without_a_warning(example, tmp_path):
+def test_an_example_job_runs_without_a_warning(example, tmp_path, monkeypatch):
+    monkeypatch.setattr("spinney.service.progress._COMPILING_AFTER", 3600)  # a slow start is fine
     told = CliRunner().invoke(app, ["simulate", str(example), "--out", str(tmp_path / "run")])
     assert told.exit_code == 0, told.stderr
     assert told.stderr == ""

@@ -55,7 +55,10 @@ def test_importing_spinney_loads_neither_scikit_learn_nor_numba():
     assert loaded_by("import spinney", "sklearn", "numba", "pandas", "numpy") == []
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"__version__", "load_report"}))
+@pytest.mark.parametrize(
+    "name",
+    ["HorizontalForestClassifier", "HorizontalForestRegressor", "deal_columns", "deal_rows"],
+)
 def test_importing_a_name_loads_no_kernels(name):
     """Numba, scikit-learn's forests and DuckDB come with the work that needs them."""
     code = f"from spinney import {name}"

@@ -12,6 +12,7 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
+from spinney.protocols.model import ForestModel
 from spinney.report.run_folder import MODEL, file_in
 from spinney.tables.names import default_names
 
@@ -28,8 +29,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     It needs no network.
     """
-    from spinney.protocols.model import ForestModel  # noqa: PLC0415  loads numba
-
     model = ForestModel.load(file_in(path, MODEL))
     label = model.schema.label
     face = _FACE_OF_MODEL.get((model.protocol, label.kind))

@@ -95,6 +95,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("spinney.service.progress._COMPILING_AFTER", 3600)  # a slow start is fine
     made = Place(tmp_path)
     made.csv("visits.csv", made.visits())
     return made
