@@ -156,7 +156,8 @@ class ForestPlan:
         """Return the rows that a tree reads."""
         match self.privacy.tree_rows:
             case "disjoint":
-                return ALL_ROWS.part("rows dealt to trees", f"tree {tree}")
+                n_trees = self.settings.n_estimators  # another number of trees is another deal
+                return ALL_ROWS.part(f"rows dealt to {n_trees} trees", f"tree {tree}")
             case "sampled":
                 rate = fraction_of(self.privacy.sample_rate, "sample_rate")
                 return ALL_ROWS.sampled(f"tree {tree}", rate)

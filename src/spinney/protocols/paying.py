@@ -30,7 +30,7 @@ from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, Questio
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import PartyClaim
-from spinney.tables.schema import Schema
+from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import Table
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
@@ -146,17 +146,21 @@ class Purse:
         state = sha256(self._table.schema.digest().encode())
         outside = np.zeros(len(self._table.schema.columns), np.int64)
         low, high = _ends(self._table)
+        label = self._table.schema.label
+        ends, outside_label = label.range or (-np.inf, np.inf), 0
         for batch in self._table.batches():
             state.update(np.ascontiguousarray(batch.values).tobytes())
             state.update(np.ascontiguousarray(batch.target).tobytes())
             outside += ((batch.values < low) | (batch.values > high)).sum(axis=1)
-        for column, count in zip(self._table.schema.columns, outside.tolist(), strict=True):
+            outside_label += int(((batch.target < ends[0]) | (batch.target > ends[1])).sum())
+        places: list[Column | Label] = [*self._table.schema.columns, label]
+        for place, count in zip(places, [*outside.tolist(), outside_label], strict=True):
             if count:
                 _LOG.warning(
                     "Column %r: %d values lie outside the declared range %s and count as its ends.",
-                    column.name,
+                    place.name,
                     count,
-                    column.range,
+                    place.range,
                 )
         return state.hexdigest()
 
@@ -170,6 +174,9 @@ class Purse:
             self.ledger.disclose(Question.of(terms.name, 0, b"public facts"), told)
         if not any(self.ledger.spent(terms.name, unit) for unit in Unit):
             self.ledger.check(terms.name, plan.planned())
+        agreed = _agreed(plan)
+        if self.ledger.kept(_agreement(terms.name), lambda: agreed) != agreed:
+            raise _other_terms(terms.name)
         return JoinReply(self.ledger.party)
 
     def _read_off(self, fact: str) -> Disclosure:
@@ -194,11 +201,9 @@ class Purse:
         `asked` is the question, or what stands for all questions that have the same answer.
         """
         terms = plan.terms(self._data or self.fingerprint)
-        if self.ledger.job(terms.name) != terms:
-            raise PolicyError(
-                f"The question is not on the terms on which this party joined job {terms.name!r}. "
-                "Nothing was released."
-            )
+        is_known = self.ledger.job(terms.name) == terms
+        if not is_known or self.ledger.stored_reply(_agreement(terms.name)) != _agreed(plan):
+            raise _other_terms(terms.name)
         question = Question.of(terms.name, round_, codec.encode(asked))
         return self.ledger.answer(question, spends, draw, disclosures)
 
@@ -253,6 +258,26 @@ def claims_of(channel: Channel, privacy: PrivacySettings) -> tuple[PartyClaim, .
 
 
 # --- helpers -------------------------------------------------------------------------------------
+
+
+def _agreement(job: str) -> Question:
+    return Question.of(job, 0, b"all that may be spent")
+
+
+def _agreed(plan: Plan) -> bytes:
+    """Return a digest of all that a job may spend, on which rows, with which noise.
+
+    Budgets alone are not enough: under one name, trees of another deal or sample would pass for
+    rows that were told apart by the same coins.
+    """
+    return sha256(repr(plan.planned()).encode()).digest()
+
+
+def _other_terms(job: str) -> PolicyError:
+    return PolicyError(
+        f"The question is not on the terms on which this party joined job {job!r}. "
+        "Nothing was released."
+    )
 
 
 def _ends(table: Table) -> tuple[Any, Any]:

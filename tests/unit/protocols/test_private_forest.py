@@ -29,7 +29,13 @@ from spinney.privacy.release import Noised
 from spinney.privacy.scopes import PARTY_TOTALS, Budget
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest import LevelAsk, Party
-from spinney.protocols.noisy_histograms import LeafAsk, NoisyLevelAsk, NoisyRows
+from spinney.protocols.noisy_histograms import (
+    LeafAsk,
+    NoisyLevelAsk,
+    NoisyRows,
+    noisy_job,
+    plan_of,
+)
 from spinney.protocols.paying import ExactJob, JoinAsk, Purse
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import MaskedAsk, RevealAsk, secured
@@ -543,6 +549,45 @@ def test_a_question_on_other_terms_than_the_party_joined_on(monkeypatch, changes
                     )
                 )
     assert ledger.entries() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "privacy"),
+    [({"n_estimators": 2}, {}), ({}, {"tree_rows": "sampled"}), ({}, {"tree_rows": "all"})],
+    ids=str,
+)
+def test_trees_of_another_deal_are_other_terms(monkeypatch, settings, privacy):
+    """Tree 1 of two shares rows with tree 2 of three; one name would hide that they add up."""
+    asked, ledger, whole = asked_of_one(job())
+    level = next(ask for ask, _ in asked if isinstance(ask, NoisyLevelAsk))
+    other = job(changes=settings, **privacy)
+    channel, theirs = InProcess({"one": Party(whole, ledger=ledger)}), level.job.settings
+    assert other != theirs
+    with no_randomness(monkeypatch), pytest.raises(PolicyError, match="not on the terms"):
+        horizontal_forest.train(channel, other)
+    n_trees = other.n_estimators
+    question = replace(
+        level, job=replace(level.job, settings=other), first=0, last=min(level.last, n_trees)
+    )
+    with no_randomness(monkeypatch), pytest.raises(PolicyError, match="not on the terms"):
+        Party(whole, ledger=ledger).answer(question)
+
+
+def test_a_deal_is_named_by_its_number_of_trees():
+    scopes = [
+        plan_of(noisy_job(table().schema, s, 1)).scope(0)
+        for s in (job(), job(changes={"n_estimators": 2}))
+    ]
+    assert scopes[0].path[0].group != scopes[1].path[0].group
+
+
+def test_labels_outside_their_range_are_told_to_the_party_too(caplog):
+    whole = table(0)
+    far = MemoryTable(whole.schema, whole.columns, np.where(whole.target > 40, 99.0, whole.target))
+    with caplog.at_level(logging.WARNING, "spinney.party"):
+        trained(job(0), far)
+    assert "Column 'days'" in caplog.text
+    assert "outside the declared range (0.0, 50.0)" in caplog.text
 
 
 def test_a_job_cannot_be_joined_again_on_other_terms():
