@@ -115,7 +115,8 @@ class Federation:
     def kill(self, name: str) -> None:
         """Kill one side at once, as a power cut would."""
         process = self.processes.pop(name)
-        process.send_signal(signal.SIGKILL)
+        process.kill()
+        self.signal(name, signal.SIGKILL)
         process.wait(20)
 
     def stop(self) -> None:
@@ -165,6 +166,20 @@ class Federation:
                 return status
             time.sleep(0.1)
         raise AssertionError(f"Waited in vain; the run stands so: {self.status(run)}")
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to all processes of a side: SIGSTOP holds it, SIGCONT lets it go on."""
+        for process in self.processes_of(name):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def wait_for_round(self, run: str, number: int, seconds: float = 120) -> None:
+        """Wait until a run has finished so many rounds, and no longer."""
+        rounds = self.root / "coordinator" / "runs" / run / "rounds"
+        until = time.monotonic() + seconds
+        while not (rounds / f"{number:06d}.round").exists():
+            assert time.monotonic() < until, self.status(run)
+            time.sleep(0.002)
 
     def processes_of(self, name: str) -> list[int]:
         """Return the processes whose command line names a side's kit."""

@@ -12,9 +12,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spinney.errors import ProtocolError, StorageError
 from spinney.transport import codec
-from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
+from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, Vector
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,24 @@ class Finished:
     names: tuple[str, ...]  # whose replies follow; empty for a sum
     replies: tuple[bytes, ...]
     round: Round
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The integers of a sum, each vector in as few bytes as it needs."""
+
+    types: tuple[str, ...]
+    vectors: tuple[Vector, ...]
+
+    @classmethod
+    def of(cls, vectors: tuple[Vector, ...]) -> "Sums":
+        """Return vectors as they are kept."""
+        return cls(tuple(v.dtype.str for v in vectors), tuple(map(_narrow, vectors)))
+
+    def wide(self) -> tuple[Vector, ...]:
+        """Return the vectors as they were."""
+        pairs = zip(self.vectors, self.types, strict=True)
+        return tuple(vector.astype(np.dtype(kind)) for vector, kind in pairs)
 
 
 class Journal:
@@ -101,10 +121,10 @@ class Journaled(Channel):
         """Put a question to all parties; return only the sum of their replies."""
         found, digest = self._found(ask, "sum")
         if found is not None:
-            total: Summand = codec.decode(found.replies[0], ask.reply_type)
+            total: Summand = ask.reply_type.of_vectors(codec.decode(found.replies[0], Sums).wide())
             return total
         total = self._inner.sum(ask)
-        self._keep(digest, (), (codec.encode(total),))
+        self._keep(digest, (), (codec.encode(Sums.of(total.vectors())),))
         return total
 
     def _found(self, ask: Ask[Any], verb: str) -> tuple[Finished | None, bytes]:
@@ -123,6 +143,11 @@ class Journaled(Channel):
         finished = Finished(digest, names, replies, self._inner.rounds[-1])
         self._journal.write(len(self.rounds) + 1, finished)
         self.rounds.append(finished.round)
+
+
+def _narrow(vector: Vector) -> Vector:
+    low, high = vector.min(initial=0), vector.max(initial=0)
+    return vector.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -41,6 +41,20 @@ _ALIVE: Final = tuple(
     for status in (RunStatus.SUBMITTED, RunStatus.APPROVED, RunStatus.DISPATCHED, RunStatus.RUNNING)
 )
 _BEGUN: Final = (RunStatus.DISPATCHED.value, RunStatus.RUNNING.value)
+_OF_ONE_JOB: Final = (
+    JobMetaKey.JOB_ID.value,
+    JobMetaKey.STATUS.value,
+    JobMetaKey.SUBMIT_TIME.value,
+    JobMetaKey.SUBMIT_TIME_ISO.value,
+    JobMetaKey.START_TIME.value,
+    JobMetaKey.DURATION.value,
+    JobMetaKey.SCHEDULE_COUNT.value,
+    JobMetaKey.LAST_SCHEDULE_TIME.value,
+    JobMetaKey.SCHEDULE_HISTORY.value,
+    JobMetaKey.JOB_DEPLOY_DETAIL.value,
+    JobMetaKey.JOB_CLIENTS.value,
+    "spinney",
+)
 _UNHEARD: Final = ("OK", "no reply")  # what a site says, or does not, that is no refusal
 
 
@@ -180,6 +194,8 @@ class _Keeping:
         if status.stalled >= self._file.limits.attempts:
             message = f"Tried {status.stalled} times without progress. {status.message}".strip()
             return _changed(folder, status, state=PAUSED, message=message)
+        if time() - status.updated < 2 ** min(status.stalled, 5) - 1:  # not at once, if in vain
+            return status
         return self._again(folder, status, status.present)
 
     def _waited(self, folder: RunFolder, status: Status, state: str) -> Status:
@@ -210,13 +226,7 @@ class _Keeping:
         source = self._manager.get_job(status.run, self._fl_ctx)
         if source is None:
             return _changed(folder, status, state=ABORTED, message="The job was deleted.")
-        meta = {
-            key: value
-            for key, value in source.meta.items()
-            if key.startswith(
-                ("name", "submitter", "study", "resource", "data_storage", "spinney_k")
-            )
-        }
+        meta = {key: value for key, value in source.meta.items() if key not in _OF_ONE_JOB}
         meta |= {
             "spinney_run": status.run,
             "spinney_attempt": status.attempt + 1,
