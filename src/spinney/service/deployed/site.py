@@ -89,6 +89,7 @@ class Site(PartySide):
     def __init__(self, job: str) -> None:
         super().__init__()
         self._job = job
+        self._answering: RunParty | None = None
 
     def begin(self, link: Link) -> Resident:
         """Return what answers this job's questions."""
@@ -98,7 +99,13 @@ class Site(PartySide):
         JsonLines.job = run
         asker = str(link.meta.get("submitter_name", ""))
         answering = RunParty(party, agreed, run, attempt, asker=asker)
+        self._answering = answering
         return Resident(answering, run=run, attempt=attempt, known=answering.known)
+
+    def end(self) -> None:
+        """Let other jobs begin."""
+        if self._answering is not None:
+            self._answering.close()
 
 
 def run_of(link: Link) -> tuple[str, int]:
@@ -157,6 +164,10 @@ class RunParty:
             case RevealAsk():
                 self._require_one_opening(ask)
         return self._inside().answer(ask)
+
+    def close(self) -> None:
+        """Let other jobs begin."""
+        self._busy.close()
 
     def _proposal(self, ask: ProposalAsk) -> ProposalReply:
         """Say yes and remember to what, or no and by which rule."""

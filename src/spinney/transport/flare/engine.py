@@ -109,6 +109,9 @@ class PartySide(Executor):  # type: ignore[misc]
     def begin(self, link: Link) -> Resident:
         """Return what answers this job's questions; called once, before the first."""
 
+    def end(self) -> None:
+        """Tidy up; called when the job is over."""
+
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         """Begin and end with the job; called by the engine."""
         if event_type == EventType.START_RUN:
@@ -116,6 +119,7 @@ class PartySide(Executor):  # type: ignore[misc]
             fl_ctx.get_engine().register_aux_message_handler(_TOPIC, self._answered)
         elif event_type == EventType.END_RUN and self._resident is not None:
             self._resident.close()
+            self.end()
 
     def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:
         """Refuse: this job has no tasks."""

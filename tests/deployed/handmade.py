@@ -1,0 +1,136 @@
+"""Start kits and parties without an engine: certificates made here, messages passed by hand."""
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from spinney.service.config import load_job
+from spinney.service.deployed.agreed import TRAIN, Agreed, agreed_of
+from spinney.service.deployed.party_file import load_party
+from spinney.service.deployed.site import RunParty
+from spinney.transport.flare.channel import FlareChannel, Limits
+from spinney.transport.flare.resident import Resident
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+CLINICS = ("st-mary", "north", "lakeside")
+ASKER = "alice@clinics.example.org"
+
+
+@cache
+def _key(name: str) -> Any:
+    """Return one key for each name: making them takes long."""
+    return rsa.generate_private_key(65537, 2048)
+
+
+class Authority:
+    """An authority that signs certificates."""
+
+    def __init__(self, number: int = 1, name: str = "clinics") -> None:
+        self.key = _key(f"authority {number}")
+        self.certificate = self.signed(name, self.key, name)
+
+    def signed(self, name: str, key: Any, issuer: str = "clinics", days: int = 30) -> Any:
+        now = datetime.now(UTC)
+        first = now - timedelta(days=2) if days > 0 else now - timedelta(days=9)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(first)
+            .not_valid_after(now + timedelta(days=days))
+            .sign(self.key, hashes.SHA256())
+        )
+
+    def kit(self, folder: Path, name: str, *, days: int = 30) -> None:
+        """Write a start kit's certificate files."""
+        startup = folder / "startup"
+        startup.mkdir(parents=True)
+        key = _key(name)
+        plain = serialization.NoEncryption()
+        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        (startup / "client.key").write_bytes(key.private_bytes(pem, form, plain))
+        (startup / "client.crt").write_bytes(self.signed(name, key, days=days).public_bytes(pem))
+        (startup / "rootCA.pem").write_bytes(self.certificate.public_bytes(pem))
+
+
+def write_party(folder: Path, name: str, policy: str = "", table: str = "", more: str = "") -> Path:
+    """Write a party's file over the example's table."""
+    own = name if name in CLINICS else CLINICS[0]
+    table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"'
+    path = folder / name / "party.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'[party]\nname = "{name}"\n[table]\n{table}\n[policy]\n{policy}\n{more}')
+    return path
+
+
+def agreed_job(
+    folder: Path,
+    job: str = "",
+    parties: tuple[str, ...] = CLINICS,
+    kind: str = TRAIN,
+    **settings: Any,
+) -> Agreed:
+    """Return a job over the example's schema."""
+    text = (EXAMPLES / "three_clinics.toml").read_text()
+    schema = text.split("[schema]")[1].split("[[party]]")[0]
+    chosen = {"n_estimators": "5", "max_depth": "3"} | {k: str(v) for k, v in settings.items()}
+    lines = "\n".join(f"{key} = {value}" for key, value in chosen.items())
+    names = ", ".join(f'"{name}"' for name in parties)
+    path = folder / "job.toml"
+    path.write_text(
+        f'[job]\nname = "q3"\nparties = [{names}]\n{job}\n[settings]\n{lines}\n[schema]{schema}'
+        "[simulation]\nheld_out = 0.0\n"
+    )
+    return agreed_of(load_job(path, deployed=True), kind)
+
+
+class Sites:
+    """Parties in this process, each behind its own resident; `bytes_to` reaches them."""
+
+    def __init__(self, folder: Path, agreed: Agreed, run: str = "run-1", attempt: int = 1) -> None:
+        self.agreed, self.run, self.attempt = agreed, run, attempt
+        self.residents = {}
+        self.sides: list[RunParty] = []
+        for name in agreed.parties:
+            party = load_party(folder / name / "party.toml")
+            side = RunParty(party, agreed, run, attempt, asker=ASKER)
+            self.sides.append(side)
+            self.residents[name] = Resident(
+                side, run=run, attempt=attempt, known=side.known, hold=60.0
+            )
+
+    def bytes_to(self, targets: Any, data: bytes) -> dict[str, object]:
+        return {name: self.residents[name].answer(data) for name in targets}
+
+    def close(self) -> None:
+        """End the job at all parties."""
+        for side in self.sides:
+            side.close()
+
+    def channel(self) -> FlareChannel:
+        parties = self.agreed.parties
+        return FlareChannel(
+            self.bytes_to,
+            run=self.run,
+            attempt=self.attempt,
+            parties=parties,
+            present=parties,
+            least=len(parties),
+            limits=Limits(silence=1.0),
+        )
+
+
+def kits(folder: Path, names: tuple[str, ...] = CLINICS) -> Authority:
+    """Give every party a start kit of one authority."""
+    authority = Authority()
+    for name in names:
+        authority.kit(folder / name / "kit", name)
+    return authority

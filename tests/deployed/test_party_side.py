@@ -1,0 +1,373 @@
+"""A party's side of deployed jobs without the engine: policy, acceptance, masks, refusals."""
+
+import json
+import shutil
+import time
+from dataclasses import replace
+
+import pytest
+
+from deployed.handmade import (  # type: ignore[import-not-found]
+    ASKER,
+    CLINICS,
+    EXAMPLES,
+    Authority,
+    Sites,
+    agreed_job,
+    kits,
+    write_party,
+)
+from spinney.errors import (
+    PolicyError,
+    ProtocolError,
+    SchemaError,
+    SettingError,
+    SpinneyError,
+    TableError,
+)
+from spinney.privacy.masking import UnmaskAsk
+from spinney.protocols import horizontal_forest
+from spinney.protocols.growing import Job
+from spinney.protocols.horizontal_forest import LevelAsk
+from spinney.protocols.rosters import KeyAsk, secured_over
+from spinney.protocols.secure_sums import RevealAsk
+from spinney.protocols.setup import FactsAsk, SchemaAsk
+from spinney.service.deployed import accepted
+from spinney.service.deployed.agreed import PROPOSE, Agreed
+from spinney.service.deployed.identity import KitIdentity
+from spinney.service.deployed.party_file import load_party
+from spinney.service.deployed.policy import Policy, check_policy
+from spinney.service.deployed.site import ModelAsk, ProposalAsk, schema_for, table_for
+from spinney.transport.in_process import InProcess
+from spinney.transport.journal import Journal, Journaled
+
+
+@pytest.fixture
+def clinics(tmp_path):
+    """Three parties with kits and tables."""
+    kits(tmp_path)
+    for name in CLINICS:
+        write_party(tmp_path, name)
+    return tmp_path
+
+
+def trained(agreed, channel):
+    settings = agreed.protocol_settings()
+    return agreed.entry.train(channel, settings, n_jobs=1, progress=lambda *_: None)
+
+
+def pooled(agreed, folder):
+    """Return the model that the parties' own code gives over the plain channel."""
+    sides = {
+        name: horizontal_forest.Party(table_for(load_party(folder / name / "party.toml"), agreed))
+        for name in agreed.parties
+    }
+    return trained(agreed, InProcess(sides)).model.to_bytes()
+
+
+def test_the_same_train_and_party_give_the_same_bytes_masked_or_not(clinics):
+    plain = agreed_job(clinics)
+    expected = pooled(plain, clinics)
+    sites = Sites(clinics, plain)
+    assert trained(plain, sites.channel()).model.to_bytes() == expected
+    sites.close()
+    masked = agreed_job(clinics, secure_sum="true")
+    for name in CLINICS:
+        shutil.rmtree(clinics / name / "records", ignore_errors=True)
+    sites = Sites(clinics, masked)
+    channel = secured_over(sites.channel(), "run-1/1", CLINICS, min_survivors=3)
+    assert trained(masked, channel).model.to_bytes() == expected
+
+
+def test_a_new_attempt_goes_on_from_the_journal_with_the_same_bytes(clinics, tmp_path):
+    agreed = agreed_job(clinics)
+    expected = pooled(agreed, clinics)
+    rounds = tmp_path / "rounds"
+
+    class Ends(Journaled):
+        def sum(self, ask):
+            if isinstance(ask, LevelAsk) and len(ask.levels) == 2:
+                raise KeyboardInterrupt
+            return super().sum(ask)
+
+    first = Sites(clinics, agreed)
+    with pytest.raises(KeyboardInterrupt):
+        trained(agreed, Ends(first.channel(), Journal(rounds)))
+    first.close()
+    again = Sites(clinics, agreed, attempt=2)
+    model = trained(agreed, Journaled(again.channel(), Journal(rounds))).model
+    assert model.to_bytes() == expected
+
+
+def test_what_leaves_is_written_down_as_it_happens(clinics):
+    agreed = agreed_job(clinics)
+    channel = Sites(clinics, agreed).channel()
+    channel.ask(SchemaAsk())
+    record = clinics / "north" / "records" / "runs" / "run-1" / "disclosures.jsonl"
+    (entry,) = map(json.loads, record.read_text().splitlines())
+    assert entry["question"] == "Schema"
+    assert entry["reveals"] == SchemaAsk.reveals
+    assert entry["protection"] == "none"
+    assert entry["bytes"] > 0
+
+
+def proposed(folder, agreed):
+    replies = Sites(folder, agreed).channel().ask(ProposalAsk(agreed.digest))
+    return {name: reply.reason for name, reply in replies.items()}
+
+
+def test_a_proposal_has_every_partys_yes_or_no(clinics):
+    write_party(clinics, "north", policy="secure_sum = true")
+    write_party(clinics, "lakeside", table='source = "csv"\npath = "nowhere.csv"')
+    said = proposed(clinics, agreed_job(clinics, kind=PROPOSE))
+    assert said["st-mary"] == ""
+    assert "requires masked sums (rule 'secure_sum')" in said["north"]
+    assert said["lakeside"]
+    assert "nowhere.csv" not in said["lakeside"]  # a path is the party's own business
+
+
+def test_a_job_changed_after_it_was_accepted_is_refused(clinics):
+    proposed(clinics, agreed_job(clinics, kind=PROPOSE))
+    changed = agreed_job(clinics, n_estimators=6)
+    with pytest.raises(PolicyError, match="Job 'q3' was changed after this party accepted it"):
+        Sites(clinics, changed).channel().ask(SchemaAsk())
+    proposed(clinics, agreed_job(clinics, kind=PROPOSE, n_estimators=6))
+    Sites(clinics, changed).channel().ask(SchemaAsk())
+
+
+def test_a_table_changed_since_the_proposal_is_told(clinics):
+    copy = clinics / "north" / "own.csv"
+    shutil.copyfile(EXAMPLES / "north.csv", copy)
+    write_party(clinics, "north", table='source = "csv"\npath = "own.csv"')
+    proposed(clinics, agreed_job(clinics, kind=PROPOSE))
+    lines = copy.read_text().splitlines(keepends=True)
+    copy.write_text("".join([*lines, lines[-1]]))
+    with pytest.raises(TableError, match="The table changed since this party accepted job 'q3'"):
+        Sites(clinics, agreed_job(clinics)).channel().ask(SchemaAsk())
+
+
+def test_a_schema_that_differs_at_one_party_is_told_by_name(clinics):
+    facts = 'age = { kind = "number", range = [0, 90] }\n'
+    for column in ("stay_days", "earlier_visits"):
+        facts += f'{column} = {{ kind = "number", range = [0, 365] }}\n'
+    facts += 'ward = { kind = "category", values = ["surgery", "medicine", "other"] }\n'
+    facts += 'smokes = { kind = "boolean" }\n'
+    table = f'source = "csv"\npath = "{EXAMPLES}/north.csv"\n[table.columns]\n{facts}'
+    write_party(clinics, "north", table=table)
+    agreed = agreed_job(clinics)
+    with pytest.raises(SchemaError, match=r"Party 'north' declares range .* for column 'age'"):
+        trained(agreed, Sites(clinics, agreed).channel())
+
+
+def test_facts_nobody_declared_are_not_read_off_the_data(clinics):
+    agreed = agreed_job(clinics)
+    listed = b'"values":["surgery","medicine","other"]'
+    bare = Agreed.of_bytes(agreed.to_bytes().replace(listed, b'"values":null'))
+    with pytest.raises(SettingError, match="Public facts are not declared for: 'ward'"):
+        Sites(clinics, bare).channel().ask(SchemaAsk())
+
+
+def test_a_curious_coordinator_cannot_ask_outside_the_job(clinics):
+    agreed = agreed_job(clinics)
+    asked = []
+
+    class Listening(Journaled):
+        def sum(self, ask):
+            asked.append(ask)
+            return super().sum(ask)
+
+    sites = Sites(clinics, agreed)
+    channel = Listening(sites.channel(), Journal(clinics / "listened"))
+    trained(agreed, channel)
+    level = [ask for ask in asked if isinstance(ask, LevelAsk)][-1]
+    deeper = replace(level.job.settings, max_depth=9)
+    other = Job(
+        deeper,
+        *(
+            getattr(level.job, f)
+            for f in ("schema_digest", "binning", "n_classes", "n_rows", "n_parties")
+        ),
+    )
+    facts = next(ask for ask in asked if isinstance(ask, FactsAsk))
+    wire = channel._inner
+    for ask, error, words in (
+        (replace(level, job=other), PolicyError, "its settings differ"),
+        (replace(facts, schema_digest="0" * 64), PolicyError, "its schema differ"),
+        (tried_out(level), ProtocolError, "differs from what this party was told before"),
+    ):
+        with pytest.raises(error, match=words):
+            wire.ask(ask)
+
+
+def tried_out(level):
+    """Return a question about trees with another first level."""
+    first = level.levels[0]
+    changed = type(first)(**{**vars(first), "cut": (first.cut + 1).astype(first.cut.dtype)})
+    return LevelAsk(level.job, (changed, *level.levels[1:]), level.first, level.last)
+
+
+def test_a_sum_is_opened_for_one_set_of_parties_only(clinics):
+    masked = agreed_job(clinics, "quorum = 2", secure_sum="true")
+    sites = Sites(clinics, masked)
+    channel = secured_over(sites.channel(), "run-1/1", CLINICS, min_survivors=2)
+    channel.sum(FactsAsk(_digest(clinics, masked), with_leading=True))
+    wire = channel._inner
+    fewer = UnmaskAsk("run-1/1", 1, 1, ("lakeside", "north"), ("st-mary",))
+    with pytest.raises(ProtocolError, match="opened before for other parties"):
+        wire.ask(RevealAsk(fewer), to=("north",))
+
+
+def _digest(folder, agreed):
+    return schema_for(load_party(folder / "north" / "party.toml"), agreed).digest()
+
+
+def test_masked_jobs_answer_no_summand_in_the_open(clinics):
+    masked = agreed_job(clinics, secure_sum="true")
+    facts = FactsAsk(_digest(clinics, masked), with_leading=True)
+    channel = Sites(clinics, masked).channel()
+    with pytest.raises(ProtocolError, match="no keys of the others yet"):
+        channel.ask(facts)
+    secured_over(channel, "run-1/1", CLINICS, min_survivors=3)
+    with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
+        channel.ask(facts)
+
+
+def test_a_mask_key_of_a_stranger_is_refused(clinics):
+    shutil.rmtree(clinics / "north" / "kit")
+    Authority(2).kit(clinics / "north" / "kit", "north")  # the right name, another authority
+    masked = agreed_job(clinics, secure_sum="true")
+    with pytest.raises(ProtocolError, match="for party 'north' is not signed by that party"):
+        secured_over(Sites(clinics, masked).channel(), "run-1/1", CLINICS, min_survivors=3)
+
+
+def test_a_party_cannot_sign_for_another(clinics):
+    north, lakeside = (KitIdentity(clinics / name / "kit") for name in ("north", "lakeside"))
+    signature = north.sign(b"key")
+    lakeside.check("north", north.certificate, signature, b"key")
+    for name, data in (("st-mary", b"key"), ("north", b"other")):
+        with pytest.raises(ProtocolError, match="not signed by that party"):
+            lakeside.check(name, north.certificate, signature, data)
+
+
+def test_an_expired_certificate_signs_nothing(tmp_path):
+    authority = Authority()
+    authority.kit(tmp_path / "a", "north", days=-1)
+    authority.kit(tmp_path / "b", "lakeside")
+    north, lakeside = KitIdentity(tmp_path / "a"), KitIdentity(tmp_path / "b")
+    with pytest.raises(ProtocolError, match="not signed by that party"):
+        lakeside.check("north", north.certificate, north.sign(b"key"), b"key")
+
+
+def test_masks_of_another_attempt_are_refused(clinics):
+    masked = agreed_job(clinics, secure_sum="true")
+    with pytest.raises(ProtocolError, match="The masks are for another job"):
+        Sites(clinics, masked).channel().ask(KeyAsk("run-1/2"))
+
+
+def test_the_finished_model_is_kept_at_the_party(clinics):
+    agreed = agreed_job(clinics)
+    Sites(clinics, agreed).channel().ask(ModelAsk(b"model"))
+    kept = clinics / "north" / "records" / "runs" / "run-1" / "model.spinney"
+    assert kept.read_bytes() == b"model"
+
+
+POLICIES = {
+    "other protocols": (
+        Policy(protocols=("other",)),
+        "allows: other (rule 'protocols')",
+    ),
+    "too few parties": (Policy(min_parties=4), "has 3 parties; .* requires 4 (rule 'min_parties')"),
+    "open sums": (Policy(secure_sum=True), "requires masked sums (rule 'secure_sum')"),
+    "small leaves": (Policy(min_samples_leaf=20), "at least 20 (rule 'min_samples_leaf')"),
+    "no noise": (Policy(epsilon_per_job=1.0), "adds no noise; .* (rule 'epsilon_per_job')"),
+    "no noise in all": (Policy(epsilon_total=1.0), "adds no noise; .* (rule 'epsilon_total')"),
+    "a barred column": (Policy(never=("ward",)), "uses 'ward'; .* (rule 'never')"),
+    "a stranger": (Policy(askers=("bob@x.org",)), "knows other askers only (rule 'askers')"),
+}
+
+
+@pytest.mark.parametrize("case", POLICIES)
+def test_a_refusal_names_the_rule(tmp_path, case):
+    policy, words = POLICIES[case]
+    with pytest.raises(PolicyError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        check_policy("north", policy, agreed_job(tmp_path), ASKER)
+    check_policy("north", Policy(), agreed_job(tmp_path), ASKER)
+
+
+def test_a_quorum_below_the_policy_is_refused(tmp_path):
+    with pytest.raises(PolicyError, match="would go on with 2 parties"):
+        check_policy("north", Policy(min_parties=3), agreed_job(tmp_path, "quorum = 2"), ASKER)
+
+
+def test_epsilon_above_the_policy_is_refused(tmp_path):
+    with pytest.raises(PolicyError, match="asks for epsilon=2; the policy of 'north' allows 1 "):
+        check_policy("north", Policy(epsilon_per_job=1.0), agreed_job(tmp_path, epsilon=2.0), ASKER)
+    check_policy("north", Policy(epsilon_per_job=2.0), agreed_job(tmp_path, epsilon=2.0), ASKER)
+
+
+def test_a_job_of_others_is_not_ours(tmp_path):
+    with pytest.raises(PolicyError, match="names other parties"):
+        check_policy("south", Policy(), agreed_job(tmp_path), ASKER)
+
+
+def test_policies_that_cannot_be_kept_are_refused():
+    with pytest.raises(SettingError, match="min_parties must be at least 1"):
+        Policy(min_parties=0)
+    with pytest.raises(SettingError, match="epsilon_total must be a finite number above 0"):
+        Policy(epsilon_total=float("inf"))
+
+
+def test_the_rate_of_jobs_is_limited(tmp_path):
+    for _ in range(2):
+        accepted.count_job(tmp_path, "north", 2)
+    with pytest.raises(PolicyError, match="allows 2 jobs to begin within an hour"):
+        accepted.count_job(tmp_path, "north", 2)
+
+
+def test_a_clock_set_back_does_not_shut_the_party(tmp_path, monkeypatch):
+    for _ in range(2):
+        accepted.count_job(tmp_path, "north", 2)
+    later = time.time()
+    monkeypatch.setattr(accepted, "time", lambda: later - 86_400)
+    accepted.count_job(tmp_path, "north", 2)
+
+
+def test_two_jobs_at_once_are_never_mixed(clinics, monkeypatch):
+    monkeypatch.setattr("spinney.service.deployed.site._WAIT", 0.3)
+    agreed = agreed_job(clinics)
+    first = Sites(clinics, agreed, run="run-1")
+    first.channel().ask(SchemaAsk())
+    with pytest.raises(ProtocolError, match="at work on another job"):
+        Sites(clinics, agreed, run="run-2").channel().ask(SchemaAsk())
+
+
+def test_a_private_job_needs_all_its_parties(tmp_path):
+    with pytest.raises(SettingError, match="A private job needs all its parties to the end"):
+        agreed_job(tmp_path, "quorum = 2", epsilon=1.0)
+
+
+def test_a_job_without_parties_or_classes_is_refused(tmp_path):
+    with pytest.raises(SettingError, match="The job names no parties"):
+        agreed_job(tmp_path, parties=())
+    with pytest.raises(SettingError, match="quorum must be between 1 and the number of parties, 3"):
+        agreed_job(tmp_path, "quorum = 9")
+
+
+def test_a_question_for_another_proposal_is_answered_no(clinics):
+    agreed = agreed_job(clinics, kind=PROPOSE)
+    reply = Sites(clinics, agreed).channel().ask(ProposalAsk("0" * 64))["north"]
+    assert not reply.accepts
+    assert "about another job" in reply.reason
+
+
+def test_canaries_in_a_table_stay_at_home(clinics):
+    canary = "canary-4711"
+    (clinics / "north" / "own.csv").write_text(
+        f"age,stay_days,earlier_visits,ward,smokes,readmitted\n50,1,2,{canary},true,no\n"
+    )
+    write_party(clinics, "north", table='source = "csv"\npath = "own.csv"')
+    agreed = agreed_job(clinics)
+    sites = Sites(clinics, agreed)
+    with pytest.raises(SpinneyError) as refused:
+        sites.channel().ask(SchemaAsk())
+    assert canary not in str(refused.value)
