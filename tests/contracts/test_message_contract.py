@@ -285,9 +285,9 @@ def test_no_value_of_the_table_is_in_a_reply():
 # --- what questions say of themselves ------------------------------------------------------------
 
 WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each question
-    "SchemaAsk": ("horizontal_forest", "sees each party's schema"),
-    "FactsAsk": ("horizontal_forest", "counts of rows, missing values,\ncategories and classes"),
-    "EdgesAsk": ("horizontal_forest", "the counts from which bin edges are found"),
+    "SchemaAsk": ("horizontal_forest", "each party's schema"),
+    "FactsAsk": ("horizontal_forest", "counts of rows, missing values, categories and classes"),
+    "EdgesAsk": ("horizontal_forest", "single cells, exactly: those at which bins end"),
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
     "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
@@ -325,6 +325,18 @@ def test_a_question_is_told_of_in_its_protocol(ask):
     module, words = WHO_LEARNS_WHAT[ask.__name__]
     text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""
     assert " ".join(words.split()) in " ".join(text.split())
+
+
+def test_it_is_said_that_edges_come_from_exact_cells(ward_table, ward_labels):
+    """In the disclosure record, and in the protocol's table; parties get round numbers."""
+    forest = HorizontalForestClassifier(2, max_depth=2, random_state=0)
+    with pytest.warns(PrivacyLeakWarning):
+        forest.fit(ward_table, ward_labels["two classes"])
+    said = {row.question: row.statistic for row in forest.report_.disclosures}
+    assert "the cells at which bins end, exactly" in said["Edges"]
+    assert "over bins that all parties know" in said["Level"]
+    text = " ".join((importlib.import_module(LevelAsk.__module__).__doc__ or "").split())
+    assert "| parties | the forest as it grows, and all bin edges: the roundest number" in text
 
 
 SHARED = "setup"  # its questions are told of in the protocols that ask them

@@ -121,9 +121,26 @@ def test_rows_are_parted_as_by_scikit_learn_for_amounts(depth):
         ours = HorizontalForestRegressor(**WHOLE, **limits).fit(X, y)
         theirs = DecisionTreeRegressor(**limits).fit(X, y)
         assert same_partition(leaves_of(ours, X), theirs.apply(X))
-        # Targets travel in steps of 2^-24 of their range.
-        step = (y.max() - y.min()) / 2**24
+        # Targets travel in steps of 2^-40 of their range.
+        step = (y.max() - y.min()) / 2**40
         np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=step)
+
+
+def test_an_outlier_does_not_blur_the_other_amounts():
+    """One amount a million times the others'. (Beyond that scikit-learn loses them, not we.)"""
+    for seed in range(6):
+        X = few_values(seed)
+        y = noisy_amounts(X, seed)
+        y[0] = 1e6 * np.abs(y).max()
+        limits = {"max_depth": 6, "min_samples_split": 20}
+        ours = HorizontalForestRegressor(**WHOLE, **limits).fit(X, y)
+        theirs = DecisionTreeRegressor(**limits).fit(X, y)
+        assert same_partition(leaves_of(ours, X), theirs.apply(X))
+        usual = theirs.predict(X) < 1e3 * np.abs(y[1:]).max()
+        assert usual.mean() > 0.9
+        np.testing.assert_allclose(
+            ours.predict(X)[usual], theirs.predict(X)[usual], atol=1e-6 * np.abs(y[1:]).max()
+        )
 
 
 @pytest.mark.parametrize("min_samples_leaf", [1, 15, 60])
@@ -139,15 +156,34 @@ def test_small_leaves_are_refused_as_by_scikit_learn(min_samples_leaf):
 
 @pytest.mark.parametrize("least", [0.0, 0.01, 0.05, 10.0])
 def test_small_gains_are_refused_as_by_scikit_learn(least):
-    for seed in range(6):
+    compared = 0
+    for seed in range(12):
         X = few_values(seed)
         y = noisy_classes(X, seed, 2)
         limits = {"min_impurity_decrease": least, "max_depth": 3, "min_samples_split": 20}
         if has_ties(X, y, "gini", 3, 20):
             continue
+        compared += 1
         ours = HorizontalForestClassifier(**WHOLE, **limits).fit(X, y)
         theirs = DecisionTreeClassifier(**limits).fit(X, y)
         assert same_partition(leaves_of(ours, X), theirs.apply(X))
+    assert compared >= 6
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+@pytest.mark.parametrize("least", [0.001, 0.01, 0.1, 10.0])
+def test_small_gains_of_amounts_are_refused_as_by_scikit_learn(least, scale):
+    """A decrease is in the square of the target's unit, whatever steps targets travel in."""
+    sizes = set()
+    for seed in range(6):
+        X = few_values(seed)
+        y = noisy_amounts(X, seed)
+        limits = {"min_impurity_decrease": least * y.var() * scale**2, "min_samples_split": 20}
+        ours = HorizontalForestRegressor(**WHOLE, **limits).fit(X, y * scale)
+        theirs = DecisionTreeRegressor(**limits).fit(X, y * scale)
+        assert same_partition(leaves_of(ours, X), theirs.apply(X))
+        sizes.add(theirs.get_n_leaves())
+    assert (max(sizes) > 1) == (least < 1)
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0}, {0: 0.25, 1: 4.0}])

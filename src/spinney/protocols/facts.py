@@ -208,20 +208,20 @@ def target_range(label: Label) -> tuple[float, float]:
     return low, high
 
 
-def leaf_values(schema: Schema, weights: Floats) -> LeafValues:
-    """Return what the moments of a node mean; without weights, a mean of targets."""
+def leaf_values(schema: Schema, weights: Floats, bits: int = TARGET_BITS) -> LeafValues:
+    """Return what the moments of a node mean; without weights, a mean of targets of `bits`."""
     if weights.size:
         return LeafValues(weights)
     low, high = target_range(schema.label)
-    return LeafValues(weights, low, (high - low) / (2**TARGET_BITS - 1))
+    return LeafValues(weights, low, (high - low) / (2**bits - 1), bits)
 
 
-def fixed_point(target: Floats, label: Label) -> NDArray[np.int32]:
+def fixed_point(target: Floats, label: Label, bits: int) -> Integers:
     """Return targets in whole steps of their declared range, cut off at its ends."""
     low, high = target_range(label)
-    steps = 2**TARGET_BITS - 1
+    steps = 2**bits - 1
     scaled = (target - low) / (high - low) * steps if high > low else np.zeros_like(target)
-    fixed: NDArray[np.int32] = np.rint(scaled.clip(0, steps)).astype(np.int32)
+    fixed: Integers = np.rint(scaled.clip(0, steps)).astype(np.int64)
     return fixed
 
 
@@ -235,18 +235,21 @@ def _without_surprises(batches: Iterator[Batch], binning: Binning) -> Iterator[B
         yield batch
 
 
-def binned(table: Table, binning: Binning, *, n_threads: int) -> BinnedTable:
-    """Read a table once more and keep one byte per cell."""
+def binned(
+    table: Table, binning: Binning, *, n_threads: int, target_bits: int = TARGET_BITS
+) -> BinnedTable:
+    """Read a table once more and keep one byte per cell; an amount gets `target_bits`."""
     label = table.schema.label
     small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16
-    kind = np.int32 if label.kind == "number" else small
+    is_number = label.kind == "number"
+    kind = np.int64 if is_number else small
 
     def batches() -> Iterator[tuple[Values, NDArray[Any], Keys]]:
         nothing = np.zeros((len(table.schema.columns), 0), np.float32)
         yield nothing, np.zeros(0, kind), np.zeros(0, np.uint64)  # a party may hold no rows
         for batch in _without_surprises(table.batches(), binning):
-            is_number = label.kind == "number"
-            target = fixed_point(batch.target, label) if is_number else batch.target.astype(kind)
+            target = batch.target
+            target = fixed_point(target, label, target_bits) if is_number else target.astype(kind)
             yield batch.values, target, batch.keys
 
     return BinnedTable.of_batches(batches(), binning, table.n_rows, n_threads=n_threads)

@@ -19,7 +19,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counters
-from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT
+from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
 from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import SHARED
@@ -53,7 +53,13 @@ class Job:
     @cached_property
     def digest(self) -> bytes:
         """A digest of all of it."""
-        return self.schema_digest.encode() + repr(self.settings).encode() + self.binning.digest()
+        words = f"{self.schema_digest} {self.settings!r} {self.n_rows}"
+        return words.encode() + self.binning.digest()
+
+    @property
+    def target_bits(self) -> int:
+        """How finely a regression's targets are told apart."""
+        return target_bits(self.n_rows)
 
     @property
     def cell_bytes(self) -> int:
@@ -228,7 +234,12 @@ class PartyRows:
         return self._binned[1]
 
     def _read(self, job: Job) -> BinnedTable:
-        return binned(self._table, job.binning, n_threads=self._n_threads)
+        return binned(
+            self._table,
+            job.binning,
+            n_threads=self._n_threads,
+            target_bits=job.target_bits,
+        )
 
     def standing(self, nodes: OpenNodes) -> Standing:
         """Return where the rows stand: as kept, a level further, or from the roots again."""

@@ -13,13 +13,23 @@ are integer counts over shared bins. The paper's own histograms, Algorithms 2 an
 | b, number of bins | `max_cells` in a node, zoomed into the `max_bins` of the table |
 | H_merge | the sum of the parties' counts (`channel.sum`) |
 
-**Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
-categories and classes, the counts from which bin edges are found, the histograms of every node.
-It sees each party's schema, and its quality counts (a confusion matrix, or error sums). With
-`binning="adaptive"` it sees each party's own histograms, bin means included. Parties learn the
-bin edges and the forest as it grows. **Who never learns what.** Nobody but its party sees a row,
-a row's key or which node it stands in. Without `secure_sum` the channel adds up replies that it
-could read. No noise is added, so that nothing of this is differentially private.
+**Who learns what.**
+
+| who | learns |
+|---|---|
+| coordinator | each party's schema, and its quality counts (a confusion matrix, or error sums) |
+| | sums over parties: counts of rows, missing values, categories and classes; |
+| | the histograms of every node; the counts from which bin edges are found |
+| | with `binning="quantiles"` so single cells, exactly: those at which bins end, up to |
+| | `max_bins` - 1 a column, or all values of a column that has no more; not whose they are |
+| | with `binning="adaptive"` each party's own histograms, bin means included |
+| parties | the forest as it grows, and all bin edges: the roundest number between two cells, |
+| | which is a cell itself where there is no rounder (whole numbers, close neighbours) |
+| who reads the model | the edges that its trees use |
+
+**Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
+Without `secure_sum` the channel adds up replies that it could read. No noise is added, so that
+nothing of this is differentially private.
 
 | with `privacy` | the coordinator learns, instead | protected |
 |---|---|---|
@@ -89,7 +99,9 @@ Settings = ForestSettings
 class LevelAsk(OpenNodes, Ask[CountsReply]):
     """How do the rows of these open nodes spread over the cells of their features?"""
 
-    reveals: ClassVar[str] = "histograms of tree nodes by class, or sums of targets"
+    reveals: ClassVar[str] = (
+        "histograms of tree nodes by class, or sums of targets, over bins that all parties know"
+    )
     reply_type: ClassVar[type[Any]] = CountsReply
 
     @cached_property
@@ -225,7 +237,7 @@ def train(
             sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
             job = Job(settings, schema.digest(), binning, *sizes)
         with phases.phase("growing"):
-            values = leaf_values(schema, class_weights(settings, facts))
+            values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
             growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
         with phases.phase("judging"):
             progress("judging", 0, 0)

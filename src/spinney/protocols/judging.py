@@ -42,10 +42,14 @@ def judged(
     *,
     most_rows: int | None,
     bootstrap: bool,
+    drop_bits: int,
     n_classes: int,
     n_threads: int,
 ) -> QualityReply:
-    """Judge a forest by at most `most_rows` rows, evenly spaced; by all if None."""
+    """Judge a forest by at most `most_rows` rows, evenly spaced; by all if None.
+
+    `drop_bits` is how many low bits amounts lose before they are squared.
+    """
     n = table.n_rows if most_rows is None else min(most_rows, table.n_rows)
     chosen = np.linspace(0, table.n_rows - 1, n).astype(np.int64) if n else np.zeros(0, np.int64)
     counts = np.zeros((n_classes, n_classes) if n_classes else 4, np.int64)
@@ -56,7 +60,13 @@ def judged(
         out = np.zeros((part.size, forest.value.shape[1]))
         forest.add_predictions(rows, out, seen=seen if bootstrap else None, n_threads=n_threads)
         n_judges = np.full(part.size, forest.n_trees) - seen.sum(axis=1)
-        counts += _counted(table, part, out, n_judges, n_classes)
+        known = n_judges > 0
+        truth = table.target[part][known].astype(np.int64)
+        if n_classes:
+            counts += _confusion(truth, out[known].argmax(axis=1), n_classes)
+        else:
+            guess = np.rint(out[known, 0] / n_judges[known]).astype(np.int64)
+            counts += _error_sums(truth >> drop_bits, guess >> drop_bits)
     return QualityReply(counts)
 
 
@@ -84,28 +94,18 @@ def _seen(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
     return np.ascontiguousarray((weights > 0).T)
 
 
-def _counted(
-    table: BinnedTable,
-    part: Integers,
-    out: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    n_judges: Integers,
-    n_classes: int,
-) -> Integers:
-    known = n_judges > 0
-    truth = table.target[part][known].astype(np.int64)
-    if n_classes:
-        guess = out[known].argmax(axis=1)
-        cells = np.bincount(truth * n_classes + guess, minlength=n_classes**2)
-        return cells.reshape(n_classes, n_classes).astype(np.int64)
-    guess = np.rint(out[known, 0] / n_judges[known]).astype(np.int64)
-    # 16 bits each: squares of 32 bits, so that sums over 2^31 rows fit
-    truth, guess = truth >> 8, guess >> 8
+def _confusion(truth: Integers, guess: Integers, n_classes: int) -> Integers:
+    cells = np.bincount(truth * n_classes + guess, minlength=n_classes**2)
+    return cells.reshape(n_classes, n_classes).astype(np.int64)
+
+
+def _error_sums(truth: Integers, guess: Integers) -> Integers:
     squares = ((truth - guess) ** 2).sum()
     return np.array([truth.size, squares, truth.sum(), (truth**2).sum()], np.int64)
 
 
 def quality_of(counts: Integers, *, bootstrap: bool, step: float) -> Quality:
-    """Return the scores that the counts amount to; `step` is a target's unit, in 16-bit steps."""
+    """Return the scores that the counts amount to; `step` is a target's unit in the sums' steps."""
     rows = "out-of-bag" if bootstrap else "training"
     if counts.ndim == 2:
         n = int(counts.sum())
@@ -113,7 +113,7 @@ def quality_of(counts: Integers, *, bootstrap: bool, step: float) -> Quality:
     n, squares, total, total_squares = (int(count) for count in counts)
     if not n:
         return Quality(rows, 0, {})
-    spread = total_squares - total * total / n
+    spread = (n * total_squares - total * total) / n  # whole numbers first: nothing cancels
     r2 = 1.0 - squares / spread if spread > 0 else float("nan")
     return Quality(rows, n, {"r2": r2, "rmse": float(np.sqrt(squares / n) * step)})
 

@@ -55,8 +55,13 @@ class QualityAsk(Ask[QualityReply]):
             self.levels,
             self.leaf_moments.counters,
             self.job.binning,
-            LeafValues(self.class_weight),
+            LeafValues(self.class_weight, bits=self.job.target_bits),
         )
+
+
+def _dropped_bits(job: Job) -> int:
+    """Return how many bits amounts must lose so that the squares over all rows can be summed."""
+    return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
 
 
 def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityReply:
@@ -70,6 +75,7 @@ def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityR
         tree_keys(settings.seed, settings.n_estimators),
         most_rows=None if settings.oob_score else _QUALITY_ROWS,
         bootstrap=settings.bootstrap,
+        drop_bits=_dropped_bits(ask.job),
         n_classes=ask.job.n_classes,
         n_threads=n_threads,
     )
@@ -86,7 +92,8 @@ def quality_over_parties(
         counts = {"all parties": channel.sum(ask).counts}
     else:
         counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
-    how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": values.step * 256}
+    step = values.step * 2.0 ** _dropped_bits(job)
+    how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": step}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
     quality = {name: quality_of(held, **how) for name, held in counts.items()}
     if job.terms:  # by the rows that the party shows to others: its own would cost budget

@@ -71,7 +71,10 @@ class EdgesAsk(Ask[CountsReply]):
     schema_digest: str
     refinement: Refinement
     terms: Terms | None = None
-    reveals: ClassVar[str] = "counts of numbers between proposed cut points"
+    reveals: ClassVar[str] = (
+        "counts of numbers between proposed cut points, down to single values: the cells at which "
+        "bins end, exactly; in a column with at most max_bins different values all of them"
+    )
     reply_type: ClassVar[type[Any]] = CountsReply
 
 

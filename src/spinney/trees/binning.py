@@ -93,7 +93,7 @@ class BinnedTable:
     codes: Codes | Values  # flat; values as they are where histograms are adaptive
     block_start: Integers  # (n_blocks + 1,) in rows
     n_columns: int
-    target: NDArray[Any]  # class indices (uint8 or uint16) or fixed-point targets (int32)
+    target: NDArray[Any]  # class indices (uint8 or uint16) or fixed-point targets (int64)
     keys: Keys
 
     @property

@@ -7,10 +7,16 @@ MISSING = 255  # the bin of missing values: above every cut, so it goes right un
 MAX_BINS = 255
 COUNT = np.int32  # a histogram counter; a party has fewer than 2^31 rows
 SUM = np.int64  # a regression cell: weights and fixed-point targets side by side
-TARGET_BITS = 24  # resolution of a fixed-point target over its declared range
+TARGET_BITS = 24  # resolution of a fixed-point target over its range, where it gets noise
+MAX_TARGET_BITS = 40  # and elsewhere, if the sum over all rows stays below 2^62: see `target_bits`
 FEATURE = np.int32  # a column number; negative for leaves
 CATEGORY_WORDS = 4  # 256 bits: the bins that go left in a category split
 MAX_ROWS = 1 << 36  # over all parties: a field of a masked word stays under 40 bits
 MAX_WEIGHT = 12  # how often a bootstrap may draw a row: Poisson(1) passes it once in 10^11
 MAX_CLASSES = 2048  # a class has 11 bits of a row entry
 BLOCK_ROWS = 65536  # 16 bits of a row entry; a block's column fits the second-level cache
+
+
+def target_bits(n_rows: int) -> int:
+    """Return how many bits a fixed-point target may have so that a sum over `n_rows` fits."""
+    return min(MAX_TARGET_BITS, 62 - (MAX_WEIGHT * n_rows).bit_length())

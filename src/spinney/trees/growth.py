@@ -77,7 +77,8 @@ class Growth:
         self.rules = rules
         self._class_weight = class_weight
         # Variances are found in fixed-point steps; what people set and read is in target units.
-        unit = min(target_step * target_step, 1e200)  # a range of 1e300 has no finite square
+        # (A range of 1e300 has no finite square, one of 1e-300 none above zero.)
+        unit = min(max(target_step * target_step, 1e-200), 1e200)
         self._gain_unit = unit if rules.is_regression else 1.0
         self._nodes: list[_LevelNodes] = []
         self._gains: list[Floats] = []
@@ -320,6 +321,7 @@ class LeafValues:
     class_weight: Floats  # empty for regression
     low: float = 0.0
     step: float = 1.0  # the target's units in one fixed-point unit
+    bits: int = TARGET_BITS  # of a fixed-point target
 
     def of(self, moments: Integers) -> Floats:
         """Return (n_nodes, n_outputs)."""
@@ -330,7 +332,7 @@ class LeafValues:
             shares: Floats = np.divide(weighted, total, out=even, where=total > 0)
             return shares
         weight = np.maximum(moments[:, :1], 1)
-        most = 2.0**TARGET_BITS - 1
+        most = 2.0**self.bits - 1
         means: Floats = self.low + self.step * (moments[:, 1:] / weight).clip(0.0, most)
         return means
 

@@ -5,8 +5,15 @@ A float32 read as an ordered word has 32 bits. The coordinator counts all values
 after which every wanted rank is one word, and so one value. Parties only ever answer counts, and
 the counts of parties add up to those of the pooled table; so do the edges.
 
-Zeros get a bin of their own and take no part in the ranks: columns that are mostly zero would
-otherwise spend nearly all their bins on one value.
+As long as a column's values fill no more cells than there are bins, all of them are split: so
+every value gets a bin of its own where there are few enough, however rare it is.
+
+In other columns zeros get a bin of their own and take no part in the ranks: columns that are
+mostly zero would otherwise spend nearly all their bins on one value.
+
+An edge is not the value found but the roundest number between it and the next one, as far as that
+is known. The bins are the same, and parties and readers of the model are told fewer exact values.
+The coordinator, who asked for the counts, still knows them.
 """
 
 from dataclasses import dataclass
@@ -25,6 +32,7 @@ from spinney.typing import Integers, Values
 LEAD_BITS = 12
 DIGITS = (7, 7, 6)
 _ZERO_LEAD = 0x800  # the leading bits of zero, and of numbers too small to matter
+_COMPLEMENT = np.uint64(0xFFFFFFFF)
 _BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
 
 Prefixes = NDArray[np.uint32]
@@ -157,15 +165,20 @@ class QuantileSearch:
 
 
 class _ColumnSearch:
-    """The ranks wanted of one column, and the cell each is known to lie in."""
+    """What is known of one column: the cell of each wanted rank, and all cells while they are few.
+
+    A cell is a prefix of ordered words. `_bits` is how long the prefixes are by now.
+    """
 
     def __init__(self, leading: Integers, max_bins: int) -> None:
+        self._max_bins = max_bins
+        self._bits = LEAD_BITS
+        self._keep_few(np.flatnonzero(leading))
         counts = leading.copy()
         self._n_negative = int(counts[:_ZERO_LEAD].sum())
         self._n_zero = int(counts[_ZERO_LEAD])
         counts[_ZERO_LEAD] = 0
         self._n = int(counts.sum())
-        self._max_bins = max_bins
         forced = len(self._zero_edges())
         n_edges = max(0, max_bins - 1 - forced)
         # rank r is wanted so that r values lie at or below the edge
@@ -176,16 +189,29 @@ class _ColumnSearch:
         self._cell = cell.astype(np.uint32)  # the prefix each rank lies in
         self._before = below[cell] - counts[cell]  # values below that cell
         self._upto = below[cell]  # values in it and below
+        filled = np.append(np.flatnonzero(leading), 1 << LEAD_BITS)
+        following = filled[np.searchsorted(filled, cell, side="right")]
+        self._next = following.astype(np.uint64) << np.uint64(32 - LEAD_BITS)  # first word after
 
     @property
     def prefixes(self) -> Prefixes:
-        return np.unique(self._cell)
+        return np.unique(self._cell) if self._few is None else self._few
+
+    def _keep_few(self, filled: Integers) -> None:
+        """Keep all filled cells, unless there are more values than bins."""
+        few = filled.size <= self._max_bins
+        self._few: Prefixes | None = filled.astype(np.uint32) if few else None
 
     def refine(self, counts: Integers, bits: int) -> None:
         """Narrow each rank's cell by one digit."""
+        prefixes = self.prefixes
+        self._bits += bits
+        if self._few is not None:
+            row, digit = np.nonzero(counts)
+            self._keep_few((prefixes[row].astype(np.int64) << bits) | digit)
         if not self._ranks.size:
             return
-        row = np.searchsorted(self.prefixes, self._cell)
+        row = np.searchsorted(prefixes, self._cell)
         below = np.cumsum(counts, axis=1)[row]
         within = self._ranks - self._before
         if (below[:, -1] < within).any():
@@ -198,13 +224,18 @@ class _ColumnSearch:
         self._upto = self._before + below[here, digit]
         self._before = self._upto - counts[row, digit]
         self._cell = (self._cell << np.uint32(bits)) | digit.astype(np.uint32)
+        places = np.arange(1 << bits)
+        later = (counts[row] > 0) & (places > digit[:, None])
+        after = self._cell.astype(np.int64) - digit + later.argmax(axis=1) << 32 - self._bits
+        self._next = np.where(later.any(axis=1), after.astype(np.uint64), self._next)
 
     def edges(self) -> Edges:
-        """Return the edges: the values at the wanted ranks, and those around zero."""
-        words = np.unique(self._cell[self._upto < self._n])  # nothing lies above the largest
-        sign = np.uint32(0x80000000)
-        bits = np.where(words & sign, words ^ sign, ~words).astype(np.uint32)
-        values = bits.view(np.float32)
+        """Return the edges: after each value; or at the wanted ranks and around zero."""
+        if self._few is not None:
+            words = self._few.astype(np.uint64)
+            return _roundest(words[:-1], words[1:])
+        wanted = self._upto < self._n  # nothing lies above the largest
+        values = _roundest(self._cell[wanted].astype(np.uint64), self._next[wanted])
         return np.unique(np.concatenate([values, self._zero_edges()]).astype(np.float32))
 
     def _zero_edges(self) -> Edges:
@@ -215,3 +246,18 @@ class _ColumnSearch:
         if self._n_zero and self._n > self._n_negative:
             edges.append(np.float32(0.0))
         return np.array(edges[: self._max_bins - 1], np.float32)
+
+
+def _roundest(words: NDArray[np.uint64], following: NDArray[np.uint64]) -> Edges:
+    """Return numbers at least those of `words` and below `following`, with the fewest bits set."""
+    sign = np.uint64(0x80000000)
+    negative = words < sign
+    # A negative word is the complement of its magnitude, and no value has the word below zero's.
+    last = np.where(negative, np.minimum(following, sign - 1) - np.uint64(1), following - 1)
+    low = np.where(negative, _COMPLEMENT - last, words)
+    high = np.where(negative, _COMPLEMENT - words, last)
+    differ = (low - np.uint64(1)) ^ high
+    top = np.frexp(differ.astype(np.float64))[1] - 1  # exact: 32 bits
+    bits = high >> top.astype(np.uint64) << top.astype(np.uint64)
+    bits = np.where(negative, bits, bits ^ sign)
+    return bits.astype(np.uint32).view(np.float32)

@@ -22,6 +22,7 @@ from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import summed
+from spinney.trees.dtypes import MAX_ROWS, MAX_WEIGHT, target_bits
 
 SCHEMA = Schema(
     (
@@ -119,14 +120,22 @@ def test_one_class_or_no_row_is_refused():
 def test_a_target_is_a_whole_number_of_steps():
     label = Label("stay", "number", range=(-1.0, 1.0))
     steps = 2**24 - 1
-    found = fixed_point(np.array([-1.0, 0.0, 1.0, -5.0, 5.0]), label)
+    found = fixed_point(np.array([-1.0, 0.0, 1.0, -5.0, 5.0]), label, 24)
     assert found.tolist() == [0, round(steps / 2), steps, 0, steps]  # cut off at the ends
-    assert found.dtype == np.int32
+    assert found.dtype == np.int64
+
+
+def test_sums_of_targets_fit_whatever_the_number_of_rows():
+    for n_rows in (1, 1000, 200_000, 5_000_000, MAX_ROWS - 1):
+        bits = target_bits(n_rows)
+        assert (2**bits - 1) * MAX_WEIGHT * n_rows < 2**62
+        assert bits == 40 or (2 ** (bits + 1) - 1) * MAX_WEIGHT * n_rows > 2**61
+    assert target_bits(200_000) == 40
 
 
 def test_a_range_of_one_number_has_one_step():
     label = Label("stay", "number", range=(7.0, 7.0))
-    assert fixed_point(np.array([7.0, 8.0]), label).tolist() == [0, 0]
+    assert fixed_point(np.array([7.0, 8.0]), label, 24).tolist() == [0, 0]
 
 
 def test_a_range_must_be_declared_and_finite_in_width():

@@ -62,6 +62,19 @@ def test_on_training_rows_the_error_of_amounts_is_the_model_s_own(ward_table, wa
     assert found.scores["rmse"] == pytest.approx(np.sqrt(((y - guess) ** 2).mean()), rel=1e-3)
 
 
+def test_the_error_of_amounts_is_right_beside_an_outlier():
+    """Errors are summed in steps of the label's range, which one row may have stretched."""
+    random = np.random.RandomState(0)
+    X = random.standard_normal((400, 2))
+    y = X[:, 0] + 0.1 * random.standard_normal(400)
+    y[0] = 1e5
+    forest = HorizontalForestRegressor(3, bootstrap=False, max_depth=6, random_state=0).fit(X, y)
+    (found,) = forest.report_.quality
+    rmse = np.sqrt(((y - forest.predict(X)) ** 2).mean())
+    assert rmse < 1.0
+    assert found.scores["rmse"] == pytest.approx(rmse, rel=0.05)
+
+
 def test_out_of_bag_is_more_modest_than_training(ward_table, ward_labels):
     random = np.random.RandomState(0)
     noise = random.randint(0, 2, len(ward_table))

@@ -1,5 +1,7 @@
 """Rows to counts: every counting kernel against plain additions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -54,10 +56,11 @@ def test_counting_is_adding_up_rows(gaps, n_classes, n_threads, in_blocks):
     n = sum(sizes)
     codes = binned_rows(1, n, n_bins, gaps=np.array(gaps))
     random = np.random.RandomState(2)
+    target: Any
     if n_classes:
         target = random.randint(0, n_classes, n).astype(np.uint8)
     else:
-        target = random.randint(0, 2**24, n).astype(np.int32)
+        target = random.randint(0, 2**40, n)
     table = in_blocks(codes, target, sizes)
     columns = Columns(n_bins, np.array([False, True, False, False, True]), np.array(gaps, bool))
     for n_slots, max_cells in ((5, 33), (2, 255), (3, 4)):

@@ -37,8 +37,11 @@ def edges_by_counting(parties, max_bins, n_threads=1):
 
 
 def edges_by_sorting(column, max_bins):
-    """Return the edges that the whole column has when it lies sorted in one place."""
+    """Return the values after which a column is cut when it lies sorted in one place."""
     column = column[~np.isnan(column)]
+    distinct = np.unique(column)
+    if distinct.size <= max_bins:
+        return [float(value) for value in distinct[:-1]]
     near_zero = np.abs(column) < TINY  # too small to matter: these count as zero
     n_zero = int(near_zero.sum())
     rest = np.sort(column[~near_zero])
@@ -53,6 +56,16 @@ def edges_by_sorting(column, max_bins):
     found = {rest[r - 1] for r in ranks if 0 < r < rest.size}
     found -= {rest[-1]} if rest.size else set()
     return sorted({float(edge) for edge in (*found, *forced)})
+
+
+def assert_cuts_after(column, edges, values):
+    """Check that edges part the column's rows as these values would, and are round."""
+    column = column[~np.isnan(column)]
+    assert len(edges) == len(values)
+    assert np.all(np.diff(edges) > 0)
+    assert np.array_equal(
+        np.searchsorted(edges, column), np.searchsorted(np.array(values, np.float32), column)
+    )
 
 
 NUMBERS = st.one_of(
@@ -72,7 +85,7 @@ def test_edges_are_the_order_statistics(column, n_parties, max_bins):
     values = np.array([column], np.float32)
     parties = [values[:, party::n_parties] for party in range(n_parties)]
     (edges,) = edges_by_counting(parties, max_bins)
-    assert edges.tolist() == edges_by_sorting(values[0], max_bins)
+    assert_cuts_after(values[0], edges, edges_by_sorting(values[0], max_bins))
     assert edges.dtype == np.float32
     assert len(edges) < max_bins
 
@@ -94,7 +107,7 @@ def test_many_columns_are_searched_at_once(n_threads):
     parties = [values[:, :11], values[:, 11:3000], values[:, 3000:]]
     found = edges_by_counting(parties, 255, n_threads)
     for column, edges in zip(values, found, strict=True):
-        assert edges.tolist() == edges_by_sorting(column, 255)
+        assert_cuts_after(column, edges, edges_by_sorting(column, 255))
     assert found[4].size == found[6].size == 0
 
 
@@ -119,7 +132,66 @@ def test_zero_gets_a_bin_of_its_own():
 def test_few_distinct_values_get_a_bin_each():
     values = np.array([[3.0, 1.0, 2.0, 5.0, 3.0, 1.0]], np.float32)
     (edges,) = edges_by_counting([values], 255)
-    assert edges.tolist() == [1.0, 2.0, 3.0]
+    assert edges.tolist() == [1.0, 2.0, 4.0]
+
+
+@settings(max_examples=100)
+@given(
+    distinct=st.lists(
+        st.floats(width=32, allow_nan=False, allow_infinity=False), unique=True, min_size=1
+    ),
+    n_parties=st.integers(1, 4),
+    spare=st.integers(0, 3),
+    data=st.data(),
+)
+def test_every_value_gets_its_own_bin_where_they_are_few(distinct, n_parties, spare, data):
+    """However rare it is, and however small; -0.0 is 0.0."""
+    values = np.unique(np.array(distinct, np.float32) + np.float32(0.0))
+    max_bins = max(2, values.size + spare)
+    often = data.draw(st.sampled_from(values.tolist()))
+    column = np.concatenate([values, np.full(500, often, np.float32)])[None]
+    parties = [column[:, party::n_parties] for party in range(n_parties)]
+    (edges,) = edges_by_counting(parties, max_bins)
+    codes = np.empty((1, values.size), np.uint8)
+    Binning((edges,), (np.zeros(0, np.uint8),), np.zeros(1, bool)).codes(values[None], codes)
+    assert codes[0].tolist() == list(range(values.size))
+
+
+def test_one_value_too_many_goes_by_ranks_again():
+    values = np.arange(1, 10, dtype=np.float32)[None]
+    assert edges_by_counting([values], 9)[0].size == 8
+    assert edges_by_counting([values], 8)[0].size == 7
+
+
+def test_edges_are_round_numbers_between_values_and_not_values():
+    """A salary to the penny is nobody's business; the bins are those it would have made."""
+    random = np.random.RandomState(0)
+    for n in (200, 5000):
+        salaries = np.round(random.lognormal(10, 1, (1, n)), 2).astype(np.float32)
+        salaries = np.concatenate([salaries, -salaries])
+        for column, edges in zip(salaries, edges_by_counting([salaries], 255), strict=True):
+            assert edges.size >= 199
+            # Neighbours may be so close that there is nothing round between them.
+            assert np.isin(edges, column).mean() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "edge"),
+    [
+        (50_432.17, 50_433.9, 50_433.0),
+        (1.0, 2.0, 1.0),
+        (3.0, 5.0, 4.0),
+        (-5.0, -3.0, -4.0),
+        (-1.5, 0.0, -(2.0**-63)),
+        (0.0, 7.0, 0.0),
+        (-2.0, 2.0, -2.0),
+        (0.1, 0.3, 0.125),
+    ],
+)
+def test_the_roundest_number_between_two(low, high, edge):
+    (edges,) = edges_by_counting([np.array([[low, high]], np.float32)], 2)
+    assert low <= edges[0] < high
+    assert edges.tolist() == [edge]
 
 
 def test_neighbouring_floats_are_told_apart():
