@@ -30,6 +30,11 @@ class Packable(Protocol):
         ...
 
     @classmethod
+    def unpacked_size(cls, data: bytes) -> int:
+        """Return about how many bytes `unpack(data)` would take, from the head alone."""
+        ...
+
+    @classmethod
     def unpack(cls, data: bytes) -> Self:
         """Return the value that `pack` encoded; raise `StorageError` on anything else."""
         ...

@@ -330,12 +330,11 @@ def test_a_question_is_told_of_in_its_protocol(ask):
 def test_it_is_said_that_edges_come_from_exact_cells(ward_table, ward_labels):
     """In the disclosure record, and in the protocol's table; parties get round numbers."""
     forest = HorizontalForestClassifier(2, max_depth=2, random_state=0)
-    with pytest.warns(PrivacyLeakWarning):
-        forest.fit(ward_table, ward_labels["two classes"])
+    forest.fit(ward_table, ward_labels["two classes"])
     said = {row.question: row.statistic for row in forest.report_.disclosures}
     assert "the cells at which bins end, exactly" in said["Edges"]
     assert "over bins that all parties know" in said["Level"]
-    text = " ".join((importlib.import_module(LevelAsk.__module__).__doc__ or "").split())
+    text = " ".join((importlib.import_module(horizontal_forest.__name__).__doc__ or "").split())
     assert "| parties | the forest as it grows, and all bin edges: the roundest number" in text
 
 

@@ -33,6 +33,7 @@ from spinney.typing import Floats, Integers, Keys, Values
 
 _NO_EDGES: Edges = np.zeros(0, np.float32)
 _NO_BINS = np.zeros(0, np.uint8)
+_LEAST_WEIGHT = 1e-100  # of a class that counts at all
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,13 @@ def given_weights(settings: ForestSettings, n_classes: int) -> Floats:
         raise SettingError(
             f"class_weight must give a finite weight of at least 0 for each of the {n_classes} "
             f"classes; got {settings.class_weight!r}."
+        )
+    counted = given[given > 0]  # weights are squared, and must still be numbers then
+    if not counted.size or counted.min() < _LEAST_WEIGHT or counted.max() > 1 / _LEAST_WEIGHT:
+        raise SettingError(
+            f"class_weight must give at least one class a weight above 0, and each that is not 0 "
+            f"must lie between {_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}; "
+            f"got {settings.class_weight!r}."
         )
     return given
 

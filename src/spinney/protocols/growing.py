@@ -259,9 +259,15 @@ class PartyRows:
     def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
         """Return every tree's rows at its root."""
         keys = tree_keys(job.settings.seed, job.settings.n_estimators)
-        return standing_at_roots(
-            table, keys, bootstrap=job.settings.bootstrap, n_threads=self._n_threads
-        )
+        try:
+            return standing_at_roots(
+                table, keys, bootstrap=job.settings.bootstrap, n_threads=self._n_threads
+            )
+        except MemoryError:
+            raise ProtocolError(
+                f"This party has no memory for {keys.size} trees at once. Ask for fewer trees, or "
+                "for several forests one after another."
+            ) from None
 
     def forget_standing(self) -> None:
         """Free the memory that growing took."""

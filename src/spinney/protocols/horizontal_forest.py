@@ -104,6 +104,11 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
     )
     reply_type: ClassVar[type[Any]] = CountsReply
 
+    @property
+    def reply_bytes(self) -> int:
+        """The counters of each cell, and where each slot's run ends."""
+        return self.slots.n_cells * self.job.cell_bytes + 8 * self.slots.cells.size
+
     @cached_property
     def fields(self) -> Fields:
         """How class counts stand in words when they are masked."""

@@ -79,7 +79,7 @@ class ForestModel:
             n_columns = len(schema.columns)
             bins = tuple(arrays.pop(f"bin_of_category.{i}") for i in range(n_columns))
             model = cls(str(meta["protocol"]), schema, forest, bins)
-        except (KeyError, TypeError, msgspec.ValidationError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{str(path)!r} lacks a part of a model: {error}.") from None
         model.check(str(path))
         return model
@@ -93,6 +93,8 @@ class ForestModel:
         """Tell whether every array has the type and the shape that it must have."""
         forest, n = self.forest, self.forest.feature.shape[:1]
         classes = self.schema.label.classes
+        if self.schema.label.kind == "class" and not classes:
+            return False
         n_outputs = 1 if classes is None else len(classes)
         expected = {
             "tree_start": (np.int64, forest.tree_start.shape[:1]),

@@ -12,7 +12,7 @@ import numpy as np
 
 from spinney.errors import SettingError
 from spinney.protocols.private_settings import PrivacySettings
-from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT
 
 MaxFeatures = Literal["sqrt", "log2"] | float | int | None
 Task = Literal["classification", "regression"]
@@ -20,6 +20,8 @@ CRITERIA: dict[Task, tuple[str, ...]] = {
     "classification": ("gini", "entropy"),
     "regression": ("squared_error",),
 }
+MAX_TREES = 100_000  # that a question may make a party grow at once
+MAX_MESSAGE = 1 << 31  # what the codec lets through
 BINNINGS = ("quantiles", "ranges", "adaptive", "magnitudes")
 THRESHOLDS = ("public", "exchanged")
 
@@ -53,12 +55,12 @@ class ForestSettings:
             value = getattr(self, name)
             if isinstance(value, np.generic):  # messages and reports carry Python's own types
                 object.__setattr__(self, name, value.item())
-        _require_int("n_estimators", self.n_estimators, 1)
+        _require_int("n_estimators", self.n_estimators, 1, most=MAX_TREES)
         if self.max_depth is not None:
             _require_int("max_depth", self.max_depth, 1, "or None for no limit")
         _require_int("max_bins", self.max_bins, 2, most=MAX_BINS)
         _require_int("max_cells", self.max_cells, 2, most=MAX_BINS)
-        _require_int("message_limit", self.message_limit, 1 << 16)
+        _require_int("message_limit", self.message_limit, 1 << 16, most=MAX_MESSAGE)
         _require_int("seed", self.seed, 0, most=2**64 - 1)
         _require_samples("min_samples_split", self.min_samples_split, 2)
         _require_samples("min_samples_leaf", self.min_samples_leaf, 1)
@@ -95,7 +97,8 @@ class ForestSettings:
 
     def least_rows(self, wanted: float, n_rows: int) -> int:
         """Return a number of rows, of which a fraction may have been given."""
-        return math.ceil(wanted * n_rows) if isinstance(wanted, float) else int(wanted)
+        least = math.ceil(wanted * n_rows) if isinstance(wanted, float) else int(wanted)
+        return min(least, MAX_ROWS * MAX_WEIGHT)  # nobody has more
 
 
 def refuse_max_leaf_nodes(value: object) -> None:

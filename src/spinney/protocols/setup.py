@@ -77,6 +77,11 @@ class EdgesAsk(Ask[CountsReply]):
     )
     reply_type: ClassVar[type[Any]] = CountsReply
 
+    @property
+    def reply_bytes(self) -> int:
+        """One count for each part, and where each cell's run ends."""
+        return 4 * self.refinement.n_counters + 8 * self.refinement.n_cells
+
 
 def answer_setup(
     ask: SchemaAsk | FactsAsk | EdgesAsk, table: Table, n_threads: int

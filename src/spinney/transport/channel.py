@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
+from spinney.transport.codec import UNPACKED_LIMIT
 
 Reply = TypeVar("Reply")
 Vector = NDArray[Any]  # of integers
@@ -32,6 +33,11 @@ class Ask(Generic[Reply]):
     reveals: ClassVar[str]
     reply_type: ClassVar[type[Any]]
     refused_under_masks: ClassVar[bool] = False  # a reply would show what masks are to hide
+
+    @property
+    def reply_bytes(self) -> int:
+        """How many bytes a reply's packed values may unpack to; subclasses may know better."""
+        return UNPACKED_LIMIT
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the integers of a summable reply as they are masked: each modulo its width."""

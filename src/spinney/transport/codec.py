@@ -14,7 +14,7 @@ blobs     arrays and packed values, one after another, in the order of the field
 
 import math
 import struct
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -33,6 +33,10 @@ _ARRAY_TYPES = frozenset(
 )
 MESSAGE_LIMIT = 1 << 31
 """No message may be longer: what claims to be is refused before anything is allocated."""
+
+
+UNPACKED_LIMIT = 1 << 30
+"""Packed values of a message may take no more memory, unless more was asked for."""
 
 
 def encode(message: object) -> bytes:
@@ -70,14 +74,20 @@ def encoded_size(message: object) -> int:
     return _FRAME.size + len(head) + sum(sizes)
 
 
-def decode(data: bytes, kind: type[T], *, limit: int = MESSAGE_LIMIT) -> T:
-    """Return the message of a frame, checked field by field against its type."""
+def decode(
+    data: bytes, kind: type[T], *, limit: int = MESSAGE_LIMIT, unpacked: int = UNPACKED_LIMIT
+) -> T:
+    """Return the message of a frame, checked field by field against its type.
+
+    Packed values may take `unpacked` bytes together; what says it takes more is not unpacked.
+    """
     if len(data) > limit:
         raise StorageError(f"A message may have {limit} bytes; got {len(data)}.")
     name, fields, blobs = _parts(data)
     if name != kind.__name__:
         raise StorageError(f"Expected a {kind.__name__}; got a message of another kind.")
     remaining = iter(blobs)
+    room = _Room(kind.__name__, unpacked)
 
     def hook(wanted: type, value: object) -> object:
         blob = next(remaining, None)
@@ -85,10 +95,9 @@ def decode(data: bytes, kind: type[T], *, limit: int = MESSAGE_LIMIT) -> T:
             raise ValueError("too few blobs")
         if get_origin(wanted) is np.ndarray or wanted is np.ndarray:
             return _array(wanted, value, blob)
-        unpack = getattr(wanted, "unpack", None)
-        if unpack is None:
+        if not issubclass(wanted, Packable):
             raise TypeError("unexpected type")
-        return unpack(bytes(blob))
+        return room.unpack(wanted, bytes(blob))
 
     try:
         message = msgspec.msgpack.decode(fields, type=kind, dec_hook=hook)
@@ -99,6 +108,24 @@ def decode(data: bytes, kind: type[T], *, limit: int = MESSAGE_LIMIT) -> T:
     if next(remaining, None) is not None:
         raise StorageError(f"A {kind.__name__} holds more data than its fields.")
     return message
+
+
+@dataclass
+class _Room:
+    """How many bytes the packed values of a message may still take."""
+
+    message: str
+    left: int
+
+    def unpack(self, wanted: type[Packable], packed: bytes) -> Packable:
+        """Return the value, unless its own head says that it takes too much."""
+        self.left -= wanted.unpacked_size(packed)
+        if self.left < 0:
+            raise StorageError(
+                f"A {self.message} would unpack to more numbers than it may hold. Nothing of it "
+                "was unpacked."
+            )
+        return wanted.unpack(packed)
 
 
 def _head(message: object, hook: Any, sizes: Any) -> bytes:

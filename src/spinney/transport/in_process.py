@@ -114,7 +114,7 @@ class InProcess(Channel):
             sizes.down[name] = len(question)
             answer = codec.encode(party.answer(codec.decode(question, type(ask))))
             sizes.up[name] = len(answer)
-            return codec.decode(answer, ask.reply_type)
+            return codec.decode(answer, ask.reply_type, unpacked=ask.reply_bytes)
         except SpinneyError as error:
             error.party = error.party or name
             raise

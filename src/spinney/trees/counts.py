@@ -46,6 +46,17 @@ class Counts:
         return _HEAD.size + 2 * self.run_ends.size + sum((n + 7) // 8 for n in bits)
 
     @classmethod
+    def unpacked_size(cls, data: bytes) -> int:
+        """Return how many bytes of counters `unpack(data)` would make, if the head is true.
+
+        A message may hold counters of one bit each: they take a hundred times its length.
+        """
+        if len(data) < _HEAD.size:
+            return 0
+        itemsize, n_cells, width, n_runs = _HEAD.unpack_from(data)
+        return int(itemsize * n_cells * width + 8 * n_runs)
+
+    @classmethod
     def unpack(cls, data: bytes) -> Self:
         """Return the counts that `pack` wrote."""
         if len(data) < _HEAD.size:

@@ -41,12 +41,12 @@ class StoppingRules:
         accepted: Bools = (best.slot >= 0) & enough
         return accepted & (best.gain > 0.0) if self.is_regression else accepted
 
-    def opens(self, moments: Integers, depth: int) -> Bools:
-        """Tell which new nodes are to be asked about."""
+    def opens(self, moments: Integers, depth: int, class_weight: Floats) -> Bools:
+        """Tell which new nodes are to be asked about; a class without weight parts nothing."""
         weight = moments[:, 0] if self.is_regression else line_sums(moments)
         opened: Bools = weight >= max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
         if not self.is_regression:
-            opened &= line_sums(moments > 0) > 1
+            opened &= line_sums((moments > 0) & (class_weight > 0)) > 1
         if self.max_depth is not None and depth >= self.max_depth:
             opened = np.zeros_like(opened)
         return opened
@@ -168,7 +168,7 @@ class Growth:
         best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
         if not self.levels:  # a root is asked about before anything is known of it
-            accepted &= self.rules.opens(best.total, 0)
+            accepted &= self.rules.opens(best.total, 0, self._class_weight)
         split = np.flatnonzero(accepted)
         features = self.frontier.slots.feature if features is None else features
         feature = np.full(self.frontier.n_open, -1, np.int32)
@@ -179,7 +179,7 @@ class Growth:
         moments = np.empty((2 * split.size, best.total.shape[1]), np.int64)
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
-        child_open = self.rules.opens(moments, self.depth + 1)
+        child_open = self.rules.opens(moments, self.depth + 1, self._class_weight)
         # Noise may make a count of any size; nothing is told apart above this one.
         child_bits = np.minimum(bit_lengths(self._rows(moments[child_open])), _MOST_BITS)
         level = Level(

@@ -112,6 +112,11 @@ class Level:
         )  # fmt: skip
 
     @classmethod
+    def unpacked_size(cls, data: bytes) -> int:
+        """Return about how many bytes `unpack(data)` would take: every node has one here."""
+        return 16 * len(data)
+
+    @classmethod
     def unpack(cls, data: bytes) -> "Level":
         """Return the decisions that `pack` wrote."""
         if len(data) < _HEAD.size:

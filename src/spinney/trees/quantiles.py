@@ -71,7 +71,12 @@ class Refinement:
     @property
     def n_counters(self) -> int:
         """How many counts answer it."""
-        return sum(len(prefixes) for prefixes in self.prefixes) << self.digit_bits
+        return self.n_cells << self.digit_bits
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells are counted."""
+        return sum(len(prefixes) for prefixes in self.prefixes)
 
     @cached_property
     def tables(self) -> tuple[tuple[NDArray[np.uint16], ...], ...]:

@@ -121,8 +121,11 @@ def from_bytes(
     try:
         head = msgspec.json.decode(data[_FRAME.size : _FRAME.size + n_head], type=_Head)
         arrays = _arrays(head, data, _FRAME.size + n_head)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageError(f"{name!r} has a malformed head.", local=str(error)) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also nested too deep
+        raise StorageError(
+            f"{name!r} has a malformed head. Copy it again, or save the model again.",
+            local=str(error),
+        ) from None
     if head.kind != kind:
         raise StorageError(f"{name!r} holds a {head.kind}; expected a {kind}.")
     return head.meta, arrays

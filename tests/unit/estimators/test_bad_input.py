@@ -45,9 +45,13 @@ def test_max_bins_at_its_limits(kind, max_bins):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("n_estimators", 0, "n_estimators must be a whole number at least 1; got 0"),
-        ("n_estimators", "10", "n_estimators must be a whole number at least 1; got '10'"),
-        ("n_estimators", 2.5, "n_estimators must be a whole number at least 1; got 2.5"),
+        ("n_estimators", 0, "n_estimators must be a whole number between 1 and 100000; got 0"),
+        (
+            "n_estimators",
+            "10",
+            "n_estimators must be a whole number between 1 .*; got '10'",
+        ),
+        ("n_estimators", 2.5, "n_estimators must be a whole number between 1 and 100000; got 2.5"),
         ("max_depth", 0, "max_depth must be a whole number at least 1 or None for no limit; got 0"),
         ("max_depth", True, "max_depth must be a whole number at least 1"),
         ("max_cells", 1, "max_cells must be a whole number between 2 and 255; got 1"),

@@ -76,7 +76,7 @@ def test_numpy_s_numbers_become_python_s():
 
 @pytest.mark.parametrize("message_limit", [0, 65535, "big"])
 def test_a_message_limit_too_small_for_a_node_is_refused(message_limit):
-    with pytest.raises(SettingError, match="message_limit must be a whole number at least 65536"):
+    with pytest.raises(SettingError, match="message_limit must be a whole number between 65536"):
         replace(GOOD, message_limit=message_limit)
 
 
@@ -84,3 +84,25 @@ def test_a_criterion_belongs_to_its_task():
     with pytest.raises(SettingError, match="criterion must be 'squared_error'; got 'gini'"):
         ForestSettings(task="regression")
     assert ForestSettings(task="regression", criterion="squared_error").task == "regression"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("n_estimators", 100_001, "n_estimators must be a whole number between 1 and 100000"),
+        ("n_estimators", 10**30, "n_estimators must be a whole number between 1 and 100000"),
+        ("message_limit", 2**31 + 1, "message_limit must be a whole number between 65536 and"),
+        ("seed", 2**64, "seed must be a whole number between 0 and"),
+        ("max_bins", 256, "max_bins must be a whole number between 2 and 255"),
+    ],
+)
+def test_sizes_beyond_all_reason_are_refused(name, value, words):
+    """They come in messages too, and a party must not try."""
+    given: dict[str, Any] = {name: value}
+    with pytest.raises(SettingError, match=words):
+        replace(GOOD, **given)
+
+
+def test_more_rows_than_anybody_has_are_as_good_as_all():
+    huge = replace(GOOD, min_samples_leaf=10**30)
+    assert huge.least_rows(huge.min_samples_leaf, 100) < 2**62

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spinney.errors import SettingError, SpinneyError
-from spinney.protocols import horizontal_forest
+from spinney.errors import ProtocolError, SettingError, SpinneyError, StorageError
+from spinney.protocols import growing, horizontal_forest
 from spinney.protocols.horizontal_forest import LevelAsk, Party
-from spinney.protocols.setup import EdgesAsk
+from spinney.protocols.setup import CountsReply, EdgesAsk
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from spinney.trees.counts import Counts
 from spinney.trees.quantiles import Refinement
@@ -152,3 +153,55 @@ def test_a_finished_forest_in_other_bins(quality_ask):
 def test_a_node_of_more_rows_than_there_can_be(level_ask):
     bits = np.full_like(level_ask.levels[0].child_bits, 200)
     require_refusal(with_level(level_ask, child_bits=bits))
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+
+
+def test_a_question_for_more_trees_than_anybody_grows_is_refused(level_ask):
+    data = codec.encode(level_ask)
+    settings = level_ask.job.settings
+    object.__setattr__(settings, "n_estimators", 2**40)
+    with pytest.raises(StorageError, match="LevelAsk is malformed") as caught:
+        codec.decode(codec.encode(level_ask), LevelAsk)
+    assert "between 1 and 100000; got 1099511627776" in str(caught.value.local)
+    assert codec.decode(data, LevelAsk).job.settings.n_estimators == 2
+
+
+def test_a_party_without_the_memory_says_so(level_ask, monkeypatch):
+    def none_left(*_given, **_how):
+        raise MemoryError
+
+    monkeypatch.setattr(growing, "standing_at_roots", none_left)
+    with pytest.raises(ProtocolError, match=r"no memory for 2 trees at once\. Ask for fewer"):
+        Party(small_table()).answer(level_ask)
+
+
+@pytest.mark.parametrize("kind", [LevelAsk, EdgesAsk])
+def test_a_reply_may_unpack_to_what_was_asked_for_and_no_more(kind, asks):
+    """Counters that are zero take a bit each: ten megabytes of them would unpack to gigabytes."""
+    party = Party(small_table())
+    for ask in (ask for ask in asks if isinstance(ask, kind)):
+        counts = party.answer(ask).counts
+        assert ask.reply_bytes == counts.counters.nbytes + 8 * counts.run_ends.size
+        data = codec.encode(CountsReply(counts))
+        assert codec.decode(data, CountsReply, unpacked=ask.reply_bytes)
+        more = np.zeros((2 * len(counts.counters), counts.counters.shape[1]), np.int32)
+        ends = np.concatenate([counts.run_ends, len(counts.counters) + counts.run_ends])
+        data = codec.encode(CountsReply(Counts(more, ends)))
+        with pytest.raises(StorageError, match="would unpack to more numbers than it may hold"):
+            codec.decode(data, CountsReply, unpacked=ask.reply_bytes)
+
+
+def test_a_reply_that_is_too_large_ends_the_job():
+    class Flooding(Party):
+        def answer(self, ask):
+            reply = super().answer(ask)
+            if isinstance(ask, LevelAsk):
+                return CountsReply(Counts(np.zeros((60_000, 2), np.int32), np.array([60_000])))
+            return reply
+
+    job = horizontal_forest.Settings(task="classification", n_estimators=2, max_depth=4)
+    channel = InProcess({"one": Flooding(small_table())}, through_codec=True)
+    with pytest.raises(StorageError, match="CountsReply would unpack to more numbers"):
+        horizontal_forest.train(channel, job)

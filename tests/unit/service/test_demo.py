@@ -98,4 +98,5 @@ def test_a_forest_that_differs_from_the_pooled_one_is_told_loudly(
 def test_a_number_of_trees_that_cannot_be_is_refused(place):
     told = place.run("demo", "--trees", "0")
     assert told.exit_code == 10
-    assert told.stderr == "spinney: n_estimators must be a whole number at least 1; got 0.\n"
+    words = "spinney: n_estimators must be a whole number between 1 and 100000; got 0.\n"
+    assert told.stderr == words

@@ -28,6 +28,10 @@ class Packed:
         return len(self.data)
 
     @classmethod
+    def unpacked_size(cls, data):
+        return 100 * len(data)
+
+    @classmethod
     def unpack(cls, data):
         if data.startswith(b"!"):
             raise StorageError("A packed test value is malformed.")
@@ -295,3 +299,17 @@ def test_a_damaged_frame_is_a_message_or_refused(changes, cut):
         return
     assert isinstance(found.number, int)
     assert found.flags.dtype == np.bool_
+
+
+@dataclass(frozen=True)
+class TwoPacked:
+    first: Packed
+    second: Packed
+
+
+def test_packed_values_that_say_they_are_large_are_not_unpacked():
+    """A short message may unpack to a long one; what it may take is known beforehand."""
+    data = codec.encode(TwoPacked(Packed(b"abc"), Packed(b"defg")))
+    assert codec.decode(data, TwoPacked, unpacked=700).second.data == b"defg"
+    with pytest.raises(StorageError, match="TwoPacked would unpack to more numbers than it may"):
+        codec.decode(data, TwoPacked, unpacked=699)

@@ -47,16 +47,21 @@ def binning_of(edges):
 
 
 def test_a_node_opens_if_it_holds_rows_of_two_classes():
-    opened = ANY.opens(np.array([[1, 1], [2, 0], [0, 9], [0, 0], [1, 0]]), depth=1)
+    moments = np.array([[1, 1], [2, 0], [0, 9], [0, 0], [1, 0]])
+    opened = ANY.opens(moments, depth=1, class_weight=np.ones(2))
     assert opened.tolist() == [True, False, False, False, False]
 
 
+def test_a_class_without_weight_keeps_no_node_open():
+    """As in scikit-learn, which looks at the weighted impurity."""
+    moments = np.array([[5, 5, 0], [5, 0, 5], [0, 5, 5], [5, 5, 5]])
+    opened = ANY.opens(moments, depth=1, class_weight=np.array([1.0, 2.0, 0.0]))
+    assert opened.tolist() == [True, False, False, True]
+
+
 def test_a_node_of_amounts_opens_if_it_holds_two_rows():
-    assert AMOUNTS.opens(np.array([[2, 0], [1, 99], [0, 0]]), depth=1).tolist() == [
-        True,
-        False,
-        False,
-    ]
+    moments = np.array([[2, 0], [1, 99], [0, 0]])
+    assert AMOUNTS.opens(moments, 1, np.zeros(0)).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,7 @@ def test_a_node_of_amounts_opens_if_it_holds_two_rows():
 )
 def test_small_and_deep_nodes_stay_closed(rules, opened):
     moments = np.array([[2, 2], [3, 2], [3, 3]])
-    assert rules.opens(moments, depth=2).tolist() == opened
+    assert rules.opens(moments, 2, np.ones(2)).tolist() == opened
 
 
 def test_a_cut_of_classes_is_made_even_without_gain():
