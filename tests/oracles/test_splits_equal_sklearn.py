@@ -341,3 +341,17 @@ def test_many_categories_share_bins_and_predict_the_same():
     forest = HorizontalForestClassifier(3, max_bins=64, random_state=0).fit(X, y)
     assert forest.score(X, y) > 0.8
     require_equal_forests(forest, X)
+
+
+def test_a_small_leaf_counts_a_row_as_often_as_it_was_drawn():
+    """Unlike scikit-learn's, whose leaves hold so many different rows; the docstring says so."""
+    X = np.random.RandomState(0).standard_normal((600, 3))
+    y = X[:, 0] + np.random.RandomState(1).standard_normal(600)
+    limits = {"n_estimators": 10, "min_samples_leaf": 5, "random_state": 0}
+    forest = HorizontalForestRegressor(**limits).fit(X, y).model_.forest
+    drawn = forest.moments[forest.feature < 0, 0]
+    assert drawn.min() == 5
+    theirs = RandomForestRegressor(**limits).fit(X, y)
+    sizes = [tree.tree_.n_node_samples[tree.tree_.children_left < 0].min() for tree in theirs]
+    assert min(sizes) == 5
+    assert "count a row as often as the bootstrap" in (HorizontalForestClassifier.__doc__ or "")

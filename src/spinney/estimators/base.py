@@ -86,6 +86,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             schema=self.schema,
             categorical_features=self.categorical_features,
             is_private=self._is_private,
+            n_threads=thread_count(self.n_jobs),
         )
         if party is not None or self._is_private:
             warn_of_leaks(given.read_facts)

@@ -114,7 +114,9 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
     n_estimators, criterion, max_depth, min_samples_split, min_samples_leaf, max_features, \
     min_weight_fraction_leaf, min_impurity_decrease, bootstrap, class_weight, oob_score, \
     random_state, n_jobs
-        As in scikit-learn's `RandomForestClassifier`, but for `n_jobs`: None means all cores.
+        As in scikit-learn's `RandomForestClassifier`, with two differences. `n_jobs` None means
+        all cores. `min_samples_split` and `min_samples_leaf` count a row as often as the bootstrap
+        drew it, scikit-learn counts it once: a leaf of 5 may hold one row drawn five times.
     max_leaf_nodes
         Refused unless None: trees grow a level at a time.
     max_bins

@@ -40,8 +40,9 @@ def fit_input(
     schema: Schema | None,
     categorical_features: Any,
     is_private: bool = False,
+    n_threads: int | None = None,
 ) -> FitInput:
-    """Check X and y and return them as one table."""
+    """Check X and y and return them as one table, whose rows `n_threads` hash."""
     X = checked_features(estimator, X, categorical_features, reset=True)
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
@@ -70,7 +71,8 @@ def fit_input(
         )
     _require_order(X, schema)
     columns = columns_of(X, schema)
-    table = MemoryTable(schema, columns, encode_target(labels, schema.label))
+    target = encode_target(labels, schema.label)
+    table = MemoryTable(schema, columns, target, n_threads=n_threads)
     return FitInput(table, labels, facts)
 
 

@@ -181,7 +181,7 @@ def train(
         sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
         job = Job(settings, schema.digest(), binning, *sizes)
     with phases.phase("growing"):
-        values = leaf_values(schema, class_weights(settings, facts))
+        values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
         growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
     with phases.phase("judging"):
         progress("judging", 0, 0)

@@ -25,7 +25,7 @@ from spinney.trees.binning import (
     equal_width,
 )
 from spinney.trees.counts import Counts
-from spinney.trees.dtypes import MAX_CLASSES, TARGET_BITS
+from spinney.trees.dtypes import MAX_CLASSES
 from spinney.trees.growth import LeafValues
 from spinney.trees.magnitudes import magnitude_edges
 from spinney.trees.quantiles import LEAD_BITS, leading_counts
@@ -216,7 +216,7 @@ def target_range(label: Label) -> tuple[float, float]:
     return low, high
 
 
-def leaf_values(schema: Schema, weights: Floats, bits: int = TARGET_BITS) -> LeafValues:
+def leaf_values(schema: Schema, weights: Floats, bits: int) -> LeafValues:
     """Return what the moments of a node mean; without weights, a mean of targets of `bits`."""
     if weights.size:
         return LeafValues(weights)
@@ -243,9 +243,7 @@ def _without_surprises(batches: Iterator[Batch], binning: Binning) -> Iterator[B
         yield batch
 
 
-def binned(
-    table: Table, binning: Binning, *, n_threads: int, target_bits: int = TARGET_BITS
-) -> BinnedTable:
+def binned(table: Table, binning: Binning, *, n_threads: int, target_bits: int) -> BinnedTable:
     """Read a table once more and keep one byte per cell; an amount gets `target_bits`."""
     label = table.schema.label
     small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16

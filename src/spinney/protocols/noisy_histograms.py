@@ -268,7 +268,7 @@ class NoisyRows(PartyRows):
         return standing_of_rows(table, self._dealt(job, table.n_rows))
 
     def _read(self, job: Job) -> BinnedTable:
-        table = binned(self._table, job.binning, n_threads=self._n_threads)
+        table = binned(self._table, job.binning, n_threads=self._n_threads, target_bits=TARGET_BITS)
         if job.n_classes:
             return table
         bits = plan_of(job).target_bits
@@ -318,7 +318,7 @@ def grown_noisily(
         progress("counting leaves", 0, 0)
         leaves = LeafAsk(job, growth.levels)
         leaf_moments = _moments(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
-    return growth.forest(job.binning, leaf_values(schema, weights), leaf_moments)
+    return growth.forest(job.binning, leaf_values(schema, weights, TARGET_BITS), leaf_moments)
 
 
 def _moments(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:

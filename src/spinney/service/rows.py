@@ -1,13 +1,16 @@
 """Each party's rows: those it trains on, and those it holds back to judge by."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from spinney.errors import SpinneyWarning
 from spinney.seeds import derived, job_seed
 from spinney.service.config import SimulationConfig
 from spinney.tables.deal import deal_rows
+from spinney.tables.schema import listed
 from spinney.tables.table import MemoryTable
 
 _N_PARTIES = 5
@@ -37,12 +40,31 @@ class Parties:
 
 def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) -> Parties:
     """Return parties that each hold a table of their own; nothing is pooled."""
+    _warn_of_shared_rows(tables)
     return Parties(
         {
             name: held_back(table, simulation, number)
             for number, (name, table) in enumerate(tables.items())
         },
         None,
+    )
+
+
+def _warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
+    """Say so if a row lies at two parties: no two real ones would ever find out."""
+    keys, found = np.unique(
+        np.concatenate([np.unique(table.all_keys) for table in tables.values()]), return_counts=True
+    )
+    shared = keys[found > 1]
+    if not shared.size:
+        return
+    holders = [name for name, table in tables.items() if np.isin(shared, table.all_keys).any()]
+    warnings.warn(
+        f"The same rows lie at several parties: {listed(repr(name) for name in holders)}. Parties "
+        "draw them into the same trees, so the forest differs a little from that of the tables "
+        "put together. Name a row_id that is unique over all parties, if they are not the same.",
+        SpinneyWarning,
+        stacklevel=2,
     )
 
 

@@ -2,6 +2,12 @@
 
 A table gives its rows in the same order on every pass, and a row keeps its key however rows are
 dealt out, so that nothing drawn by key depends on who holds the row.
+
+A key is made from the row's content, and its id if it has one. Rows that are alike get different
+keys in one table, which counts them. Two parties that hold separate tables cannot: telling them
+how often the other holds a row would tell them the other's rows. So where the same row, with the
+same id or none, lies at two parties, both give it the same key, while their tables put together
+would give it two. A row id that no two parties share makes all keys what the pooled table's are.
 """
 
 import hashlib
@@ -84,6 +90,7 @@ class MemoryTable:
     target: NDArray[Any]
     keys: Keys | None = None
     rows: NDArray[np.intp] | None = None
+    n_threads: int | None = None  # that hash the rows, where there are no keys; None: all cores
 
     def __post_init__(self) -> None:
         for name, given in (("target", self.target), ("keys", self.keys)):
@@ -134,7 +141,8 @@ class MemoryTable:
             rows = slice(start, start + BATCH_ROWS)
             hashes[rows] = row_hashes(self.columns.values(rows), self.target[rows])
 
-        with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-keys") as pool:
+        n_threads = self.n_threads or os.cpu_count()
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-keys") as pool:
             list(pool.map(fill, range(0, hashes.size, BATCH_ROWS)))
         return row_keys(hashes)
 
@@ -190,7 +198,7 @@ class SourceTable:
         start = fingerprint = 0
         for part in _encoded(schema, stream, row_id, unknown_categories, BATCH_ROWS):
             fingerprint = part.added_to(fingerprint, start)
-            hashes.append(part.hashes if part.ids is None else part.ids)
+            hashes.append(part.words)
             start += len(part.hashes)
         keys = row_keys(np.concatenate(hashes))
         if not keys.size:
@@ -226,11 +234,15 @@ class _Part:
     hashes: Keys  # of the rows' content
     ids: Keys | None  # of the rows' ids
 
+    @property
+    def words(self) -> Keys:
+        """What tells rows apart: content, and id. (Ids may be numbered anew at every party.)"""
+        return self.hashes if self.ids is None else mixed(self.hashes ^ mixed(self.ids))
+
     def added_to(self, fingerprint: int, start: int) -> int:
         """Return the fingerprint of the rows before `start` and these; their order counts."""
-        words = self.hashes if self.ids is None else self.hashes ^ mixed(self.ids)
-        places = np.arange(start, start + len(words), dtype=np.uint64)
-        return (fingerprint + int(mixed(words ^ mixed(places)).sum())) % 2**64
+        places = np.arange(start, start + len(self.hashes), dtype=np.uint64)
+        return (fingerprint + int(mixed(self.words ^ mixed(places)).sum())) % 2**64
 
 
 def _encoded(

@@ -126,6 +126,63 @@ def test_parties_with_tables_of_their_own_grow_the_forest_of_all_rows(place):
     assert "pooled" not in place.run("simulate", "job.toml").stdout
 
 
+def test_rows_that_lie_at_two_parties_are_warned_of_and_told_apart_by_their_ids(place):
+    """Without ids nobody can tell them apart; with ids, numbered anew or not, all is exact."""
+    rows = [(*row, str(number)) for number, row in enumerate(place.visits(90))]
+    again = [(*row[:3], str(number)) for number, row in enumerate(rows[:20], start=90)]
+    header = ("age", "ward", "ill", "id")
+    parts = {"north": rows[:60], "south": rows[60:] + again}
+    parties = ""
+    for name, part in parts.items():
+        place.csv(f"{name}.csv", part, header)
+        parties += f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "{name}.csv"\n#row_id\n'
+    place.csv("both.csv", rows + again, header)
+    both = place.TABLE.replace("visits", "both") + 'row_id = "id"\n'
+    none_held = "[simulation]\nheld_out = 0\n"
+    place.job(place.JOB + parties + none_held)
+    told = place.run("simulate", "job.toml", "--out", "without")
+    assert told.stderr == (
+        "spinney: warning: The same rows lie at several parties: 'north', 'south'. Parties draw "
+        "them into the same trees, so the forest differs a little from that of the tables put "
+        "together. Name a row_id that is unique over all parties, if they are not the same.\n"
+    )
+    place.job(place.JOB + parties.replace("#row_id", 'row_id = "id"') + none_held)
+    told = place.run("simulate", "job.toml", "--out", "with")
+    assert told.stderr == ""
+    place.job(place.JOB + both + none_held)
+    place.run("simulate", "job.toml", "--out", "pooled")
+    without, with_ids, pooled = (
+        (place.folder / name / "model.spinney").read_bytes()
+        for name in ("without", "with", "pooled")
+    )
+    assert with_ids == pooled
+    assert without != pooled
+
+
+def test_ids_may_be_numbered_anew_at_every_party(place):
+    rows = place.visits()
+    header = ("age", "ward", "ill", "id")
+    parties, everything = "", []
+    for party, name in enumerate(("north", "south", "west")):
+        part = [(*row, str(number)) for number, row in enumerate(rows[party::3])]
+        place.csv(f"{name}.csv", part, header)
+        everything += part
+        parties += (
+            f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "{name}.csv"\nrow_id = "id"\n'
+        )
+    place.csv("all.csv", everything, header)
+    place.job(place.JOB + parties + "[simulation]\nheld_out = 0\n")
+    told = place.run("simulate", "job.toml", "--out", "parties")
+    assert told.stderr == ""
+    pooled = place.TABLE.replace("visits", "all") + 'row_id = "id"\n'
+    place.job(place.JOB + pooled + "[simulation]\nheld_out = 0\n")
+    place.run("simulate", "job.toml", "--out", "pooled")
+    by_parties, by_one = (
+        (place.folder / name / "model.spinney").read_bytes() for name in ("parties", "pooled")
+    )
+    assert by_parties == by_one
+
+
 def test_a_run_is_repeatable_and_its_held_out_rows_follow_random_state(place):
     first, second, other = (
         simulated(place, "--out", out)

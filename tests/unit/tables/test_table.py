@@ -1,6 +1,7 @@
 """Tables give the same rows with the same keys on every pass."""
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -149,11 +150,44 @@ def test_a_source_reads_like_a_table_in_memory(size):
     assert same(whole(source, size), whole(table))
 
 
-def test_a_source_takes_its_keys_from_its_row_ids():
-    source = SourceTable.checked(SCHEMA, stream(), "id")
-    assert np.array_equal(whole(source, 2)[2], keys_of_ids([*"wxyz"]))
-    source = SourceTable.checked(SCHEMA, stream(), "b")
-    assert np.array_equal(whole(source, 2)[2], keys_of_ids([5, 6, 7, 5]))
+def test_a_source_takes_its_keys_from_its_rows_and_their_ids():
+    """Ids that every party counts from 1 must not make different rows alike."""
+    by_content = whole(SourceTable.checked(SCHEMA, stream()))[2]
+    by_id = whole(SourceTable.checked(SCHEMA, stream(), "id"), 2)[2]
+    assert not np.isin(by_id, by_content).any()
+    other = stream()
+    other.data |= {"a": [1, 2, 3, 4]}
+    there = whole(SourceTable.checked(SCHEMA, other, "id"))[2]
+    assert (there == by_id).tolist() == [True, True, False, False]
+    renamed = stream()
+    renamed.data |= {"id": [*"wabc"]}
+    there = whole(SourceTable.checked(SCHEMA, renamed, "id"))[2]
+    assert (there == by_id).tolist() == [True, False, False, False]
+
+
+def test_rows_alike_get_keys_of_their_own_in_one_table_only():
+    """What the module says of parties that hold the same row."""
+    twice = ListStream({"a": [1, 1], "b": [5, 5], "y": [0, 0], "id": [1, 2]})
+    once = ListStream({"a": [1], "b": [5], "y": [0], "id": [1]})
+    keys = whole(SourceTable.checked(SCHEMA, twice))[2]
+    assert keys[0] != keys[1]
+    assert whole(SourceTable.checked(SCHEMA, once))[2].tolist() == keys[:1].tolist()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_keys_are_hashed_on_as_many_threads_as_allowed(n_threads, monkeypatch):
+    started = []
+
+    class Noting(ThreadPoolExecutor):
+        def __init__(self, n_workers, **how):
+            started.append(n_workers)
+            super().__init__(n_workers, **how)
+
+    monkeypatch.setattr("spinney.tables.table.ThreadPoolExecutor", Noting)
+    table = memory_table(40)
+    keys = replace(table, n_threads=n_threads).all_keys
+    assert started == [n_threads]
+    assert np.array_equal(keys, table.all_keys)
 
 
 @pytest.mark.parametrize(
