@@ -27,7 +27,7 @@ class OnlyMasked:
             "only, and the question came without one. Use secure_sum=True."
         )
 
-    packed_size = unpack = pack
+    packed_size = unpacked_size = unpack = pack
 
 
 def shares_in(reply: object) -> Shares | None:

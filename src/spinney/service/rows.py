@@ -40,7 +40,6 @@ class Parties:
 
 def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) -> Parties:
     """Return parties that each hold a table of their own; nothing is pooled."""
-    _warn_of_shared_rows(tables)
     return Parties(
         {
             name: held_back(table, simulation, number)
@@ -50,7 +49,7 @@ def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) 
     )
 
 
-def _warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
+def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
     """Say so if a row lies at two parties: no two real ones would ever find out."""
     keys, found = np.unique(
         np.concatenate([np.unique(table.all_keys) for table in tables.values()]), return_counts=True

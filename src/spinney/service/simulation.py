@@ -13,7 +13,7 @@ from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
 from spinney.service.progress import Stages
 from spinney.service.registry import entry_of
-from spinney.service.rows import dealt_out, own_tables
+from spinney.service.rows import dealt_out, own_tables, warn_of_shared_rows
 from spinney.service.sources import tables_of
 
 
@@ -43,6 +43,8 @@ def simulate(path: Path, folder: Path | None, stages: Stages) -> Outcome:
         parties = dealt_out(first, job.simulation)
     else:
         parties = own_tables(tables, job.simulation)
+        if settings.bootstrap:  # else every tree reads every row
+            warn_of_shared_rows(tables)
     given = job.settings
     running = Running(protocol, given.n_jobs, bool(given.secure_sum), given.honest)
     return written(job.job.name, compare(parties, settings, running, stages), into)

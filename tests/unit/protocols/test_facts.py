@@ -160,7 +160,7 @@ def test_classes_take_as_few_bytes_as_they_need(n_classes, kind):
     schema = Schema((Column("a", "number"),), Label("y", "class", tuple(range(n_classes))))
     column: Any = np.zeros(n_classes, np.float32)
     table = MemoryTable(schema, VectorColumns((column,)), np.arange(n_classes, dtype=np.int32))
-    facts = count_facts(table, with_leading=False, n_threads=1, target_bits=24)
+    facts = count_facts(table, with_leading=False, n_threads=1)
     settings = replace(SETTINGS, binning="ranges")
     binning = binning_of(
         Schema((Column("a", "number", range=(0, 1)),), schema.label), facts, settings, ()
@@ -172,7 +172,7 @@ def test_classes_take_as_few_bytes_as_they_need(n_classes, kind):
 
 def test_a_table_without_rows_can_be_binned():
     none = four_rows().select(np.zeros(0, np.intp))
-    facts = count_facts(four_rows(), with_leading=False, n_threads=1, target_bits=24)
+    facts = count_facts(four_rows(), with_leading=False, n_threads=1)
     found = binned(
         none,
         binning_of(SCHEMA, facts, replace(SETTINGS, binning="ranges"), ()),
