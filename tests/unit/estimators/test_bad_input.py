@@ -84,7 +84,11 @@ def test_max_bins_at_its_limits(kind, max_bins):
         ("categorical_features", "all", "categorical_features must be 'from_dtype', None, or"),
         ("unknown_categories", ["refuse"], "unknown_categories must be 'refuse' or 'as_missing'"),
         ("max_features", np.array([1, 2]), "max_features must be 'sqrt', 'log2', None"),
-        ("message_limit", 10, "message_limit must be a whole number at least 65536; got 10"),
+        (
+            "message_limit",
+            10,
+            "message_limit must be a whole number between 65536 and 2147483648; got 10",
+        ),
         ("categorical_features", 5, "categorical_features must be 'from_dtype'.*; got 5"),
         ("categorical_features", [[1]], r"categorical_features must be .*; got \[\[1\]\]"),
         ("categorical_features", {1: 2}, "categorical_features must be 'from_dtype', None, or"),

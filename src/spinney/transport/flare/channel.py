@@ -167,7 +167,12 @@ class FlareChannel(Channel):
 
     def _reply(self, name: str, ask: Ask[Any], answer: Answer) -> Any:
         try:
-            return codec.decode(answer.body, ask.reply_type, limit=self._limits.message_bytes)
+            return codec.decode(
+                answer.body,
+                ask.reply_type,
+                limit=self._limits.message_bytes,
+                unpacked=ask.reply_bytes,
+            )
         except SpinneyError as error:
             error.party = name
             raise
