@@ -4,7 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-_SCRIPTS = ("kernels", "forest", "traffic", "growth", "memory", "quality", "start", "masking")
+_SCRIPTS = (
+    "kernels",
+    "forest",
+    "traffic",
+    "growth",
+    "memory",
+    "quality",
+    "start",
+    "masking",
+    "noise",
+)
 
 
 def main() -> int:

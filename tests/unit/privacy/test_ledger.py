@@ -6,7 +6,6 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from fractions import Fraction
-from time import process_time
 
 import numpy as np
 import pytest
@@ -660,18 +659,3 @@ def test_a_process_killed_at_any_step_has_paid_for_what_it_drew(tmp_path, step):
         for n in range(3):  # the job can still be finished within its budget
             ledger.answer(Question.of("q", n, b""), [Spend("counts", noise)], lambda _: b"later")
         assert ledger.spent("q", RECORD) == Fraction(3, 40)
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_a_thousand_charges_take_less_than_three_seconds(tmp_path, on_disk):
-    """Of this program's own time: how long a shared disk makes it wait is not ours to test."""
-    noise = DiscreteLaplace(Fraction(1, 1000))
-    opened = Ledger.open(tmp_path / "ledger.db", "north") if on_disk else Ledger.in_memory()
-    with closing(opened) as ledger:
-        ledger.allow_for_life("data", [Budget.pure(1)])
-        ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
-        start = process_time()
-        for n in range(1000):
-            scope = ALL_ROWS.part("a<1", str(n % 7)).part("b<1", str(n % 5))
-            ledger.reserve(ask(n), [Spend("counts", noise, (scope,))])
-        assert process_time() - start < 3
