@@ -247,14 +247,18 @@ class SecureSums(Channel):
         self._adopt(self._inner.rounds[-1:], ask, "ask", tuple(replies))
         return replies
 
-    def sum(self, ask: Ask[Summand]) -> Summand:
-        """Put a question to all parties and learn nothing but the sum of their replies."""
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
+        """Put a question to all parties and learn nothing but the sum of their replies.
+
+        Lost ones are left out down to the job's least number of survivors, or to a larger quorum.
+        """
         begin, mark = perf_counter(), len(self._inner.rounds)
         if not self._coordinator.rounds_left:
             self._begin_epoch()
         masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, codec.encode(ask))
         masked.__dict__["in_hand"] = ask  # for parties in this process; on the wire it is absent
-        replies = self._ask_present(masked, self._settings.min_survivors)
+        least = max(self._settings.min_survivors, quorum or 0)
+        replies = self._ask_present(masked, least)
         for masked_reply in replies.values():
             self._coordinator.add_vector(masked_reply.masked)
         unmask = self._coordinator.end_vectors()

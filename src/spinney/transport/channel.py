@@ -154,5 +154,9 @@ class Channel(Protocol):
         """
 
     @abstractmethod
-    def sum(self, ask: Ask[Summand]) -> Summand:
-        """Put a question to all parties; return only the sum of their replies."""
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
+        """Put a question to all parties; return only the sum of their replies.
+
+        A party that does not answer ends the job, unless a quorum is given: then the others'
+        replies are summed as long as they are that many.
+        """

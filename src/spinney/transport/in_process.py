@@ -65,15 +65,34 @@ class InProcess(Channel):
         self._note(ask, "ask", _NOTHING, sizes, begin)
         return replies
 
-    def sum(self, ask: Ask[Summand]) -> Summand:
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()
         sizes = Sizes()
         # Added as they come: one more reply is held than parties answer at once.
-        replies = (answered.result() for answered in self._answers(self.parties, ask, sizes))
-        total: Summand = summed(next(replies), replies)
+        replies = self._replies(ask, sizes, lost_may_be_left_out=quorum is not None)
+        first = next(replies, None)
+        total: Summand | None = None if first is None else summed(first, replies)
+        if total is None or len(sizes.up) < (quorum or 0):
+            raise PartyLostError(
+                f"Only {len(sizes.up)} parties answered {type(ask).__name__}; {quorum} are needed."
+            )
         self._note(ask, "sum", _IN_PROCESS_SUM, sizes, begin)
         return total
+
+    def _replies(
+        self, ask: Ask[Summand], sizes: "Sizes", *, lost_may_be_left_out: bool
+    ) -> Iterator[Summand]:
+        """Give the replies in order, without those of lost parties if that may be."""
+        for answered in self._answers(self.parties, ask, sizes):
+            try:
+                reply: Summand = answered.result()
+            except PartyLostError:
+                if not lost_may_be_left_out:
+                    raise
+                continue
+            yield reply
+            del reply, answered  # let go before the next is made
 
     def _answers(
         self, names: Sequence[str], ask: Ask[Any], sizes: "Sizes"

@@ -1,0 +1,378 @@
+"""Fit trees to one party's rows: given structures, or CART's own choice; and score them.
+
+A structure says which column every node asks about and nothing else; its nodes stand in pre-order
+in a full tree of some depth, -1 where there is none. Fitting finds the cuts (Gini impurity or
+variance) and what the leaves hold. Rows to be scored are walked down at the same time.
+
+Bins lie column after column, (n_columns, n_rows). Nodes of a fitted tree are numbered so that
+children come in pairs after their parent. Ties go to the lowest column, then to the lowest cut.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.compiling import kernel
+
+_MISSING = 255
+
+
+@kernel
+def _goes_left(code, is_category, cut, missing_left, words):
+    if is_category:
+        return (words[code >> 6] >> np.uint64(code & 63)) & np.uint64(1) != 0
+    if code == _MISSING:
+        return missing_left
+    return code <= cut
+
+
+@kernel
+def _partition(rows, start, end, column, is_category, cut, missing_left, words):
+    """Bring the rows that go left before those that go right; return where these begin."""
+    low, high = start, end - 1
+    while low <= high:
+        row = rows[low]
+        if _goes_left(np.int64(column[row]), is_category, cut, missing_left, words):
+            low += 1
+        else:
+            rows[low] = rows[high]
+            rows[high] = row
+            high -= 1
+    return low
+
+
+@kernel
+def _sort_by_share(order, n, share):
+    """Sort bins by share; ties by bin."""
+    for i in range(1, n):
+        code = order[i]
+        j = i - 1
+        while j >= 0 and (
+            share[order[j]] > share[code] or (share[order[j]] == share[code] and order[j] > code)
+        ):
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = code
+
+
+@kernel
+def _fill_words(order, n_left, n_used, rest_left, words):
+    """Write which bins go left: those first in order, and with the larger side all unknown ones."""
+    for k in range(4):
+        words[k] = ~np.uint64(0) if rest_left else np.uint64(0)
+    for i in range(n_used):
+        bit = np.uint64(1) << np.uint64(order[i] & 63)
+        if i < n_left:
+            words[order[i] >> 6] |= bit
+        else:
+            words[order[i] >> 6] &= ~bit
+
+
+@kernel
+def _gini(left, total, n_left, n_all):
+    """Return the score of a cut: larger is better, and the parent's own is sum c^2 / n."""
+    sum_left = 0.0
+    sum_right = 0.0
+    for c in range(total.shape[0]):
+        a = float(left[c])
+        b = float(total[c] - left[c])
+        sum_left += a * a
+        sum_right += b * b
+    return sum_left / n_left + sum_right / (n_all - n_left)
+
+
+@kernel
+def _variance(sum_left, n_left, sum_all, n_all):
+    """Return the gain of a cut: D^2 / (N n_left n_right)."""
+    d = float(sum_left) * n_all - float(sum_all) * n_left
+    return d * d / (float(n_all) * n_left * (n_all - n_left))
+
+
+@kernel
+def _cut_score(left, total, n_left, n_all, n_classes, middle):
+    if n_classes:
+        return _gini(left, total, n_left, n_all)
+    return _variance(left[1] - n_left * middle, n_left, total[1] - n_all * middle, n_all)
+
+
+@kernel
+def _count(codes, target, rows, start, end, n_classes, hist):
+    """Count the rows of a node by bin; return the lowest and the highest bin but for missing."""
+    low, high = 255, -1
+    for at in range(start, end):
+        row = rows[at]
+        code = np.int64(codes[row])
+        if n_classes:
+            hist[code, target[row]] += 1
+        else:
+            hist[code, 0] += 1
+            hist[code, 1] += target[row]
+        if code != _MISSING:
+            low = min(low, code)
+            high = max(high, code)
+    return low, high
+
+
+@kernel
+def _rows_in(hist, code, n_classes):
+    if not n_classes:
+        return hist[code, 0]
+    n = np.int64(0)
+    for c in range(n_classes):
+        n += hist[code, c]
+    return n
+
+
+@kernel
+def _search_numbers(hist, low, high, total, n_all, n_classes, middle, least, best, left):
+    """Return the best cut of a number: score, cut, whether missing values go left."""
+    n_missing = _rows_in(hist, _MISSING, n_classes)
+    found_cut = -1
+    found_missing = False
+    for side in range(2 if n_missing > 0 else 1):
+        n_left = n_missing if side == 1 else np.int64(0)
+        for c in range(total.shape[0]):
+            left[c] = hist[_MISSING, c] if side == 1 else 0
+        code = low
+        while code <= high:
+            for c in range(total.shape[0]):
+                left[c] += hist[code, c]
+            n_left += _rows_in(hist, code, n_classes)
+            following = code + 1
+            while following <= high and _rows_in(hist, following, n_classes) == 0:
+                following += 1
+            n_right = n_all - n_left
+            if n_left >= least and n_right >= least:
+                score = _cut_score(left, total, n_left, n_all, n_classes, middle)
+                if score > best:
+                    best = score
+                    # in the middle of the gap to the next value; above all where there is none
+                    found_cut = (code + following - 1) // 2 if following <= high else high
+                    found_missing = side == 1 if n_missing > 0 else n_left > n_right
+            code = following
+    return best, found_cut, found_missing
+
+
+@kernel
+def _search_categories(
+    hist, n_bins, total, n_all, n_classes, middle, least, best, left, order, share, words
+):
+    """Return the best score of a set of bins, and the size of the left side, -1 for none."""
+    n_used = 0
+    for code in range(256):
+        if (code < n_bins or code == _MISSING) and _rows_in(hist, code, n_classes) > 0:
+            order[n_used] = code
+            n_used += 1
+    found = np.int64(-1)
+    # For two classes the best set is a prefix in order of a class's share (Breiman et al. 1984,
+    # 4.2.2); for more, one ordering for each class is tried.
+    for of_class in range(n_classes if n_classes > 2 else 1):
+        for i in range(n_used):
+            code = order[i]
+            n_here = _rows_in(hist, code, n_classes)
+            share[code] = float(hist[code, of_class if n_classes else 1]) / float(n_here)
+        _sort_by_share(order, n_used, share)
+        n_left = np.int64(0)
+        for c in range(total.shape[0]):
+            left[c] = 0
+        for i in range(n_used - 1):
+            for c in range(total.shape[0]):
+                left[c] += hist[order[i], c]
+            n_left += _rows_in(hist, order[i], n_classes)
+            if n_left < least or n_all - n_left < least:
+                continue
+            score = _cut_score(left, total, n_left, n_all, n_classes, middle)
+            if score > best:
+                best = score
+                found = n_left
+                _fill_words(order, i + 1, n_used, 2 * n_left > n_all, words)
+    return best, found
+
+
+@kernel
+def _sum_up(target, rows, start, end, n_classes, total):
+    """Write what a node holds; return whether nothing is left to be told apart."""
+    for c in range(total.shape[0]):
+        total[c] = 0
+    is_pure = True
+    for at in range(start, end):
+        value = np.int64(target[rows[at]])
+        is_pure = is_pure and value == np.int64(target[rows[start]])
+        if n_classes:
+            total[value] += 1
+        else:
+            total[0] += 1
+            total[1] += value
+    return is_pure
+
+
+@kernel
+def _score_rows(target, rows, start, end, n_classes, total, confusion, errors):
+    """Add how a node's prediction does on the rows that stand in it."""
+    if end == start:
+        return
+    if n_classes:
+        guess = 0
+        for c in range(1, n_classes):
+            if total[c] > total[guess]:
+                guess = c
+        for at in range(start, end):
+            confusion[np.int64(target[rows[at]]), guess] += 1
+        return
+    mean = float(total[1]) / float(total[0])
+    for at in range(start, end):
+        error = abs(float(target[rows[at]]) - mean)
+        errors[0] += error * error
+        errors[1] += error
+
+
+@kernel
+def fit_structure(
+    codes, n_bins, is_category, target, n_classes, genome, depth, is_free, least,
+    fit_rows, score_rows, by_depth, confusion, errors,
+    feature, cut, missing_left, bin_sets, left_child, moments, gain,
+):  # fmt: skip
+    """Fit one tree and score it; return how many nodes it has.
+
+    `is_free`: columns are chosen as CART does, and written to `genome`. `by_depth`: scores are kept
+    for the tree cut off at every depth, 0 to `depth`; else for the whole tree, in place 0. The
+    rows are reordered. A node is a leaf where `feature` is -1.
+    """
+    width = n_classes if n_classes else 2
+    hist = np.zeros((256, width), np.int64)
+    left = np.zeros(width, np.int64)
+    order = np.empty(256, np.int64)
+    share = np.empty(256)
+    words = np.zeros(4, np.uint64)
+    best_words = np.zeros(4, np.uint64)
+    stack = np.empty((2 * depth + 4, 7), np.int64)
+    stack[0, 0] = stack[0, 1] = stack[0, 2] = stack[0, 3] = stack[0, 5] = 0
+    stack[0, 4] = fit_rows.shape[0]
+    stack[0, 6] = score_rows.shape[0]
+    n_stack, n_nodes = 1, 1
+    while n_stack:
+        n_stack -= 1
+        node, gene, level = stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2]
+        start, end = stack[n_stack, 3], stack[n_stack, 4]
+        s_start, s_end = stack[n_stack, 5], stack[n_stack, 6]
+        total = moments[node]
+        is_pure = _sum_up(target, fit_rows, start, end, n_classes, total)
+        n_all = np.int64(end - start)
+        if by_depth:
+            _score_rows(
+                target, score_rows, s_start, s_end, n_classes, total, confusion[level],
+                errors[level],
+            )  # fmt: skip
+        found = -1
+        if level < depth and not is_pure and n_all >= 2 * least:
+            middle = np.int64(0) if n_classes else total[1] // total[0]
+            best = 0.0
+            if n_classes:
+                for c in range(n_classes):
+                    best += float(total[c]) * float(total[c])
+                best /= float(n_all)
+            parent = best if n_classes else 0.0
+            best -= 1e-9 * abs(best)  # a cut that gains nothing may lead to one that does
+            if not n_classes:
+                best = -1.0
+            first = 0 if is_free else np.int64(genome[gene])
+            last = codes.shape[0] if is_free else first + 1
+            for column in range(max(first, 0), last):
+                low, high = _count(codes[column], target, fit_rows, start, end, n_classes, hist)
+                if is_category[column]:
+                    score, n_left = _search_categories(
+                        hist, n_bins[column], total, n_all, n_classes, middle, least, best, left,
+                        order, share, words,
+                    )  # fmt: skip
+                    if n_left >= 0:
+                        best = score
+                        found = column
+                        cut[node] = 0
+                        missing_left[node] = 2 * n_left > n_all
+                        for k in range(4):
+                            best_words[k] = words[k]
+                else:
+                    score, at, goes = _search_numbers(
+                        hist, low, high, total, n_all, n_classes, middle, least, best, left
+                    )
+                    if at >= 0:
+                        best = score
+                        found = column
+                        cut[node] = at
+                        missing_left[node] = goes
+                for code in range(low, high + 1):
+                    for c in range(width):
+                        hist[code, c] = 0
+                for c in range(width):
+                    hist[_MISSING, c] = 0
+        feature[node] = found
+        if is_free and level < depth:
+            genome[gene] = found
+        if found < 0:
+            left_child[node] = node
+            cut[node] = 0
+            missing_left[node] = False
+            gain[node] = 0.0
+            if by_depth:
+                for deeper in range(level + 1, depth + 1):
+                    _score_rows(
+                        target, score_rows, s_start, s_end, n_classes, total, confusion[deeper],
+                        errors[deeper],
+                    )  # fmt: skip
+            else:
+                _score_rows(
+                    target, score_rows, s_start, s_end, n_classes, total, confusion[0], errors[0]
+                )
+            continue
+        gain[node] = max(best - parent, 0.0)
+        for k in range(4):
+            bin_sets[node, k] = best_words[k] if is_category[found] else np.uint64(0)
+        middle_row = _partition(
+            fit_rows, start, end, codes[found], is_category[found], np.int64(cut[node]),
+            missing_left[node], best_words,
+        )  # fmt: skip
+        s_middle = _partition(
+            score_rows, s_start, s_end, codes[found], is_category[found], np.int64(cut[node]),
+            missing_left[node], best_words,
+        )  # fmt: skip
+        left_child[node] = n_nodes
+        below = np.int64(1) << (depth - level - 1)  # genes of a child's subtree, and one
+        stack[n_stack, 0] = n_nodes + 1
+        stack[n_stack, 1] = gene + below
+        stack[n_stack, 2] = level + 1
+        stack[n_stack, 3], stack[n_stack, 4] = middle_row, end
+        stack[n_stack, 5], stack[n_stack, 6] = s_middle, s_end
+        n_stack += 1
+        stack[n_stack, 0] = n_nodes
+        stack[n_stack, 1] = gene + 1
+        stack[n_stack, 2] = level + 1
+        stack[n_stack, 3], stack[n_stack, 4] = start, middle_row
+        stack[n_stack, 5], stack[n_stack, 6] = s_start, s_middle
+        n_stack += 1
+        n_nodes += 2
+    return n_nodes
+
+
+@kernel
+def score_structures(
+    codes, n_bins, is_category, target, n_classes, genomes, depth, least,
+    fit_rows, score_rows, first, last, confusion, errors,
+):  # fmt: skip
+    """Fit structures `first` to `last` and write how each does on the rows to be scored."""
+    n = min((np.int64(2) << depth) - 1, 2 * max(fit_rows.shape[0], 1) + 1)
+    width = n_classes if n_classes else 2
+    feature = np.empty(n, np.int32)
+    cut = np.empty(n, np.uint8)
+    missing_left = np.empty(n, np.bool_)
+    bin_sets = np.empty((n, 4), np.uint64)
+    left_child = np.empty(n, np.int64)
+    moments = np.empty((n, width), np.int64)
+    gain = np.empty(n)
+    own_fit = fit_rows.copy()
+    own_score = score_rows.copy()
+    for number in range(first, last):
+        own_fit[:] = fit_rows
+        own_score[:] = score_rows
+        fit_structure(
+            codes, n_bins, is_category, target, n_classes, genomes[number], depth, False, least,
+            own_fit, own_score, False, confusion[number : number + 1], errors[number : number + 1],
+            feature, cut, missing_left, bin_sets, left_child, moments, gain,
+        )  # fmt: skip

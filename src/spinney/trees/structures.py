@@ -1,0 +1,205 @@
+"""One party's rows and the trees that are fitted to them: structures, or CART's own choice.
+
+All arithmetic is in `_kernels/structures`; evaluating a population is one call.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import structures as kernels
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.forest import Forest
+from spinney.trees.genome import Genes, n_genes
+from spinney.trees.growth import LeafValues
+from spinney.trees.level import empty_bin_sets
+from spinney.trees.threads import run_ranges
+from spinney.typing import Bools, Codes, Floats, Integers
+
+_LEAST = 1  # rows in a leaf
+_WORTH_A_THREAD = 4096  # rows and structures
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """How trees do on some rows, one line for each tree; for regression errors in fixed point."""
+
+    n_rows: int
+    confusion: Integers  # (n_trees, n_classes, n_classes) true by predicted; empty for regression
+    errors: Floats  # (n_trees, 2) sums of squared and of absolute errors
+
+
+@dataclass(frozen=True)
+class FittedTree:
+    """One tree with its nodes, children in pairs after their parent."""
+
+    feature: NDArray[np.int32]
+    cut: NDArray[np.uint8]
+    missing_left: Bools
+    bin_sets: NDArray[np.uint64]  # (n_nodes, 4)
+    left: Integers
+    moments: Integers
+    gain: Floats
+
+    @property
+    def n_decisions(self) -> int:
+        """How many nodes ask a question."""
+        return int((self.feature >= 0).sum())
+
+
+@dataclass(frozen=True)
+class FitTable:
+    """Rows in bins, column after column, with their targets."""
+
+    codes: Codes  # (n_columns, n_rows)
+    n_bins: Integers
+    is_category: Bools
+    target: NDArray[np.int32]
+    n_classes: int  # 0 for regression
+
+    @classmethod
+    def of(cls, table: BinnedTable, binning: Binning, n_classes: int) -> "FitTable":
+        """Return a party's table as the kernels want it."""
+        blocks = [
+            table.codes[first * table.n_columns : last * table.n_columns].reshape(
+                table.n_columns, -1
+            )
+            for first, last in zip(table.block_start[:-1], table.block_start[1:], strict=True)
+        ]
+        codes = np.ascontiguousarray(np.concatenate(blocks, axis=1))
+        columns = binning.columns
+        return cls(
+            codes, columns.n_bins, columns.is_category, table.target.astype(np.int32), n_classes
+        )
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are."""
+        return len(self.codes)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.codes.shape[1])
+
+    @cached_property
+    def all_rows(self) -> Integers:
+        """The numbers of all rows."""
+        return np.arange(self.n_rows)
+
+    def score(
+        self, genes: Genes, depth: int, fit: Integers, judged: Integers, *, n_threads: int = 1
+    ) -> Outcomes:
+        """Fit every structure to the rows `fit`; return how each does on the rows `judged`."""
+        n = len(genes)
+        confusion, errors = self._scores(n)
+
+        def task(first: int, last: int) -> None:
+            kernels.score_structures(
+                self.codes, self.n_bins, self.is_category, self.target, self.n_classes,
+                genes, depth, _LEAST, fit, judged, first, last, confusion, errors,
+            )  # fmt: skip
+
+        parts = min(n_threads, n) if n * fit.size >= _WORTH_A_THREAD else 1
+        cuts = [n * i // max(parts, 1) for i in range(max(parts, 1) + 1)]
+        run_ranges(task, list(zip(cuts[:-1], cuts[1:], strict=True)), n_threads)
+        return Outcomes(judged.size, confusion, errors)
+
+    def fitted(self, genes: NDArray[np.int16], depth: int, rows: Integers) -> FittedTree:
+        """Return a structure fitted to some rows."""
+        return self._fit(genes.copy(), depth, rows, rows[:0], is_free=False)[0]
+
+    def cart(self, depth: int, rows: Integers) -> tuple[FittedTree, NDArray[np.int16]]:
+        """Return the tree that CART grows on some rows, and its structure."""
+        genes = np.full(n_genes(depth), -1, np.int16)
+        return self._fit(genes, depth, rows, rows[:0], is_free=True)[0], genes
+
+    def cart_scores(self, depth: int, fit: Integers, judged: Integers) -> Outcomes:
+        """Return how CART's tree does when it is cut off at each depth, 0 to `depth`."""
+        genes = np.full(n_genes(depth), -1, np.int16)
+        return self._fit(genes, depth, fit, judged, is_free=True, by_depth=True)[1]
+
+    def scored(
+        self, genes: NDArray[np.int16], depth: int, fit: Integers, judged: Integers
+    ) -> Outcomes:
+        """Return how one structure does."""
+        return self.score(genes[None], depth, fit, judged)
+
+    def _scores(self, n: int) -> tuple[Integers, Floats]:
+        return np.zeros((n, self.n_classes, self.n_classes), np.int64), np.zeros((n, 2))
+
+    def _fit(
+        self,
+        genes: NDArray[np.int16],
+        depth: int,
+        fit: Integers,
+        judged: Integers,
+        *,
+        is_free: bool,
+        by_depth: bool = False,
+    ) -> tuple[FittedTree, Outcomes]:
+        most = min((2 << depth) - 1, 2 * max(fit.size, 1) + 1)
+        confusion, errors = self._scores(depth + 1 if by_depth else 1)
+        nodes = (
+            np.empty(most, np.int32),
+            np.empty(most, np.uint8),
+            np.empty(most, np.bool_),
+            np.zeros((most, 4), np.uint64),
+            np.empty(most, np.int64),
+            np.empty((most, self.n_classes or 2), np.int64),
+            np.empty(most),
+        )
+        n = kernels.fit_structure(
+            self.codes, self.n_bins, self.is_category, self.target, self.n_classes,
+            genes, depth, is_free, _LEAST, fit.copy(), judged.copy(), by_depth, confusion, errors,
+            *nodes,
+        )  # fmt: skip
+        tree = FittedTree(*(part[: int(n)].copy() for part in nodes))
+        return tree, Outcomes(judged.size, confusion, errors)
+
+
+def forest_of(
+    trees: list[FittedTree], binnings: list[Binning], values: LeafValues, gain_unit: float = 1.0
+) -> Forest:
+    """Return trees, each with the bins it was fitted in, as one forest."""
+    sizes = [tree.feature.size for tree in trees]
+    starts = np.r_[0, np.cumsum(sizes)].astype(np.int64)
+    feature = np.concatenate([tree.feature for tree in trees])
+    moments = np.concatenate([tree.moments for tree in trees])
+    is_set = np.concatenate([_is_set(t, b) for t, b in zip(trees, binnings, strict=True)])
+    subset = np.full(feature.size, -1, np.int32)
+    subset[is_set] = np.arange(int(is_set.sum()))
+    bin_sets = np.concatenate([tree.bin_sets for tree in trees])[is_set]
+    return Forest(
+        starts,
+        feature,
+        np.concatenate([_thresholds(t, b) for t, b in zip(trees, binnings, strict=True)]),
+        np.concatenate(
+            [tree.left + start for tree, start in zip(trees, starts, strict=False)]
+        ).astype(np.uint32),
+        np.concatenate([tree.missing_left for tree in trees]),
+        subset,
+        bin_sets if len(bin_sets) else empty_bin_sets(0),
+        moments,
+        np.concatenate([tree.gain for tree in trees]) * gain_unit,
+        values.of(moments),
+    )
+
+
+def _is_set(tree: FittedTree, binning: Binning) -> Bools:
+    """Tell which nodes ask about a category."""
+    is_category = np.append(binning.columns.is_category, False)  # noqa: FBT003  of numpy
+    found: Bools = is_category[tree.feature]
+    return found
+
+
+def _thresholds(tree: FittedTree, binning: Binning) -> NDArray[np.float32]:
+    """Return the edge each cut stands for; infinity where only missing values go right."""
+    found = np.zeros(tree.feature.size, np.float32)
+    for node in np.flatnonzero((tree.feature >= 0) & ~_is_set(tree, binning)):
+        edges = binning.edges[tree.feature[node]]
+        cut = int(tree.cut[node])
+        found[node] = edges[cut] if cut < len(edges) else np.inf
+    return found
