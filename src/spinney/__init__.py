@@ -8,6 +8,8 @@ __version__ = "0.1.0"
 _HOME_OF_NAME = {
     "ExtraTreesClassifier": "spinney.estimators.extra_trees",
     "ExtraTreesRegressor": "spinney.estimators.extra_trees",
+    "GeneticTreeClassifier": "spinney.estimators.genetic_tree",
+    "GeneticTreeRegressor": "spinney.estimators.genetic_tree",
     "HorizontalForestClassifier": "spinney.estimators.horizontal_forest",
     "HorizontalForestRegressor": "spinney.estimators.horizontal_forest",
     "deal_columns": "spinney.tables.deal",

@@ -116,7 +116,7 @@ class InTheOpen(Channel):
     def ask(self, ask: Any, **_: Any) -> dict[str, Any]:
         return {name: party.answer(ask) for name, party in self._there.items()}
 
-    def sum(self, ask: Any) -> Any:
+    def sum(self, ask: Any, **_: Any) -> Any:
         stage = stage_of(ask)
         self._leave(stage, EARLY)
         replies = [party.answer(ask).vectors() for party in self._there.values()]
@@ -306,9 +306,9 @@ class Forgiving(Channel):
         answers: dict[str, Any] = self._channel.ask(ask, to=to, quorum=quorum)
         return answers
 
-    def sum(self, ask: Any) -> Any:
+    def sum(self, ask: Any, *, quorum: int | None = None) -> Any:
         self._channel._present = self.parties
-        return self._channel.sum(ask)
+        return self._channel.sum(ask, quorum=quorum)
 
 
 def test_the_report_says_what_a_party_showed_by_leaving():

@@ -93,10 +93,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         classes = given.table.schema.label.classes or ()
         settings = with_read_facts(self._settings(classes), given.read_facts)
         tables = dealt_tables(given.table, party)
-        ledgers = _ledgers(list(tables)) if settings.privacy else {}
-        training = self._train(tables, settings, ledgers, _printed if self.verbose else silent)
+        ledgers = ledgers_of(list(tables)) if settings.privacy else {}
+        training = self._train(tables, settings, ledgers, printed if self.verbose else silent)
         if self._is_classifier:
-            self.classes_ = _classes_like(given.labels, classes)
+            self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
         self._adopt(training.model)
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
@@ -188,14 +188,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return tuple(float(given.get(label, 1.0)) for label in classes)
 
 
-def _ledgers(parties: list[str]) -> dict[str, Ledger]:
+def ledgers_of(parties: list[str]) -> dict[str, Ledger]:
     """Return a ledger for each simulated party, gone with the process."""
     from spinney.privacy.ledger import Ledger  # noqa: PLC0415  for private jobs alone
 
     return {name: Ledger.in_memory(name) for name in parties}
 
 
-def _classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
+def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
     """Return the classes in the type of the labels, if it can hold them all."""
     if labels.dtype.kind == "O":
         return np.array(classes, dtype=object)
@@ -204,7 +204,7 @@ def _classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
     return like if np.array_equal(like, found) else found
 
 
-def _printed(phase: str, done: int, total: int) -> None:
+def printed(phase: str, done: int, total: int) -> None:
     """Print progress as lines."""
     step = f" {done}/{total}" if total else f" {done}" if done else ""
     print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  asked for by verbose

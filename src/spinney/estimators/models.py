@@ -1,6 +1,7 @@
 """Saved models as estimators again."""
 
 import os
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from spinney.errors import StorageError
 from spinney.estimators.base import ForestEstimator
 from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
 from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
@@ -19,6 +21,8 @@ from spinney.tables.names import default_names
 _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
     ("extra_trees", "class"): ExtraTreesClassifier,
     ("extra_trees", "number"): ExtraTreesRegressor,
+    ("genetic_tree", "class"): GeneticTreeClassifier,
+    ("genetic_tree", "number"): GeneticTreeRegressor,
     ("horizontal_forest", "class"): HorizontalForestClassifier,
     ("horizontal_forest", "number"): HorizontalForestRegressor,
 }
@@ -36,7 +40,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise StorageError(
             f"{str(path)!r} holds a model of {model.protocol!r}, which this Spinney does not know."
         )
-    estimator = face(n_estimators=model.forest.n_trees)
+    takes_trees = "n_estimators" in signature(face).parameters
+    estimator = face(n_estimators=model.forest.n_trees) if takes_trees else face()
     estimator._adopt(model)  # noqa: SLF001  a sibling's own step
     if model.schema.names != default_names(len(model.schema.columns)):
         estimator.feature_names_in_ = np.array(model.schema.names, dtype=object)

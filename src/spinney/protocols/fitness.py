@@ -43,7 +43,8 @@ def f1_scores(confusion: Integers) -> Floats:
     f1: Floats = np.divide(2 * hits, both, out=np.zeros(hits.shape), where=both > 0)
     if confusion.shape[-1] == 2:
         return f1[..., 1]
-    return f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)
+    means: Floats = f1.sum(axis=-1) / np.maximum((both > 0).sum(axis=-1), 1)
+    return means
 
 
 def fitness(metric: str, found: Outcomes, spread: Spread) -> Floats:

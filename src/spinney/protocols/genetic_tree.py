@@ -32,21 +32,38 @@ every generation with a late joiner, votes 1 (regression), scores G, choosing 1.
 scores carries 2 bytes a gene, P to 2 P structures of 2^d - 1 genes; a reply 8 bytes a structure.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from spinney import seeds
-from spinney.errors import PartyLostError, ProtocolError, SettingError, TableError
+from spinney.errors import ProtocolError, SettingError, TableError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.facts import binned, require_few_classes, target_range
-from spinney.protocols.fitness import mean_scores, shown, weighed
+from spinney.protocols.evolving import Search
+from spinney.protocols.facts import binned, leaf_values, require_few_classes
+from spinney.protocols.fitness import weighed
+from spinney.protocols.genetic_asks import (
+    ASKS,
+    SUMMED,
+    ChoiceAsk,
+    DepthAsk,
+    EvolvingJob,
+    ScoresAsk,
+    StructureAsk,
+    StructureReply,
+    SumsReply,
+    VotesAsk,
+)
 from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.growing import require_bins
 from spinney.protocols.home import Home, HomeTree, PersonalTree
-from spinney.protocols.own_bins import own_binning, pooled_binning
+from spinney.protocols.model import ForestModel
+from spinney.protocols.own_bins import (
+    CategoryBins,
+    category_bins_of,
+    own_binning,
+    pooled_binning,
+)
 from spinney.protocols.setup import (
     EdgesAsk,
     FactsAsk,
@@ -56,124 +73,21 @@ from spinney.protocols.setup import (
     require_schema,
 )
 from spinney.protocols.sizes import SizePurse
-from spinney.protocols.training import Phases
+from spinney.protocols.training import Phases, Training
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
-from spinney.transport.channel import Ask, Channel, Round, Vector
+from spinney.transport.channel import Ask, Channel
 from spinney.trees.binning import Binning
-from spinney.trees.dtypes import TARGET_BITS
-from spinney.trees.evolution import Breeding, Population
-from spinney.trees.genome import MAX_COLUMNS, Genes, initial, require_structures
-from spinney.trees.structures import FitTable
+from spinney.trees.genome import MAX_COLUMNS, Genes, require_structures
+from spinney.trees.structures import FitTable, forest_of, skeletons
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Integers, Progress, silent
+from spinney.typing import Integers, Progress, silent
+
+__all__ = ["ASKS", "NAME", "SUMMED", "Evolved", "EvolvingJob", "Party", "Settings", "train"]
 
 NAME = "genetic_tree"
 Settings = GeneticSettings
 _ACTIVE, _BREED = 10, 11  # streams of the job's seed
-
-
-# --- messages ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EvolvingJob:
-    """What every question repeats, so that it can be answered by itself."""
-
-    settings: GeneticSettings
-    schema_digest: str
-    n_parties: int
-    binning: Binning | None  # pooled bins; None: a party lays its own
-
-    @property
-    def digest(self) -> bytes:
-        """A digest of all of it."""
-        bins = b"" if self.binning is None else self.binning.digest()
-        return f"{self.schema_digest} {self.settings!r} {self.n_parties}".encode() + bins
-
-
-@dataclass(frozen=True)
-class SumsReply:
-    """Numbers that are added up over parties."""
-
-    sums: Integers
-
-    def vectors(self) -> tuple[Vector, ...]:
-        """Return its integers."""
-        return (self.sums,)
-
-    @classmethod
-    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "SumsReply":
-        """Return the reply with these integers."""
-        return cls(vectors[0])
-
-
-@dataclass(frozen=True)
-class DepthAsk(Ask[SumsReply]):
-    """Which depth does your cross-validation choose? One is counted at it."""
-
-    job: EvolvingJob
-    active: tuple[str, ...]
-    reveals: ClassVar[str] = "the depth that cross-validation chooses, counted"
-    reply_type: ClassVar[type[Any]] = SumsReply
-
-
-@dataclass(frozen=True)
-class StructureReply:
-    """The columns that a party's own tree asks about; no thresholds, no leaves."""
-
-    genes: Genes  # (1, n_genes)
-
-
-@dataclass(frozen=True)
-class StructureAsk(Ask[StructureReply]):
-    """Which structure has your own tree of this depth?"""
-
-    job: EvolvingJob
-    depth: int
-    reveals: ClassVar[str] = "which column each node of the party's own tree asks about"
-    reply_type: ClassVar[type[Any]] = StructureReply
-
-
-@dataclass(frozen=True)
-class VotesAsk(Ask[SumsReply]):
-    """Should all rows judge; should all parties' structures live on? Votes are counted."""
-
-    job: EvolvingJob
-    depth: int
-    active: tuple[str, ...]
-    reveals: ClassVar[str] = "two votes, on noise and on unique targets, counted"
-    reply_type: ClassVar[type[Any]] = SumsReply
-
-
-@dataclass(frozen=True)
-class ScoresAsk(Ask[SumsReply]):
-    """How well do these structures do on your rows? Scores are weighed by rows and added up."""
-
-    job: EvolvingJob
-    depth: int
-    generation: int
-    active: tuple[str, ...]
-    all_rows: bool
-    genes: Genes
-    reveals: ClassVar[str] = "scores of structures, times the number of rows, and that number"
-    reply_type: ClassVar[type[Any]] = SumsReply
-
-
-@dataclass(frozen=True)
-class ChoiceAsk(Ask[SumsReply]):
-    """Take the tree that does best for you; how many parties kept the one they had?"""
-
-    job: EvolvingJob
-    depth: int
-    all_rows: bool
-    genes: Genes
-    reveals: ClassVar[str] = "whether the party keeps its own tree, counted"
-    reply_type: ClassVar[type[Any]] = SumsReply
-
-
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, DepthAsk, VotesAsk, ScoresAsk, ChoiceAsk)
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
 
 
 # --- a party -------------------------------------------------------------------------------------
@@ -284,26 +198,28 @@ class Party:
 # --- the coordinator -----------------------------------------------------------------------------
 
 
-@dataclass
-class Evolved:
-    """What evolution leaves behind: structures, and the log of how they came about."""
+@dataclass(frozen=True, kw_only=True)
+class Evolved(Training):
+    """What evolution leaves behind at the coordinator.
 
-    schema: Schema
+    Its model holds the last population, best first: structures that nobody has fitted.
+    """
+
     job: EvolvingJob
     depth: int
-    genes: Genes  # the last population, best first
-    scores: Floats
+    genes: Genes
     all_rows: bool
     elitism: bool
     n_kept_home: int
-    parties: tuple[str, ...]
-    rounds: tuple[Round, ...]
-    seconds: dict[str, float]
-    best: list[float] = field(default_factory=list)  # by generation, as people know the metric
-    settings: dict[str, object] = field(default_factory=dict)
 
 
-def train(channel: Channel, settings: Settings, *, progress: Progress = silent) -> Evolved:
+def train(
+    channel: Channel,
+    settings: Settings,
+    *,
+    n_jobs: int | None = None,  # noqa: ARG001  all protocols take it; parties do the work here
+    progress: Progress = silent,
+) -> Evolved:
     """Evolve structures with the parties on the channel; each party picks its own tree."""
     phases = Phases()
     with phases.phase("agreeing"):
@@ -314,7 +230,7 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
         job = EvolvingJob(settings, schema.digest(), len(channel.parties), binning)
     with phases.phase("seeding"):
         progress("choosing a depth", 0, 0)
-        search = _Search.begun(channel, job, schema)
+        search = Search.begun(channel, job, schema)
     with phases.phase("evolving"):
         for generation in range(settings.n_generations):  # line 26
             search.generation(generation)
@@ -323,153 +239,41 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
         progress("choosing", 0, 0)
         choice = ChoiceAsk(job, search.depth, search.all_rows, search.population.genes)
         n_kept = int(channel.sum(choice, quorum=1).sums[1])  # lines 45 to 49
+    bins = binning.bin_of_category if binning else category_bins_of(schema, settings.max_bins)
     return Evolved(
-        schema,
-        job,
-        search.depth,
-        search.population.genes,
-        search.population.score,
-        search.all_rows,
-        search.elitism,
-        n_kept,
-        channel.parties,
-        tuple(channel.rounds),
-        phases.seconds,
-        search.best,
-        asdict(settings),
+        model=_skeleton(schema, bins, search),
+        parties=channel.parties,
+        rounds=tuple(channel.rounds),
+        seconds=phases.seconds,
+        quality={},
+        score=None,
+        settings=asdict(settings),
+        history=tuple(search.best),
+        job=job,
+        depth=search.depth,
+        genes=search.population.genes,
+        all_rows=search.all_rows,
+        elitism=search.elitism,
+        n_kept_home=n_kept,
     )
-
-
-class _Search:
-    """The coordinator's notebook."""
-
-    def __init__(
-        self, channel: Channel, job: EvolvingJob, schema: Schema, depth: int, joined: set[str]
-    ) -> None:
-        settings = job.settings
-        self._channel = channel
-        self._job = job
-        self._step = _target_step(schema)
-        self._joined = joined
-        self._random = seeds.generator(seeds.derived(settings.seed, _BREED))
-        self.depth = depth
-        self.all_rows = False
-        self.elitism = False
-        self.best: list[float] = []
-        self._coming = np.zeros((0, (1 << depth) - 1), np.int16)
-        breeding = Breeding(
-            len(schema.columns),
-            depth,
-            settings.n_survivors,
-            settings.tournament_size,
-            settings.flip_ratio,
-            settings.swap_ratio,
-        )
-        self.population = Population(breeding, distinct=settings.validation == "rotating")
-
-    @classmethod
-    def begun(cls, channel: Channel, job: EvolvingJob, schema: Schema) -> "_Search":
-        """Choose the depth, hold the votes and seed the population (lines 3 to 25)."""
-        settings = job.settings
-        first = _active(channel, settings, 0)
-        counted = channel.sum(DepthAsk(job, first), quorum=1).sums
-        if not counted.sum():
-            raise _nobody(first)
-        depth = settings.min_depth + _median(counted)  # line 10
-        search = cls(channel, job, schema, depth, set())
-        present = _active(channel, settings, 1)
-        own = search._structures(present)  # line 12
-        if settings.task == "regression":
-            votes = channel.sum(VotesAsk(job, depth, present), quorum=1).sums
-            search.all_rows = bool(2 * votes[1] > votes[0])  # line 23
-            search.elitism = bool(2 * votes[2] > votes[0])  # line 24
-        n_random = max(settings.n_survivors - len(own), 0)
-        n_columns = len(schema.columns)
-        drawn = initial(search._random, n_random, depth, n_columns, settings.leaf_ratio)
-        search._coming = np.concatenate([drawn, own])  # line 21
-        if search.elitism:
-            search.population.protect(own)
-        return search
-
-    @property
-    def told(self) -> str:
-        """The best score, in words."""
-        return f"{self._job.settings.metric} {self.best[-1]:.4g}" if self.best else ""
-
-    def generation(self, number: int) -> None:
-        """Have the coming structures judged, let the best survive and breed (lines 27 to 42)."""
-        settings, population = self._job.settings, self.population
-        active = _active(self._channel, settings, number + 1)
-        late = self._structures([name for name in active if name not in self._joined])  # line 30
-        coming = np.concatenate([self._coming, late])  # line 38
-        if self.elitism:
-            population.protect(late)
-        again = settings.validation == "rotating" and not self.all_rows
-        survivors = population.genes[: len(population.genes) if again else 0]
-        asked = np.concatenate([coming, survivors])
-        ask = ScoresAsk(self._job, self.depth, number, active, self.all_rows, asked)
-        sums = self._channel.sum(ask, quorum=1).sums
-        if sums.size != len(asked) + 1:
-            raise ProtocolError("A party's scores are not those of the structures asked about.")
-        if sums[-1] <= 0:
-            raise _nobody(active)
-        scores = mean_scores(sums[:-1], int(sums[-1]))  # line 37
-        if len(survivors):
-            population.judge_again(scores[len(coming) :])
-        population.update(coming, scores[: len(coming)])  # line 39
-        metric = settings.metric or ""
-        self.best.append(shown(metric, float(population.score[0]), self._step))
-        self._coming = population.offspring(self._random)  # lines 41, 42
-
-    def _structures(self, names: Sequence[str]) -> Genes:
-        """Return the structures of parties that are here for the first time, by name."""
-        nothing = np.zeros((0, (1 << self.depth) - 1), np.int16)
-        if not names:
-            return nothing
-        replies = self._channel.ask(StructureAsk(self._job, self.depth), to=names, quorum=0)
-        self._joined |= set(replies)
-        found = [replies[name].genes for name in sorted(replies)]
-        for genes in found:
-            require_structures(genes, self.depth, self.population.breeding.n_columns)
-        return np.concatenate([nothing, *found])
 
 
 # --- helpers -------------------------------------------------------------------------------------
 
 
+def _skeleton(schema: Schema, bins: CategoryBins, search: Search) -> ForestModel:
+    """Return the last population as a model that knows columns but nothing of the rows."""
+    n_classes = len(schema.label.classes or ())
+    trees = skeletons(search.population.genes, search.depth, n_classes)
+    edges = tuple(np.zeros(0, np.float32) for _ in schema.columns)
+    binning = Binning(edges, bins, np.ones(len(edges), np.bool_))
+    values = leaf_values(schema, np.ones(n_classes))
+    forest = forest_of(trees, [binning] * len(trees), values)
+    return ForestModel(NAME, schema, forest, bins)
+
+
 def _is_pooled(settings: Settings) -> bool:
     return settings.binning == "pooled"
-
-
-def _active(channel: Channel, settings: Settings, turn: int) -> tuple[str, ...]:
-    """Draw the parties that are asked this time; by name, so that no order matters."""
-    names = sorted(channel.parties)
-    n = settings.n_active(len(names))
-    if n == len(names):
-        return tuple(names)
-    random = seeds.generator(seeds.derived(settings.seed, _ACTIVE, turn))
-    return tuple(names[i] for i in np.sort(random.permutation(len(names))[:n]))
-
-
-def _median(counted: Integers) -> int:
-    """Return the middle one of counted values; of two, the lower."""
-    ends = np.cumsum(counted)
-    return int(np.searchsorted(ends, (ends[-1] + 1) // 2))
-
-
-def _nobody(active: Sequence[str]) -> PartyLostError:
-    return PartyLostError(
-        f"None of the parties asked answered: {', '.join(active)}. Start the job again when they "
-        "are there, or set participation higher so that more of them are asked."
-    )
-
-
-def _target_step(schema: Schema) -> float:
-    """Return a target's units in one fixed-point unit."""
-    if schema.label.classes is not None:
-        return 1.0
-    low, high = target_range(schema.label)
-    return (high - low) / (2**TARGET_BITS - 1)
 
 
 def _require_learnable(schema: Schema) -> None:

@@ -96,9 +96,7 @@ class Home:
         noise = _variation(self.depth_scores[:, depth])  # phi_d
         complexity = np.mean([_variation(fold) for fold in by_depth])  # theta
         settings = self.settings
-        return bool(
-            noise < settings.noise_threshold and complexity > settings.complexity_threshold
-        )
+        return bool(noise < settings.noise_threshold and complexity > settings.complexity_threshold)
 
     def vote_for_elitism(self) -> bool:
         """Vote for keeping all parties' structures: most targets are unique (Eq. 2)."""

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import StorageError
+from spinney.errors import SettingError, StorageError
 from spinney.tables.columns import Columns
-from spinney.tables.schema import Schema
+from spinney.tables.schema import Schema, listed
 from spinney.trees import storage
 from spinney.trees.binning import binned_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
@@ -30,6 +30,16 @@ class ForestModel:
     schema: Schema
     forest: Forest
     bin_of_category: tuple[NDArray[np.uint8], ...]  # empty for numbers
+    owners: tuple[str, ...] = ()  # of personal trees: the party of each; else empty
+
+    def of_owner(self, party: str) -> "ForestModel":
+        """Return the model of one party's own tree."""
+        if party not in self.owners:
+            raise SettingError(
+                f"No party is called {party!r}. The model has trees of: {listed(self.owners)}."
+            )
+        tree = self.forest.tree(self.owners.index(party))
+        return ForestModel(self.protocol, self.schema, tree, self.bin_of_category, (party,))
 
     @property
     def n_outputs(self) -> int:
@@ -78,7 +88,8 @@ class ForestModel:
             forest = Forest(**{field.name: arrays.pop(field.name) for field in fields(Forest)})
             n_columns = len(schema.columns)
             bins = tuple(arrays.pop(f"bin_of_category.{i}") for i in range(n_columns))
-            model = cls(str(meta["protocol"]), schema, forest, bins)
+            owners = tuple(str(name) for name in meta.get("owners", ()))
+            model = cls(str(meta["protocol"]), schema, forest, bins, owners)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{str(path)!r} lacks a part of a model: {error}.") from None
         model.check(str(path))
@@ -108,6 +119,8 @@ class ForestModel:
             "gain": (np.float64, n),
             "value": (np.float64, (*n, n_outputs)),
         }
+        if self.owners and len(set(self.owners)) != forest.n_trees:
+            return False
         arrays = all(
             getattr(forest, name).dtype == dtype and getattr(forest, name).shape == shape
             for name, (dtype, shape) in expected.items()
@@ -149,7 +162,12 @@ class ForestModel:
         return bool(np.all(known) and np.all(has_set == is_category[forest.feature]))
 
     def _meta(self) -> dict[str, Any]:
-        return {"protocol": self.protocol, "schema": msgspec.to_builtins(self.schema)}
+        owners = {"owners": list(self.owners)} if self.owners else {}
+        return {
+            "protocol": self.protocol,
+            "schema": msgspec.to_builtins(self.schema),
+            **owners,
+        }
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}

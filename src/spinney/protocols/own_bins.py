@@ -9,19 +9,33 @@ range, as the paper does with the strategy "uniform".
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spinney.protocols.facts import binning_of, check_facts
 from spinney.protocols.genetic_settings import GeneticSettings
-from spinney.protocols.setup import EdgesAsk, FactsAsk
+from spinney.protocols.setup import lay_bins
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
 from spinney.trees.binning import Binning, Edges, category_bins
-from spinney.trees.quantiles import LEAD_BITS, QuantileSearch
+from spinney.trees.quantiles import LEAD_BITS
 from spinney.typing import Integers, Values
 
 _NO_EDGES: Edges = np.zeros(0, np.float32)
 _NO_BINS = np.zeros(0, np.uint8)
+CategoryBins = tuple[NDArray[np.uint8], ...]
+
+
+def category_bins_of(schema: Schema, max_bins: int) -> CategoryBins:
+    """Return the bin of every category, from the schema alone; past the limit the last share one.
+
+    The same for all parties: their trees name categories by bins.
+    """
+    return tuple(
+        category_bins(np.zeros(len(column.categories or ()), np.int64), max_bins)
+        if column.kind == "category"
+        else _NO_BINS
+        for column in schema.columns
+    )
 
 
 def own_binning(table: Table, max_bins: int) -> Binning:
@@ -34,18 +48,16 @@ def own_binning(table: Table, max_bins: int) -> Binning:
         [np.zeros((len(columns), 0), np.float32), *(batch.values for batch in table.batches())],
         axis=1,
     )
-    edges, bins = [], []
+    edges = []
     for number, column in enumerate(columns):
-        n = len(column.categories or ()) if column.kind == "category" else 0
-        # The same for all parties: their trees name categories by bins. No counts are needed.
-        bins.append(category_bins(np.zeros(n, np.int64), max_bins) if n else _NO_BINS)
         if column.kind == "category":
             edges.append(_NO_EDGES)
         elif column.kind == "boolean":
             edges.append(np.zeros(1, np.float32))
         else:
             edges.append(_own_edges(values[number], max_bins))
-    return Binning(tuple(edges), tuple(bins), np.ones(len(columns), np.bool_))
+    bins = category_bins_of(table.schema, max_bins)
+    return Binning(tuple(edges), bins, np.ones(len(columns), np.bool_))
 
 
 def _own_edges(column: Values, max_bins: int) -> Edges:
@@ -67,23 +79,13 @@ def _own_edges(column: Values, max_bins: int) -> Edges:
 
 def pooled_binning(channel: Channel, schema: Schema, settings: GeneticSettings) -> Binning:
     """Return bins at the quantiles of all parties' numbers, found by summed counts."""
-    digest = schema.digest()
-    facts = channel.sum(FactsAsk(digest, with_leading=True), quorum=1)
-    check_facts(schema, facts)
-    leading = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)
-    for number, column in enumerate(schema.columns):
-        if column.kind != "number":
-            leading[number] = 0  # no cut points are looked for
-    search = QuantileSearch(leading, settings.max_bins)
-    while (question := search.question()) is not None:
-        reply = channel.sum(EdgesAsk(digest, question), quorum=1)
-        search.answer(reply.counts.counters.ravel().astype(np.int64))
+    facts, binning = lay_bins(channel, schema, settings.for_bins())
+    leading: Integers = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)
     edges = tuple(
-        found if len(found) or column.kind != "number" else _in_the_middle(counts)
-        for found, column, counts in zip(search.edges(), schema.columns, leading, strict=True)
+        found if len(found) or column.kind != "number" else _in_the_middle(leading[number])
+        for number, (found, column) in enumerate(zip(binning.edges, schema.columns, strict=True))
     )
-    binning = binning_of(schema, facts, settings.for_bins(), edges)
-    return replace(binning, has_missing=np.ones(len(edges), np.bool_))
+    return replace(binning, edges=edges, has_missing=np.ones(len(edges), np.bool_))
 
 
 def _in_the_middle(counts: Integers) -> Edges:

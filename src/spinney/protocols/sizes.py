@@ -84,7 +84,5 @@ class SizePurse:
             return plan.mechanism.release(exact, charges[0]).values.tobytes()
 
         self._purse.join(plan)
-        stored = self._purse.pay(
-            plan, 0, plan, plan.planned(), draw, disclosures=[_SCORES]
-        )
+        stored = self._purse.pay(plan, 0, plan, plan.planned(), draw, disclosures=[_SCORES])
         return int(np.frombuffer(stored, np.int64)[0])

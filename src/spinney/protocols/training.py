@@ -43,6 +43,7 @@ class Training:
     score: float | None  # over all parties: accuracy or R2, where it was asked for
     settings: Mapping[str, object]
     claims: tuple[PartyClaim, ...] = ()  # of private jobs: what each party's ledger promises
+    history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
 
 
 @dataclass

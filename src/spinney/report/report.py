@@ -65,6 +65,7 @@ class Report(msgspec.Struct, frozen=True):
     version: str = __version__
     format: int = FORMAT
     privacy: tuple[PrivacyClaim, ...] = ()  # what is promised to whom
+    history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
 
     @classmethod
     def of(cls, training: Training) -> "Report":
@@ -92,6 +93,7 @@ class Report(msgspec.Struct, frozen=True):
             _disclosures(training.rounds),
             dict(training.settings),
             privacy=privacy_of(training),
+            history=training.history,
         )
 
     @property

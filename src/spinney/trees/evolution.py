@@ -79,9 +79,7 @@ class Population:
         # survivors stand best first, so that the lowest number wins its tournament
         drawn = random.integers(0, len(self.genes), (n + n % 2, rules.tournament_size))
         children = genome.crossed(random, self.genes[drawn.min(axis=1)], n)
-        return genome.mutated(
-            random, children, rules.n_columns, rules.flip_ratio, rules.swap_ratio
-        )
+        return genome.mutated(random, children, rules.n_columns, rules.flip_ratio, rules.swap_ratio)
 
     def _is_protected(self, which: Integers) -> Bools:
         if not len(self.protected):

@@ -48,6 +48,26 @@ class Forest:
         """How many nodes there are in all trees."""
         return int(self.feature.size)
 
+    def tree(self, number: int) -> "Forest":
+        """Return one tree as a forest of its own."""
+        part = slice(int(self.tree_start[number]), int(self.tree_start[number + 1]))
+        subset = self.subset[part].copy()
+        has_set = subset >= 0
+        sets = self.bin_sets[subset[has_set]]
+        subset[has_set] = np.arange(len(sets), dtype=np.int32)
+        return Forest(
+            np.array([0, part.stop - part.start], np.int64),
+            self.feature[part],
+            self.threshold[part],
+            (self.left[part].astype(np.int64) - part.start).astype(np.uint32),
+            self.missing_left[part],
+            subset,
+            sets,
+            self.moments[part],
+            self.gain[part],
+            self.value[part],
+        )
+
     @cached_property
     def depths(self) -> NDArray[np.int64]:
         """The depth of each tree; a tree that is one leaf has depth 0."""

@@ -56,7 +56,8 @@ def without_detached(genes: Genes, depth: int) -> Genes:
 
 def n_nodes(genes: Genes, depth: int) -> Integers:
     """Return how many decision nodes each structure has."""
-    return connected(genes, depth).sum(axis=-1, dtype=np.int64)
+    found: Integers = connected(genes, depth).sum(axis=-1, dtype=np.int64)
+    return found
 
 
 def initial(random: Random, n: int, depth: int, n_columns: int, leaf_ratio: float) -> Genes:
@@ -100,7 +101,9 @@ def _flipped(random: Random, genes: Genes, n_columns: int, n: int) -> Genes:
     found = genes.copy()
     for structure in found:
         at = random.choice(structure.size, n, replace=False)
-        drawn = random.integers(NIL, n_columns - 1, n)  # one value less: the present one is left out
+        drawn = random.integers(
+            NIL, n_columns - 1, n
+        )  # one value less: the present one is left out
         structure[at] = drawn + (drawn >= structure[at])
     return found
 

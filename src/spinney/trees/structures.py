@@ -5,6 +5,8 @@ All arithmetic is in `_kernels/structures`; evaluating a population is one call.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import structures as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.forest import Forest
-from spinney.trees.genome import Genes, n_genes
+from spinney.trees.genome import Genes, n_genes, without_detached
 from spinney.trees.growth import LeafValues
 from spinney.trees.level import empty_bin_sets
 from spinney.trees.threads import run_ranges
@@ -104,7 +106,7 @@ class FitTable:
 
         parts = min(n_threads, n) if n * fit.size >= _WORTH_A_THREAD else 1
         cuts = [n * i // max(parts, 1) for i in range(max(parts, 1) + 1)]
-        run_ranges(task, list(zip(cuts[:-1], cuts[1:], strict=True)), n_threads)
+        run_ranges(task, list(pairwise(cuts)), n_threads)
         return Outcomes(judged.size, confusion, errors)
 
     def fitted(self, genes: NDArray[np.int16], depth: int, rows: Integers) -> FittedTree:
@@ -142,7 +144,7 @@ class FitTable:
     ) -> tuple[FittedTree, Outcomes]:
         most = min((2 << depth) - 1, 2 * max(fit.size, 1) + 1)
         confusion, errors = self._scores(depth + 1 if by_depth else 1)
-        nodes = (
+        nodes: tuple[NDArray[Any], ...] = (
             np.empty(most, np.int32),
             np.empty(most, np.uint8),
             np.empty(most, np.bool_),
@@ -158,6 +160,37 @@ class FitTable:
         )  # fmt: skip
         tree = FittedTree(*(part[: int(n)].copy() for part in nodes))
         return tree, Outcomes(judged.size, confusion, errors)
+
+
+def skeletons(genes: Genes, depth: int, n_classes: int) -> list[FittedTree]:
+    """Return structures as trees that nobody has fitted: no cuts, and leaves that hold nothing."""
+    trees = []
+    for structure in without_detached(genes, depth):
+        feature, left, queue = [0], [0], [(0, 0, 0)]  # node, gene, level
+        while queue:
+            node, gene, level = queue.pop()
+            is_leaf = level == depth or structure[gene] < 0
+            feature[node] = -1 if is_leaf else int(structure[gene])
+            left[node] = node if is_leaf else len(feature)
+            if not is_leaf:
+                below = 1 << (depth - level - 1)
+                queue += [(len(feature), gene + 1, level + 1)]
+                queue += [(len(feature) + 1, gene + below, level + 1)]
+                feature += [0, 0]
+                left += [0, 0]
+        n = len(feature)
+        trees.append(
+            FittedTree(
+                np.array(feature, np.int32),
+                np.zeros(n, np.uint8),
+                np.zeros(n, np.bool_),
+                np.zeros((n, 4), np.uint64),
+                np.array(left, np.int64),
+                np.zeros((n, n_classes or 2), np.int64),
+                np.zeros(n),
+            )
+        )
+    return trees
 
 
 def forest_of(
@@ -190,7 +223,7 @@ def forest_of(
 
 def _is_set(tree: FittedTree, binning: Binning) -> Bools:
     """Tell which nodes ask about a category."""
-    is_category = np.append(binning.columns.is_category, False)  # noqa: FBT003  of numpy
+    is_category = np.append(binning.columns.is_category, False)
     found: Bools = is_category[tree.feature]
     return found
 

@@ -8,6 +8,8 @@ Bins lie column after column, (n_columns, n_rows). Nodes of a fitted tree are nu
 children come in pairs after their parent. Ties go to the lowest column, then to the lowest cut.
 """
 
+from typing import Any
+
 import numpy as np
 
 from spinney.trees._kernels.compiling import kernel
@@ -96,7 +98,8 @@ def _cut_score(left, total, n_left, n_all, n_classes, middle):
 @kernel
 def _count(codes, target, rows, start, end, n_classes, hist):
     """Count the rows of a node by bin; return the lowest and the highest bin but for missing."""
-    low, high = 255, -1
+    low: Any = 255
+    high: Any = -1
     for at in range(start, end):
         row = rows[at]
         code = np.int64(codes[row])
@@ -236,7 +239,7 @@ def fit_structure(
     for the tree cut off at every depth, 0 to `depth`; else for the whole tree, in place 0. The
     rows are reordered. A node is a leaf where `feature` is -1.
     """
-    width = n_classes if n_classes else 2
+    width = n_classes or 2
     hist = np.zeros((256, width), np.int64)
     left = np.zeros(width, np.int64)
     order = np.empty(256, np.int64)
@@ -358,7 +361,7 @@ def score_structures(
 ):  # fmt: skip
     """Fit structures `first` to `last` and write how each does on the rows to be scored."""
     n = min((np.int64(2) << depth) - 1, 2 * max(fit_rows.shape[0], 1) + 1)
-    width = n_classes if n_classes else 2
+    width = n_classes or 2
     feature = np.empty(n, np.int32)
     cut = np.empty(n, np.uint8)
     missing_left = np.empty(n, np.bool_)

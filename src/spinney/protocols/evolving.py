@@ -1,0 +1,149 @@
+"""The coordinator's notebook of evolved trees: what `genetic_tree.train` does in each generation.
+
+Everything is drawn from the job's seed and ordered by party name, so that the order of replies
+does not matter.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spinney import seeds
+from spinney.errors import PartyLostError, ProtocolError
+from spinney.protocols.facts import target_range
+from spinney.protocols.fitness import mean_scores, shown
+from spinney.protocols.genetic_asks import DepthAsk, EvolvingJob, ScoresAsk, StructureAsk, VotesAsk
+from spinney.protocols.genetic_settings import GeneticSettings
+from spinney.tables.schema import Schema
+from spinney.transport.channel import Channel
+from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.evolution import Breeding, Population
+from spinney.trees.genome import Genes, initial, require_structures
+from spinney.typing import Integers
+
+_ACTIVE, _BREED = 10, 11  # streams of the job's seed
+
+
+class Search:
+    """The population and what the coordinator knows of the parties."""
+
+    def __init__(
+        self, channel: Channel, job: EvolvingJob, schema: Schema, depth: int, joined: set[str]
+    ) -> None:
+        settings = job.settings
+        self._channel = channel
+        self._job = job
+        self._step = _target_step(schema)
+        self._joined = joined
+        self._random = seeds.generator(seeds.derived(settings.seed, _BREED))
+        self.depth = depth
+        self.all_rows = False
+        self.elitism = False
+        self.best: list[float] = []
+        self._coming = np.zeros((0, (1 << depth) - 1), np.int16)
+        breeding = Breeding(
+            len(schema.columns),
+            depth,
+            settings.n_survivors,
+            settings.tournament_size,
+            settings.flip_ratio,
+            settings.swap_ratio,
+        )
+        self.population = Population(breeding, distinct=settings.validation == "rotating")
+
+    @classmethod
+    def begun(cls, channel: Channel, job: EvolvingJob, schema: Schema) -> "Search":
+        """Choose the depth, hold the votes and seed the population (lines 3 to 25)."""
+        settings = job.settings
+        first = _active(channel, settings, 0)
+        counted = channel.sum(DepthAsk(job, first), quorum=1).sums
+        if not counted.sum():
+            raise _nobody(first)
+        depth = settings.min_depth + _median(counted)  # line 10
+        search = cls(channel, job, schema, depth, set())
+        present = _active(channel, settings, 1)
+        own = search._structures(present)  # line 12
+        if settings.task == "regression":
+            votes = channel.sum(VotesAsk(job, depth, present), quorum=1).sums
+            search.all_rows = bool(2 * votes[1] > votes[0])  # line 23
+            search.elitism = bool(2 * votes[2] > votes[0])  # line 24
+        n_random = max(settings.n_survivors - len(own), 0)
+        n_columns = len(schema.columns)
+        drawn = initial(search._random, n_random, depth, n_columns, settings.leaf_ratio)
+        search._coming = np.concatenate([drawn, own])  # line 21
+        if search.elitism:
+            search.population.protect(own)
+        return search
+
+    @property
+    def told(self) -> str:
+        """The best score, in words."""
+        return f"{self._job.settings.metric} {self.best[-1]:.4g}" if self.best else ""
+
+    def generation(self, number: int) -> None:
+        """Have the coming structures judged, let the best survive and breed (lines 27 to 42)."""
+        settings, population = self._job.settings, self.population
+        active = _active(self._channel, settings, number + 1)
+        late = self._structures([name for name in active if name not in self._joined])  # line 30
+        coming = np.concatenate([self._coming, late])  # line 38
+        if self.elitism:
+            population.protect(late)
+        again = settings.validation == "rotating" and not self.all_rows
+        survivors = population.genes[: len(population.genes) if again else 0]
+        asked = np.concatenate([coming, survivors])
+        ask = ScoresAsk(self._job, self.depth, number, active, self.all_rows, asked)
+        sums = self._channel.sum(ask, quorum=1).sums
+        if sums.size != len(asked) + 1:
+            raise ProtocolError("A party's scores are not those of the structures asked about.")
+        if sums[-1] <= 0:
+            raise _nobody(active)
+        scores = mean_scores(sums[:-1], int(sums[-1]))  # line 37
+        if len(survivors):
+            population.judge_again(scores[len(coming) :])
+        population.update(coming, scores[: len(coming)])  # line 39
+        metric = settings.metric or ""
+        self.best.append(shown(metric, float(population.score[0]), self._step))
+        self._coming = population.offspring(self._random)  # lines 41, 42
+
+    def _structures(self, names: Sequence[str]) -> Genes:
+        """Return the structures of parties that are here for the first time, by name."""
+        nothing = np.zeros((0, (1 << self.depth) - 1), np.int16)
+        if not names:
+            return nothing
+        replies = self._channel.ask(StructureAsk(self._job, self.depth), to=names, quorum=0)
+        self._joined |= set(replies)
+        found = [replies[name].genes for name in sorted(replies)]
+        for genes in found:
+            require_structures(genes, self.depth, self.population.breeding.n_columns)
+        return np.concatenate([nothing, *found])
+
+
+def _active(channel: Channel, settings: GeneticSettings, turn: int) -> tuple[str, ...]:
+    """Draw the parties that are asked this time; by name, so that no order matters."""
+    names = sorted(channel.parties)
+    n = settings.n_active(len(names))
+    if n == len(names):
+        return tuple(names)
+    random = seeds.generator(seeds.derived(settings.seed, _ACTIVE, turn))
+    return tuple(names[i] for i in np.sort(random.permutation(len(names))[:n]))
+
+
+def _median(counted: Integers) -> int:
+    """Return the middle one of counted values; of two, the lower."""
+    ends = np.cumsum(counted)
+    return int(np.searchsorted(ends, (ends[-1] + 1) // 2))
+
+
+def _nobody(active: Sequence[str]) -> PartyLostError:
+    return PartyLostError(
+        f"None of the parties asked answered: {', '.join(active)}. Start the job again when they "
+        "are there, or set participation higher so that more of them are asked."
+    )
+
+
+def _target_step(schema: Schema) -> float:
+    """Return a target's units in one fixed-point unit."""
+    if schema.label.classes is not None:
+        return 1.0
+    low, high = target_range(schema.label)
+    return float((high - low) / (2**TARGET_BITS - 1))

@@ -1,0 +1,121 @@
+"""The questions of evolved trees; `genetic_tree` asks and answers them."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spinney.protocols.genetic_settings import GeneticSettings
+from spinney.protocols.setup import EdgesAsk, FactsAsk, SchemaAsk
+from spinney.transport.channel import Ask, Vector
+from spinney.trees.binning import Binning
+from spinney.trees.genome import Genes
+from spinney.typing import Integers
+
+
+@dataclass(frozen=True)
+class EvolvingJob:
+    """What every question repeats, so that it can be answered by itself."""
+
+    settings: GeneticSettings
+    schema_digest: str
+    n_parties: int
+    binning: Binning | None  # pooled bins; None: a party lays its own
+
+    @property
+    def digest(self) -> bytes:
+        """A digest of all of it."""
+        bins = b"" if self.binning is None else self.binning.digest()
+        return f"{self.schema_digest} {self.settings!r} {self.n_parties}".encode() + bins
+
+
+@dataclass(frozen=True)
+class SumsReply:
+    """Numbers that are added up over parties."""
+
+    sums: Integers
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.sums,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "SumsReply":
+        """Return the reply with these integers."""
+        return cls(vectors[0])
+
+
+@dataclass(frozen=True)
+class DepthAsk(Ask[SumsReply]):
+    """Which depth does your cross-validation choose? One is counted at it."""
+
+    job: EvolvingJob
+    active: tuple[str, ...]
+    reveals: ClassVar[str] = "the depth that cross-validation chooses, counted"
+    reply_type: ClassVar[type[Any]] = SumsReply
+
+
+@dataclass(frozen=True)
+class StructureReply:
+    """The columns that a party's own tree asks about; no thresholds, no leaves."""
+
+    genes: Genes  # (1, n_genes)
+
+
+@dataclass(frozen=True)
+class StructureAsk(Ask[StructureReply]):
+    """Which structure has your own tree of this depth?"""
+
+    job: EvolvingJob
+    depth: int
+    reveals: ClassVar[str] = "which column each node of the party's own tree asks about"
+    reply_type: ClassVar[type[Any]] = StructureReply
+
+
+@dataclass(frozen=True)
+class VotesAsk(Ask[SumsReply]):
+    """Should all rows judge; should all parties' structures live on? Votes are counted."""
+
+    job: EvolvingJob
+    depth: int
+    active: tuple[str, ...]
+    reveals: ClassVar[str] = "two votes, on noise and on unique targets, counted"
+    reply_type: ClassVar[type[Any]] = SumsReply
+
+
+@dataclass(frozen=True)
+class ScoresAsk(Ask[SumsReply]):
+    """How well do these structures do on your rows? Scores are weighed by rows and added up."""
+
+    job: EvolvingJob
+    depth: int
+    generation: int
+    active: tuple[str, ...]
+    all_rows: bool
+    genes: Genes
+    reveals: ClassVar[str] = "scores of structures, times the number of rows, and that number"
+    reply_type: ClassVar[type[Any]] = SumsReply
+
+
+@dataclass(frozen=True)
+class ChoiceAsk(Ask[SumsReply]):
+    """Take the tree that does best for you; how many parties kept the one they had?"""
+
+    job: EvolvingJob
+    depth: int
+    all_rows: bool
+    genes: Genes
+    reveals: ClassVar[str] = "whether the party keeps its own tree, counted"
+    reply_type: ClassVar[type[Any]] = SumsReply
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (
+    SchemaAsk,
+    FactsAsk,
+    EdgesAsk,
+    DepthAsk,
+    StructureAsk,
+    VotesAsk,
+    ScoresAsk,
+    ChoiceAsk,
+)
+SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, DepthAsk, VotesAsk, ScoresAsk, ChoiceAsk)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""

@@ -1,0 +1,68 @@
+"""What a simulation may do and a coordinator may not: look at the trees that parties keep.
+
+Deployed, each party has its own tree and nobody has them all. Where all parties live in one process
+their trees become one model, with the name of its party beside each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import InternalError
+from spinney.protocols.facts import leaf_values
+from spinney.protocols.fitness import shown
+from spinney.protocols.genetic_tree import NAME, Evolved, Party
+from spinney.protocols.home import HomeTree, PersonalTree
+from spinney.protocols.model import ForestModel
+from spinney.protocols.training import Quality
+from spinney.trees.binning import Binning
+from spinney.trees.structures import FittedTree, forest_of
+
+
+def gathered(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
+    """Return the training with all parties' trees as its model, and how each does at home."""
+    found = {name: party.personal for name, party in parties.items()}
+    chosen = {name: tree for name, tree in found.items() if tree is not None}
+    if not chosen:
+        raise InternalError("No party has chosen a tree.")
+    model = _model(evolved, parties, {name: tree.tree for name, tree in chosen.items()})
+    homes = {name: parties[name].home_tree(evolved.job) for name in chosen}
+    quality = {
+        name: _quality(evolved, parties[name], tree, homes[name]) for name, tree in chosen.items()
+    }
+    return replace(evolved, model=model, quality=quality)
+
+
+def home_model(evolved: Evolved, parties: Mapping[str, Party]) -> ForestModel:
+    """Return the trees that the parties grow alone: what joining is measured against."""
+    trees = {name: party.home_tree(evolved.job).tree for name, party in parties.items()}
+    return _model(evolved, parties, trees)
+
+
+def _model(
+    evolved: Evolved, parties: Mapping[str, Party], trees: Mapping[str, FittedTree]
+) -> ForestModel:
+    schema = evolved.model.schema
+    binnings: list[Binning] = [parties[name].home(evolved.job).binning for name in trees]
+    values = leaf_values(schema, np.ones(len(schema.label.classes or ())))
+    unit = 1.0 if schema.label.classes is not None else min(values.step**2, 1e200)
+    forest = forest_of(list(trees.values()), binnings, values, unit)
+    return ForestModel(NAME, schema, forest, evolved.model.bin_of_category, tuple(trees))
+
+
+def _quality(evolved: Evolved, party: Party, tree: PersonalTree, home: HomeTree) -> Quality:
+    """Return what a party knows of its own tree."""
+    metric = str(evolved.settings["metric"])
+    schema = evolved.model.schema
+    step = leaf_values(schema, np.ones(len(schema.label.classes or ()))).step
+    scores: dict[str, Any] = {
+        metric: shown(metric, tree.score, step),
+        f"home_{metric}": shown(metric, home.score, step),
+        "nodes": float(tree.tree.n_decisions),
+        "home_nodes": float(home.tree.n_decisions),
+        "edit_distance": tree.distance,
+        "kept_home": float(tree.is_home),
+    }
+    return Quality("validation", party.home(evolved.job).n_rows, scores)
