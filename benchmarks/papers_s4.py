@@ -1,7 +1,7 @@
-"""S4's experiment: what parties gain by evolved trees, over their own and over Truex's private tree.
+"""S4's experiment: what parties gain by evolved trees, over their own and over Truex's tree.
 
-Of the paper's 28 tables 21 are in ../shared/data; others of that folder stand in for the rest. As in
-the paper: 90 % of the rows are dealt at random to N parties, 10 % judge everybody; numbers of
+Of the paper's 28 tables 21 are in ../shared/data; others of that folder (*) stand in for the rest.
+As in the paper: 90 % of the rows are dealt at random to N parties, 10 % judge everybody; numbers of
 classification tables are cut at quantiles in 5 bins (Appendix A), categories stand by their codes;
 Delta = 100 (score of the evolved tree / score of the party's own tree - 1), F1 or MSE. The sizes of
 parties are noised with epsilon 1; Truex's tree has epsilon 1, depth 6, and all parties but one

@@ -13,16 +13,15 @@ discretised first (`own_bins`, or scikit-learn's `KBinsDiscretizer`).
 | n, honest parties | `honest`: noise is drawn in shares, and under masks only |
 | N / (f C) < sqrt(2) / epsilon_1 | the node stays a leaf; f is the largest number of cells |
 
-**Who learns what.** The coordinator learns noisy counts of the rows of open nodes by cell and class,
-and of leaves by class: under masks only their sums over parties. Parties learn the tree. **Who
-never learns what.** No exact count leaves a party.
+**Who learns what.** The coordinator learns noisy counts of the rows of open nodes by cell and
+class, and of leaves by class: under masks only their sums over parties. Parties learn the tree.
+**Who never learns what.** No exact count leaves a party.
 
 **Rounds and bytes.** Schemas 1, joining 1, a level 1 each, leaves 1, claims 1. A reply has 8 bytes
 for each of nodes x (1 + columns x cells x classes) counters.
 """
 
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from typing import Any, ClassVar
@@ -31,20 +30,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
-from spinney.privacy.accounting import Job
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Charge, Exact, Noised
-from spinney.privacy.scopes import ALL_ROWS, Budget, Spend
 from spinney.protocols.facts import binned, leaf_values, public_binning
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_histograms import NoisyReply, ShareReply
 from spinney.protocols.paying import ClaimsAsk, JoinReply, Purse, claims_of
-from spinney.protocols.private_settings import PrivacySettings, fraction_of
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import SchemaAsk, SchemaReply, agreed_schema, require_schema
 from spinney.protocols.shares import OnlyMasked
 from spinney.protocols.training import Phases, Training
+from spinney.protocols.truex_plan import MOST_DEPTH, TruexPlan, TruexSettings
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
@@ -53,76 +49,8 @@ from spinney.trees.structures import FitTable, FittedTree, forest_of
 from spinney.typing import Floats, Integers, Progress, silent
 
 NAME = "truex_tree"
+Settings = TruexSettings
 _OPEN, _LEAF = -2, -1
-_MOST_DEPTH = 15
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What the job fixes; `privacy` names it, its epsilon, and how noise is shared."""
-
-    privacy: PrivacySettings
-    max_depth: int = 6
-    task: str = "classification"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.max_depth, int) or not 1 <= self.max_depth <= _MOST_DEPTH:
-            raise SettingError(
-                f"max_depth must be a whole number between 1 and {_MOST_DEPTH}; "
-                f"got {self.max_depth!r}."
-            )
-        if self.privacy.epsilon is None:
-            raise SettingError("A private tree needs epsilon, the budget of the whole job.")
-
-
-@dataclass(frozen=True)
-class TruexPlan:
-    """What each release costs; everyone computes it from public facts."""
-
-    settings: Settings
-    n_columns: int
-    n_parties: int
-
-    @property
-    def privacy(self) -> PrivacySettings:
-        """How much and how."""
-        return self.settings.privacy
-
-    @cached_property
-    def node_epsilon(self) -> Fraction:
-        """epsilon_1: for a node's rows, for all its columns together, and for a leaf's classes."""
-        whole = fraction_of(self.privacy.epsilon or "", "epsilon")
-        return whole / (2 * (self.settings.max_depth + 1))
-
-    def noises(self, depth: int) -> list[DiscreteLaplace]:
-        """Return the noise of a level's vectors: nodes' rows, cells' rows, cells by class."""
-        shares = self.privacy.shares(self.n_parties)
-        whole = DiscreteLaplace(self.node_epsilon, Fraction(1), shares=shares)
-        if depth == self.settings.max_depth + 1:
-            return [whole]
-        # one record is in one cell of every column
-        cells = DiscreteLaplace(self.node_epsilon / 2, Fraction(self.n_columns), shares=shares)
-        return [whole, cells, cells]
-
-    def spends(self, depth: int) -> list[Spend]:
-        """Return the price of a level, or of the leaves."""
-        noises = self.noises(depth)
-        names = [f"{what} of level {depth}" for what in ("rows", "rows by cell", "class counts")]
-        if len(noises) == 1:
-            names = ["class counts of leaves"]
-        return [Spend(name, noise, (ALL_ROWS,)) for name, noise in zip(names, noises, strict=True)]
-
-    def terms(self, data: str) -> Job:
-        """Return the terms on which a party's ledger opens the job for a data set."""
-        shares = self.privacy.shares(self.n_parties)
-        budget = Budget.pure(fraction_of(self.privacy.epsilon or "", "epsilon"))
-        honest = shares.honest if shares else 1
-        return Job(self.privacy.job, data, self.n_parties, honest, (budget,))
-
-    def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
-        levels = [*range(self.settings.max_depth), self.settings.max_depth + 1]
-        return [spend for depth in levels for spend in self.spends(depth)]
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -140,7 +68,7 @@ class Nodes:
         """Return the node each row has come to."""
         at = np.zeros(cells.shape[1], np.int64)
         rows = np.arange(cells.shape[1])
-        for _ in range(_MOST_DEPTH + 1):
+        for _ in range(MOST_DEPTH + 1):
             splits = self.feature[at] >= 0
             if not splits.any():
                 break
