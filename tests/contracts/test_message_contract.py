@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 import spinney.protocols
 from spinney.errors import StorageError
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Exact
-from spinney.protocols import extra_trees, horizontal_forest
+from spinney.protocols import extra_trees, genetic_tree, horizontal_forest, truex_tree
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
 from spinney.transport import codec
@@ -107,10 +110,34 @@ def sent_messages():
     extra = replace(plain, bootstrap=False, binning="magnitudes", thresholds="public")
     sides = {name: extra_trees.Party(table) for name, table in tables.items()}
     extra_trees.train(connect(sides), extra)
+    evolve(X, random, connect)
     privacy = PrivacySettings(job="test", epsilon="10")
     noisy = replace(plain, binning="ranges", bootstrap=False, privacy=privacy)
     horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
     return noted
+
+
+def evolve(X, random, connect):
+    """Run a job of evolved trees, for numbers, and one of Truex's tree."""
+    how = {"needs_ranges": True, "schema": None, "categorical_features": "from_dtype"}
+    amounts = fit_input(
+        HorizontalForestRegressor(), X, random.standard_normal(60), is_classifier=False, **how
+    )
+    sides: dict[str, Any] = {
+        name: genetic_tree.Party(table, name)
+        for name, table in dealt_tables(amounts.table, np.arange(60) % 3).items()
+    }
+    small = {"population_size": 4, "n_generations": 2, "max_depth": 3, "binning": "pooled"}
+    genetic_tree.train(connect(sides), genetic_tree.Settings(task="regression", **small))
+    kinds = fit_input(
+        HorizontalForestClassifier(), X[["kind"]], np.arange(60) % 2, is_classifier=True, **how
+    )
+    sides = {
+        name: truex_tree.Party(table, Ledger.in_memory(name))
+        for name, table in dealt_tables(kinds.table, np.arange(60) % 3).items()
+    }
+    privacy = PrivacySettings(job="truex", epsilon="10")
+    truex_tree.train(connect(sides), truex_tree.Settings(privacy=privacy, max_depth=1))
 
 
 def test_every_kind_of_message_was_sent():

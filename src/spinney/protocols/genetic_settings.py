@@ -8,6 +8,7 @@ from typing import Final, Literal
 import numpy as np
 
 from spinney.errors import SettingError
+from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.settings import ForestSettings, Task
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.genome import MAX_DEPTH
@@ -82,6 +83,7 @@ class GeneticSettings:
     max_bins: int = MAX_BINS
     size_epsilon: str | None = None
     seed: int = 0
+    privacy: PrivacySettings | None = None  # None: nothing but sizes is noised
     job: str = "evolved trees"  # its name in a party's ledger
 
     def __post_init__(self) -> None:

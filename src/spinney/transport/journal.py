@@ -117,13 +117,13 @@ class Journaled(Channel):
         self._keep(digest, tuple(replies), tuple(map(codec.encode, replies.values())))
         return replies
 
-    def sum(self, ask: Ask[Summand]) -> Summand:
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a question to all parties; return only the sum of their replies."""
         found, digest = self._found(ask, "sum")
         if found is not None:
             total: Summand = ask.reply_type.of_vectors(codec.decode(found.replies[0], Sums).wide())
             return total
-        total = self._inner.sum(ask)
+        total = self._inner.sum(ask, quorum=quorum)
         self._keep(digest, (), (codec.encode(Sums.of(total.vectors())),))
         return total
 

@@ -90,10 +90,10 @@ class FlareChannel(Channel):
         self._note(ask, "ask", _NOTHING, heard, begin)
         return replies
 
-    def sum(self, ask: Ask[Summand]) -> Summand:
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()
-        heard = self._heard(ask, None, None)
+        heard = self._heard(ask, None, quorum)
         first, *others = heard
         total: Summand = summed(
             self._reply(first, ask, heard[first]),

@@ -1,0 +1,71 @@
+"""A party's tree as text and as a picture."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from spinney import GeneticTreeClassifier, GeneticTreeRegressor, deal_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+
+
+@pytest.fixture(scope="module")
+def model():
+    import pandas as pd  # noqa: PLC0415
+
+    random = np.random.RandomState(0)
+    X = pd.DataFrame(
+        {
+            "age <years>": random.randint(0, 90, 300).astype(float),
+            "ward": pd.Categorical(random.choice(["eye", "heart", "knee"], 300)),
+            "smokes": random.random_sample(300) < 0.5,
+        }
+    )
+    X.loc[::7, "age <years>"] = np.nan
+    y = (X["age <years>"] > 40) ^ (X["ward"] == "heart") ^ X["smokes"]
+    site = deal_rows(y, 2, random_state=0)
+    how = {"n_generations": 5, "max_depth": 4, "random_state": 0}
+    return GeneticTreeClassifier(8, **how).fit(X, np.where(y, "ill", "well"), party=site)
+
+
+def test_the_text_has_a_line_for_every_leaf_and_question(model):
+    tree = model.tree_of_[0]
+    lines = str(tree).splitlines()
+    assert sum("->" in line for line in lines) == tree.n_leaves == tree.n_decisions + 1
+    assert "smokes is false" in tree.text()
+    assert "ward is " in tree.text()
+    assert "age <years> <= " in tree.text()
+    assert "y = ill (" in tree.text()
+
+
+def test_a_tree_of_one_leaf_is_one_line():
+    X, y = np.zeros((20, 1)), np.arange(20) % 2
+    tree = GeneticTreeClassifier(4, n_generations=1, random_state=0).fit(X, y).tree_of_["all"]
+    assert str(tree) == "-> y = 0 (50%)"
+    assert ET.fromstring(tree.svg()) is not None
+
+
+def test_numbers_are_shown_with_their_mean():
+    X = np.arange(40.0)[:, None]
+    tree = GeneticTreeRegressor(4, n_generations=1, max_depth=2, random_state=0).fit(
+        X, X[:, 0] > 19.5
+    )
+    assert "x0 <= 19.5" in str(tree.tree_of_["all"])
+    assert "-> y = 1" in str(tree.tree_of_["all"])
+
+
+def test_the_picture_has_a_box_for_every_node_and_escapes_names(model, tmp_path):
+    tree = model.tree_of_[1]
+    tree.save_picture(tmp_path / "tree.svg")
+    root = ET.parse(tmp_path / "tree.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(root.findall(f".//{space}rect")) == tree.n_decisions + tree.n_leaves
+    assert len(root.findall(f"./{space}line")) == 2 * tree.n_decisions
+    assert tree._repr_svg_() == tree.svg()
+
+
+def test_the_rows_of_a_picture_are_the_party_s(model):
+    for name in model.tree_of_:
+        rows = next(q.n_rows for q in model.report_.quality if q.party == name)
+        assert f">{rows} rows<" in model.tree_of_[name].svg()
