@@ -119,7 +119,11 @@ def sent_messages():
 
 def evolve(X, random, connect):
     """Run a job of evolved trees, for numbers, and one of Truex's tree."""
-    how = {"needs_ranges": True, "schema": None, "categorical_features": "from_dtype"}
+    how: dict[str, Any] = {
+        "needs_ranges": True,
+        "schema": None,
+        "categorical_features": "from_dtype",
+    }
     amounts = fit_input(
         HorizontalForestRegressor(), X, random.standard_normal(60), is_classifier=False, **how
     )
@@ -127,7 +131,7 @@ def evolve(X, random, connect):
         name: genetic_tree.Party(table, name)
         for name, table in dealt_tables(amounts.table, np.arange(60) % 3).items()
     }
-    small = {"population_size": 4, "n_generations": 2, "max_depth": 3, "binning": "pooled"}
+    small: dict[str, Any] = {"population_size": 4, "n_generations": 2, "binning": "pooled"}
     genetic_tree.train(connect(sides), genetic_tree.Settings(task="regression", **small))
     kinds = fit_input(
         HorizontalForestClassifier(), X[["kind"]], np.arange(60) % 2, is_classifier=True, **how

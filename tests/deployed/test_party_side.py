@@ -85,10 +85,10 @@ def test_a_new_attempt_goes_on_from_the_journal_with_the_same_bytes(clinics, tmp
     rounds = tmp_path / "rounds"
 
     class Ends(Journaled):
-        def sum(self, ask):
+        def sum(self, ask, *, quorum=None):
             if isinstance(ask, LevelAsk) and len(ask.levels) == 2:
                 raise KeyboardInterrupt
-            return super().sum(ask)
+            return super().sum(ask, quorum=quorum)
 
     first = Sites(clinics, agreed)
     with pytest.raises(KeyboardInterrupt):
@@ -172,9 +172,9 @@ def test_a_curious_coordinator_cannot_ask_outside_the_job(clinics):
     asked = []
 
     class Listening(Journaled):
-        def sum(self, ask):
+        def sum(self, ask, *, quorum=None):
             asked.append(ask)
-            return super().sum(ask)
+            return super().sum(ask, quorum=quorum)
 
     sites = Sites(clinics, agreed)
     channel = Listening(sites.channel(), Journal(clinics / "listened"))

@@ -10,6 +10,8 @@ import spinney
 NAMES = {
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
+    "GeneticTreeClassifier",
+    "GeneticTreeRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
     "__version__",

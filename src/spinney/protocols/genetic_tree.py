@@ -78,6 +78,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel
 from spinney.trees.binning import Binning
+from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.genome import MAX_COLUMNS, Genes, require_structures
 from spinney.trees.structures import FitTable, forest_of, skeletons
 from spinney.trees.threads import thread_count
@@ -139,7 +140,7 @@ class Party:
             schema, threads = self._table.schema, self._n_threads
             binning = job.binning or own_binning(self._table, job.settings.max_bins)
             require_bins(binning, schema)
-            table = binned(self._table, binning, n_threads=threads)
+            table = binned(self._table, binning, n_threads=threads, target_bits=TARGET_BITS)
             fit = FitTable.of(table, binning, len(schema.label.classes or ()))
             self._home = (job.digest, Home(fit, binning, table.keys, job.settings))
         return self._home[1]
@@ -267,7 +268,7 @@ def _skeleton(schema: Schema, bins: CategoryBins, search: Search) -> ForestModel
     trees = skeletons(search.population.genes, search.depth, n_classes)
     edges = tuple(np.zeros(0, np.float32) for _ in schema.columns)
     binning = Binning(edges, bins, np.ones(len(edges), np.bool_))
-    values = leaf_values(schema, np.ones(n_classes))
+    values = leaf_values(schema, np.ones(n_classes), TARGET_BITS)
     forest = forest_of(trees, [binning] * len(trees), values)
     return ForestModel(NAME, schema, forest, bins)
 

@@ -18,6 +18,7 @@ from spinney.protocols.home import HomeTree, PersonalTree
 from spinney.protocols.model import ForestModel
 from spinney.protocols.training import Quality
 from spinney.trees.binning import Binning
+from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.structures import FittedTree, forest_of
 
 
@@ -46,7 +47,7 @@ def _model(
 ) -> ForestModel:
     schema = evolved.model.schema
     binnings: list[Binning] = [parties[name].home(evolved.job).binning for name in trees]
-    values = leaf_values(schema, np.ones(len(schema.label.classes or ())))
+    values = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS)
     unit = 1.0 if schema.label.classes is not None else min(values.step**2, 1e200)
     forest = forest_of(list(trees.values()), binnings, values, unit)
     return ForestModel(NAME, schema, forest, evolved.model.bin_of_category, tuple(trees))
@@ -56,7 +57,7 @@ def _quality(evolved: Evolved, party: Party, tree: PersonalTree, home: HomeTree)
     """Return what a party knows of its own tree."""
     metric = str(evolved.settings["metric"])
     schema = evolved.model.schema
-    step = leaf_values(schema, np.ones(len(schema.label.classes or ()))).step
+    step = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS).step
     scores: dict[str, Any] = {
         metric: shown(metric, tree.score, step),
         f"home_{metric}": shown(metric, home.score, step),

@@ -45,6 +45,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.binning import Binning
+from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.structures import FitTable, FittedTree, forest_of
 from spinney.typing import Floats, Integers, Progress, silent
 
@@ -144,7 +145,7 @@ class Party:
     @cached_property
     def _rows(self) -> FitTable:
         binning = cells_of(self._table.schema)
-        table = binned(self._table, binning, n_threads=1)
+        table = binned(self._table, binning, n_threads=1, target_bits=TARGET_BITS)
         return FitTable.of(table, binning, len(self._table.schema.label.classes or ()))
 
     @cached_property
@@ -222,7 +223,7 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
         growing.close()
         leaves = channel.sum(growing.ask(settings.max_depth + 1)).counters
     tree = growing.tree(leaves)
-    values = leaf_values(schema, np.ones(len(schema.label.classes or ())))
+    values = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS)
     model = ForestModel(NAME, schema, forest_of([tree], [binning], values), binning.bin_of_category)
     claims = claims_of(channel, settings.privacy)
     return Training(

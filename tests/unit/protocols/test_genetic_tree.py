@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
 
 
 def settings(label, **changes):
-    task = "regression" if label == "amount" else "classification"
+    task: Any = "regression" if label == "amount" else "classification"
     return genetic_tree.Settings(task=task, **(SMALL | changes))
 
 
