@@ -1,6 +1,7 @@
 """Whatever bytes or texts arrive: a Spinney error and no other, no hang, no data in it."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -102,7 +103,7 @@ def test_damaged_messages_are_refused_or_answered(questions, data, damage):
     message = damaged(data.draw(st.sampled_from(messages)), damage)
     for kind in (Envelope, Answer):
         try:
-            opened = codec.decode(message, kind)
+            opened: Any = codec.decode(message, kind)
         except SpinneyError:
             continue
         inside = ASKS.get(opened.kind)

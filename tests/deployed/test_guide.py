@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 def commands():
     """Return the guide's commands; a here-document belongs to its command."""
     text = (ROOT / "docs" / "deploy.md").read_text().split("## Plan")[0]
-    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
         yield from (part.strip() for part in re.split(r"^\$ ", block, flags=re.MULTILINE) if part)
 
 
