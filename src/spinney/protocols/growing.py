@@ -16,7 +16,7 @@ from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import require_schema
 from spinney.tables.schema import Schema
-from spinney.tables.table import Table
+from spinney.tables.table import Remembered, Table
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
@@ -217,25 +217,26 @@ class PartyRows:
     """A party's table in bins and where its rows stand; forgotten, it is made again."""
 
     def __init__(self, table: Table, n_threads: int) -> None:
-        self._table = table
+        self.table = Remembered(table)  # a job reads it half a dozen times before it is binned
         self._n_threads = n_threads
         self._binned: tuple[bytes, BinnedTable] | None = None
         self._kept: _Kept | None = None
 
     def binned(self, job: Job) -> BinnedTable:
         """Return the table in the job's bins."""
-        if job.n_classes != len(self._table.schema.label.classes or ()):
+        if job.n_classes != len(self.table.schema.label.classes or ()):
             raise ProtocolError("The question counts other classes than the schema names.")
         if self._binned is None or self._binned[0] != job.digest:
-            require_schema(self._table, job.schema_digest)
-            require_bins(job.binning, self._table.schema)
+            require_schema(self.table, job.schema_digest)
+            require_bins(job.binning, self.table.schema)
             self._binned = (job.digest, self._read(job))
+            self.table.forget()
             self._kept = None
         return self._binned[1]
 
     def _read(self, job: Job) -> BinnedTable:
         return binned(
-            self._table,
+            self.table,
             job.binning,
             n_threads=self._n_threads,
             target_bits=job.target_bits,

@@ -185,6 +185,11 @@ class Party:
                 return self._counting_for(ask, ask.job.terms).answer(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
+    def prepare(self, ask: Ask[Any]) -> None:
+        """Put the rows in order for a level that will be asked about."""
+        if isinstance(ask, LevelAsk) and ask.job.terms is None:
+            self._counting_for(ask, None).stand(ask)
+
     def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> "_Counting":
         """Return the rows that a question is about: the true ones, or those with noise."""
         table = self._private.rows_to_count(ask, terms)
@@ -205,13 +210,17 @@ class _Counting:
         """Answer a question."""
         match ask:
             case FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self.table, self._n_threads)
+                return answer_setup(ask, self._rows.table, self._n_threads)
             case LevelAsk():  # Alg. 1, line 3: histograms
                 ask.__dict__["n_threads"] = self._n_threads
                 return CountsReply(level_counts(*self._counted(ask), **self._how(ask.job)))
             case AdaptiveAsk():  # Alg. 2
                 return AdaptiveReply(streamed(*self._counted(ask), **self._how(ask.job)))
         return answer_quality(ask, self._rows, self._n_threads)
+
+    def stand(self, ask: OpenNodes) -> None:
+        """Move the rows to the open nodes."""
+        self._rows.standing(ask)
 
     def _counted(self, ask: OpenNodes) -> tuple[Any, ...]:
         """Return what is counted: the table, its rows, and the cells asked for."""
@@ -320,4 +329,4 @@ def _grow_by_counts(
     kept = Above(frontier.slots, counters, answered) if len(batches) == 1 else None
     within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
-    return kept
+    return kept if growth.frontier.derived.any() else None

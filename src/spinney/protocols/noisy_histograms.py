@@ -169,7 +169,7 @@ class NoisyRows(PartyRows):
         """Pay for a question and answer it with noise."""
         if not isinstance(ask, NoisyLevelAsk | LeafAsk):
             raise InternalError(f"{type(ask).__name__} is not answered with noise.")
-        own = noisy_job(self._table.schema, ask.job.settings, ask.job.n_parties)
+        own = noisy_job(self.table.schema, ask.job.settings, ask.job.n_parties)
         if own.digest != ask.job.digest or own.n_classes != ask.job.n_classes:
             raise ProtocolError(
                 "The question's bins are not those of the declared ranges. Nothing was released."
@@ -268,7 +268,7 @@ class NoisyRows(PartyRows):
         return standing_of_rows(table, self._dealt(job, table.n_rows))
 
     def _read(self, job: Job) -> BinnedTable:
-        table = binned(self._table, job.binning, n_threads=self._n_threads, target_bits=TARGET_BITS)
+        table = binned(self.table, job.binning, n_threads=self._n_threads, target_bits=TARGET_BITS)
         if job.n_classes:
             return table
         bits = plan_of(job).target_bits

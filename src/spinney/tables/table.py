@@ -109,13 +109,7 @@ class MemoryTable:
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)
-        is_small = 4 * self.n_rows * len(self.schema.columns) <= _KEPT_BYTES
-        return iter(self._kept) if is_small and size == BATCH_ROWS else ahead(self._batches(size))
-
-    @cached_property
-    def _kept(self) -> tuple[Batch, ...]:
-        """All rows of a small table: a job reads it half a dozen times."""
-        return tuple(ahead(self._batches(BATCH_ROWS)))
+        return ahead(self._batches(size))
 
     def _batches(self, size: int) -> Iterator[Batch]:
         keys = self.all_keys
@@ -148,6 +142,36 @@ class MemoryTable:
 
     def _rows(self, start: int, stop: int) -> Rows:
         return slice(start, stop) if self.rows is None else self.rows[start:stop]
+
+
+class Remembered:
+    """A table whose rows are kept as read, if they are few, until they are not needed any more."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._kept: tuple[Batch, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        """The public facts."""
+        return self._table.schema
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self._table.n_rows
+
+    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows in order, at most `size` at a time."""
+        n_bytes = 4 * self.n_rows * len(self.schema.columns)
+        if size != BATCH_ROWS or n_bytes > _KEPT_BYTES:
+            return self._table.batches(size)
+        self._kept = self._kept or tuple(self._table.batches())
+        return iter(self._kept)
+
+    def forget(self) -> None:
+        """Let go of the rows."""
+        self._kept = ()
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

@@ -1,17 +1,18 @@
 """Parties as objects in one process: the default, and what tests and users share.
 
-The work of an answer runs on all threads (kernels release the GIL); with `at_once` above one the
-next party begins meanwhile, so that no core waits for what a party does on one thread.
+Parties answer one after another; the work of an answer runs on all threads (kernels release the
+GIL). With `prepares` the next party puts its rows in order meanwhile, so that no core waits for
+what a party does on one thread; replies, which are large, are still made one at a time.
 """
 
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from spinney.errors import PartyLostError, ProtocolError, SpinneyError
 from spinney.transport import codec
@@ -21,9 +22,18 @@ _NOTHING = "none: the coordinator sees each party's reply"
 _IN_PROCESS_SUM = "summed by the channel; not masked"
 
 
+@runtime_checkable
+class Preparing(Protocol):
+    """A party that can make ready for a question before it is asked."""
+
+    def prepare(self, ask: Ask[Any]) -> None:
+        """Do what an answer begins with; nothing leaves, and failure shows with the answer."""
+        ...
+
+
 @cache
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-parties")
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="spinney-parties")
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
@@ -34,7 +44,11 @@ class InProcess(Channel):
     """A channel to parties in this process; `through_codec` sends every message as bytes."""
 
     def __init__(
-        self, parties: Mapping[str, Answering], *, through_codec: bool = False, at_once: int = 1
+        self,
+        parties: Mapping[str, Answering],
+        *,
+        through_codec: bool = False,
+        prepares: bool = False,
     ) -> None:
         if not parties:
             raise ProtocolError("A job needs at least one party.")
@@ -42,7 +56,7 @@ class InProcess(Channel):
         self.rounds: list[Round] = []
         self._party_of_name = dict(parties)
         self._through_codec = through_codec
-        self._at_once = at_once
+        self._prepares = prepares and not through_codec
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
@@ -52,9 +66,9 @@ class InProcess(Channel):
         sizes = Sizes()
         replies: dict[str, Reply] = {}
         names = self.parties if to is None else tuple(to)
-        for name, answered in zip(names, self._answers(names, ask, sizes), strict=True):
+        for name in self._in_turn(names, ask):
             try:
-                replies[name] = answered.result()
+                replies[name] = self._answer(name, ask, sizes)
             except PartyLostError:
                 if quorum is None:
                     raise
@@ -69,7 +83,7 @@ class InProcess(Channel):
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()
         sizes = Sizes()
-        # Added as they come: one more reply is held than parties answer at once.
+        # Added as they come: two replies are held at most.
         replies = self._replies(ask, sizes, lost_may_be_left_out=quorum is not None)
         first = next(replies, None)
         total: Summand | None = None if first is None else summed(first, replies)
@@ -84,42 +98,25 @@ class InProcess(Channel):
         self, ask: Ask[Summand], sizes: "Sizes", *, lost_may_be_left_out: bool
     ) -> Iterator[Summand]:
         """Give the replies in order, without those of lost parties if that may be."""
-        for answered in self._answers(self.parties, ask, sizes):
+        for name in self._in_turn(self.parties, ask):
             try:
-                reply: Summand = answered.result()
+                reply: Summand = self._answer(name, ask, sizes)
             except PartyLostError:
                 if not lost_may_be_left_out:
                     raise
                 continue
             yield reply
-            del reply, answered  # let go before the next is made
+            del reply  # let go before the next is made
 
-    def _answers(
-        self, names: Sequence[str], ask: Ask[Any], sizes: "Sizes"
-    ) -> Iterator["Future[Any]"]:
-        """Give the parties' answers in order; the next ones are begun before they are wanted."""
-        coming, under_way = iter(names), deque["Future[Any]"]()
-        try:
-            for name in coming:
-                under_way.append(self._begin(name, ask, sizes))
-                if len(under_way) >= self._at_once:
-                    yield under_way.popleft()
-            while under_way:
-                yield under_way.popleft()
-        finally:
-            for begun in under_way:  # somebody failed: nobody goes on behind the caller's back
-                begun.cancel()
-            wait(under_way)
-
-    def _begin(self, name: str, ask: Ask[Any], sizes: "Sizes") -> "Future[Any]":
-        if self._at_once > 1:
-            return _pool(self._at_once).submit(self._answer, name, ask, sizes)
-        done: Future[Any] = Future()
-        try:
-            done.set_result(self._answer(name, ask, sizes))
-        except PartyLostError as lost:
-            done.set_exception(lost)
-        return done
+    def _in_turn(self, names: tuple[str, ...], ask: Ask[Any]) -> Iterator[str]:
+        """Give the names in order; whoever is next makes ready."""
+        ready: Future[None] | None = None
+        for name, following in zip_longest(names, names[1:]):
+            if ready is not None:
+                wait([ready])
+            party = self._party_of_name.get(following) if self._prepares else None
+            ready = _pool().submit(party.prepare, ask) if isinstance(party, Preparing) else None
+            yield name
 
     def _answer(self, name: str, ask: Ask[Any], sizes: "Sizes") -> Any:
         party = self._party_of_name[name]

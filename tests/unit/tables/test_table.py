@@ -15,7 +15,7 @@ from spinney.tables.cells import cells_of
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.opening import Frame
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MemoryTable, SourceTable, keys_of_ids
+from spinney.tables.table import BATCH_ROWS, MemoryTable, Remembered, SourceTable, keys_of_ids
 
 SCHEMA = Schema((Column("a", "number"), Column("b", "number")), Label("y", "class", (0, 1)))
 
@@ -216,3 +216,29 @@ def test_a_source_without_rows_is_refused():
         SourceTable.checked(SCHEMA, empty)
     with pytest.raises(SettingError, match="at least 1 row"):
         next(SourceTable.checked(SCHEMA, stream()).batches(0))
+
+
+def test_a_small_table_is_read_once_until_it_is_forgotten():
+    class Counted:
+        def __init__(self, table):
+            self.schema, self.n_rows, self._table, self.n_reads = (
+                table.schema,
+                table.n_rows,
+                table,
+                0,
+            )
+
+        def batches(self, size=BATCH_ROWS):
+            self.n_reads += 1
+            return self._table.batches(size)
+
+    counted = Counted(memory_table())
+    table = Remembered(counted)
+    first, again = list(table.batches()), list(table.batches())
+    assert counted.n_reads == 1
+    assert [id(batch) for batch in first] == [id(batch) for batch in again]
+    assert [len(batch.keys) for batch in table.batches(1)] == [1] * table.n_rows  # other sizes
+    assert counted.n_reads == 2
+    table.forget()
+    assert len(list(table.batches())) == len(first)
+    assert counted.n_reads == 3

@@ -159,3 +159,41 @@ def test_replies_of_different_shapes_are_not_added():
 def test_what_can_be_added_says_so():
     assert is_summable(HeadcountAsk(1))
     assert not is_summable(NameAsk())
+
+
+class EarlyHouse(House):
+    """A house that makes ready before it is asked, and writes down when it did what."""
+
+    def __init__(self, heads, log):
+        super().__init__("early", heads)
+        self.log = log
+
+    def prepare(self, ask):
+        self.log.append(("ready", self.heads))
+        assert isinstance(ask, HeadcountAsk)
+        if self.heads == 4:
+            raise TableError("Nobody is at home yet.")
+
+    def answer(self, ask):
+        self.log.append(("answers", self.heads))
+        return super().answer(ask)
+
+
+def test_whoever_is_next_makes_ready_and_a_failure_there_changes_nothing():
+    log: list[Any] = []
+    houses = {f"h{heads}": EarlyHouse(heads, log) for heads in (3, 4, 5)}
+    total = InProcess(houses, prepares=True).sum(HeadcountAsk(0))
+    assert total.heads.tolist() == [12, 0]
+    answers = [heads for what, heads in log if what == "answers"]
+    assert answers == [3, 4, 5]  # one after another, in order
+    for heads in (4, 5):
+        assert log.index(("ready", heads)) < log.index(("answers", heads))
+    assert ("ready", 3) not in log  # nobody was before it
+
+
+def test_nobody_makes_ready_unless_told_to():
+    log: list[Any] = []
+    houses = {f"h{heads}": EarlyHouse(heads, log) for heads in (3, 4)}
+    InProcess(houses).sum(HeadcountAsk(0))
+    InProcess(houses, prepares=True, through_codec=True).sum(HeadcountAsk(0))
+    assert {what for what, _ in log} == {"answers"}
