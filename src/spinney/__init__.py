@@ -12,6 +12,8 @@ _HOME_OF_NAME = {
     "GeneticTreeRegressor": "spinney.estimators.genetic_tree",
     "HorizontalForestClassifier": "spinney.estimators.horizontal_forest",
     "HorizontalForestRegressor": "spinney.estimators.horizontal_forest",
+    "PrivateForestClassifier": "spinney.estimators.private_forest",
+    "PrivateTreeClassifier": "spinney.estimators.private_tree",
     "deal_columns": "spinney.tables.deal",
     "deal_rows": "spinney.tables.deal",
     "load_model": "spinney.estimators.models",

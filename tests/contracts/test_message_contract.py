@@ -22,7 +22,14 @@ from spinney.estimators.horizontal_forest import (
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Exact
-from spinney.protocols import extra_trees, genetic_tree, horizontal_forest, truex_tree
+from spinney.protocols import (
+    extra_trees,
+    genetic_tree,
+    horizontal_forest,
+    private_forest,
+    private_tree,
+    truex_tree,
+)
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
 from spinney.transport import codec
@@ -47,6 +54,9 @@ ASKS = kinds_of(Ask)
 REPLIES = sorted({ask.reply_type for ask in ASKS}, key=lambda kind: kind.__name__)
 MESSAGES = [*ASKS, *REPLIES]
 NAMES = [kind.__name__ for kind in MESSAGES]
+
+
+PAID = PrivacySettings(job="test", epsilon="10")
 
 
 # --- one message of every kind, as it was really sent --------------------------------------------
@@ -111,9 +121,11 @@ def sent_messages():
     sides = {name: extra_trees.Party(table) for name, table in tables.items()}
     extra_trees.train(connect(sides), extra)
     evolve(X, random, connect)
-    privacy = PrivacySettings(job="test", epsilon="10")
-    noisy = replace(plain, binning="ranges", bootstrap=False, privacy=privacy)
+    noisy = replace(plain, binning="ranges", bootstrap=False, privacy=PAID)
     horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
+    for protocol, asked in private_jobs():
+        paying = {n: protocol.Party(t, ledger=Ledger.in_memory(n)) for n, t in tables.items()}
+        protocol.train(connect(paying), asked)
     return noted
 
 
@@ -142,6 +154,13 @@ def evolve(X, random, connect):
     }
     privacy = PrivacySettings(job="truex", epsilon="10")
     truex_tree.train(connect(sides), truex_tree.Settings(privacy=privacy, max_depth=1))
+
+
+def private_jobs():
+    """Give jobs in which private trees and forests ask all their questions."""
+    yield private_forest, private_forest.Settings(privacy=PAID, n_estimators=2, max_depth=2)
+    for method in ("histograms", "save_budget", "propose", "noisy_max"):
+        yield private_tree, private_tree.Settings(privacy=PAID, method=method, max_depth=2)
 
 
 def test_every_kind_of_message_was_sent():
@@ -212,6 +231,9 @@ ARRAYS = {
     ("AdaptiveHistograms", "moments"): np.int64,
     # the same with noise
     ("NoisyReply", "counters"): np.int64,
+    ("ProposalsReply", "cuts"): np.int64,
+    # exact counts, for a coordinator that is trusted with them: method="noisy_max" only
+    ("TrustedReply", "counters"): np.int64,
     # means of bins: declared in "who learns what", and only with binning="adaptive"
     ("AdaptiveHistograms", "means"): np.float64,
     # uniform words under masks
@@ -222,6 +244,9 @@ ARRAYS = {
     ("Binning", "bin_of_category"): np.uint8,
     ("Binning", "has_missing"): np.bool_,
     ("QualityAsk", "class_weight"): np.float64,
+    ("TreeSoFar", "asked"): np.int64,
+    ("CellsAsk", "columns"): np.bool_,
+    ("SidesAsk", "cuts"): np.int64,
 }
 OPAQUE = {  # bytes: keys, sealed letters, shares, and a question in its own frame
     ("KeysReply", "public_key"),
@@ -327,6 +352,15 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "ClaimsAsk": ("paying", "its claims: prices that follow from the job's settings"),
     "NoisyLevelAsk": ("noisy_histograms", "noisy histograms of every open node"),
     "LeafAsk": ("noisy_histograms", "noisy counts of every leaf"),
+    "ForestJoinAsk": ("private_forest", "that it joins"),
+    "RandomLeavesAsk": ("private_forest", "the noisy class counts of their leaves"),
+    "TreeJoinAsk": ("private_tree", "that it joins"),
+    "CellsAsk": ("private_tree", "noisy histograms of every open node"),
+    "BoundsAsk": ("private_tree", "noisy bounds for every column"),
+    "ProposalsAsk": ("private_tree", "each party's own choice of a cut"),
+    "SidesAsk": ("private_tree", "noisy counts of both sides of those cuts"),
+    "TrustedCellsAsk": ("private_tree", "exact histograms of every open node"),
+    "TreeLeavesAsk": ("private_tree", "the noisy class counts of its leaves"),
     "EpochAsk": ("secure_sums", "each other's public keys"),
     "LettersAsk": ("secure_sums", "fresh keys"),
     "MaskedAsk": ("secure_sums", "learns the sum over the parties that answered"),
@@ -380,7 +414,15 @@ def test_a_file_that_asks_says_who_learns_what(ask):
 
 
 @pytest.mark.parametrize(
-    "module", ["horizontal_forest", "extra_trees", "secure_sums", "noisy_histograms"]
+    "module",
+    [
+        "horizontal_forest",
+        "extra_trees",
+        "secure_sums",
+        "noisy_histograms",
+        "private_tree",
+        "private_forest",
+    ],
 )
 def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):
     text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""

@@ -14,6 +14,8 @@ NAMES = {
     "GeneticTreeRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
+    "PrivateForestClassifier",
+    "PrivateTreeClassifier",
     "__version__",
     "deal_columns",
     "deal_rows",

@@ -12,11 +12,19 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.inputs import checked_features, dealt_tables, fit_input, warn_of_leaks
+from spinney.estimators.inputs import (
+    checked_features,
+    dealt_tables,
+    fit_input,
+    is_complete,
+    warn_of_leaks,
+)
 from spinney.estimators.private import is_private, with_read_facts
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
@@ -27,7 +35,6 @@ from spinney.typing import Floats, Progress, silent
 if TYPE_CHECKING:
     from spinney.privacy.ledger import Ledger
     from spinney.protocols.model import ForestModel
-    from spinney.protocols.settings import ForestSettings
     from spinney.protocols.training import Training
 
 
@@ -40,13 +47,25 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"party": True}
     _is_classifier: bool
 
-    def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
+    def _settings(self, classes: tuple[Any, ...]) -> Any:
+        """Return the settings of the protocol: they have a `privacy`, which may be None."""
         raise NotImplementedError
+
+    def _settings_for(self, tables: dict[str, MemoryTable], classes: tuple[Any, ...]) -> Any:  # noqa: ARG002
+        """Return the settings, where they depend on how the rows are dealt out."""
+        return self._settings(classes)
+
+    def _sizes_read(self) -> tuple[str, ...]:
+        """Name the public sizes that are read from the data because nobody declared them."""
+        return ()
+
+    def _compare(self, tables: dict[str, MemoryTable]) -> None:
+        """Train whatever the model is to be held against."""
 
     def _train(
         self,
         tables: dict[str, MemoryTable],
-        settings: ForestSettings,
+        settings: Any,
         ledgers: dict[str, Ledger],
         progress: Progress,
     ) -> Training:
@@ -88,11 +107,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             is_private=self._is_private,
             n_threads=thread_count(self.n_jobs),
         )
+        read_facts = given.read_facts + self._sizes_read()
         if party is not None or self._is_private:
-            warn_of_leaks(given.read_facts)
+            warn_of_leaks(read_facts)
         classes = given.table.schema.label.classes or ()
-        settings = with_read_facts(self._settings(classes), given.read_facts)
         tables = dealt_tables(given.table, party)
+        settings = with_read_facts(self._settings_for(tables, classes), read_facts)
         ledgers = ledgers_of(list(tables)) if settings.privacy else {}
         training = self._train(tables, settings, ledgers, printed if self.verbose else silent)
         if self._is_classifier:
@@ -103,8 +123,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         self.report_ = Report.of(training)
         self.ledger_ = ledgers
-        if self.oob_score:
+        if getattr(self, "oob_score", False):
             self.oob_score_ = training.score
+        self._compare(tables)
         return self
 
     def _adopt(self, model: ForestModel) -> None:
@@ -119,12 +140,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.forest.importances(self.n_features_in_)
 
-    def _predicted(self, X: Any) -> Floats:
-        """Return the mean of the trees, (n_rows, n_outputs)."""
+    def _predicted(self, X: Any, model: ForestModel | None = None) -> Floats:
+        """Return the mean of the trees, (n_rows, n_outputs); of another model if given."""
         check_is_fitted(self)
+        model = model or self.model_
         X = checked_features(self, X, self.categorical_features, reset=False)
-        columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
-        return self.model_.predict(columns, n_threads=thread_count(self.n_jobs))
+        columns = columns_of(X, model.schema, unknown_categories=self.unknown_categories)
+        return model.predict(columns, n_threads=thread_count(self.n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `load_model` reads; the same model, the same bytes."""
@@ -193,6 +215,28 @@ def ledgers_of(parties: list[str]) -> dict[str, Ledger]:
     from spinney.privacy.ledger import Ledger  # noqa: PLC0415  for private jobs alone
 
     return {name: Ledger.in_memory(name) for name in parties}
+
+
+class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
+    """What all classifiers share."""
+
+    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
+        """Grow the trees; `party` says which party holds each row, None that one holds all."""
+        if y is not None and is_complete(y):  # what is not is refused in words of our own
+            check_classification_targets(y)
+        super().fit(X, y, party)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, in the order of `classes_`."""
+        shares: Floats = self._predicted(X)
+        return shares
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class of each row."""
+        best = self._predicted(X).argmax(axis=1)
+        found: NDArray[Any] = self.classes_.take(best)
+        return found
 
 
 def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import RegressorMixin
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator
-from spinney.estimators.inputs import is_complete
+from spinney.estimators.base import ForestEstimator, PredictsClasses
 from spinney.estimators.private import is_noisy, privacy_settings
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
@@ -103,7 +100,7 @@ class _HorizontalForest(ForestEstimator):
         return horizontal_forest.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
 
 
-class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: ignore[misc]
+class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
     r"""A random forest grown jointly by parties that hold different rows (S1).
 
     With `party` given to `fit` the rows are dealt to simulated parties; the forest is the same,
@@ -242,23 +239,6 @@ class HorizontalForestClassifier(ClassifierMixin, _HorizontalForest):  # type: i
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, party: Any = None) -> HorizontalForestClassifier:
-        """Grow the forest; `party` says which party holds each row, None that one holds all."""
-        if y is not None and is_complete(y):  # what is not is refused in words of our own
-            check_classification_targets(y)
-        super().fit(X, y, party)
-        return self
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of `classes_`."""
-        return self._predicted(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
-        best = self._predicted(X).argmax(axis=1)
-        found: NDArray[Any] = self.classes_.take(best)
-        return found
 
 
 class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ignore[misc]

@@ -14,6 +14,8 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
+from spinney.estimators.private_forest import PrivateForestClassifier
+from spinney.estimators.private_tree import PrivateTreeClassifier
 from spinney.protocols.model import ForestModel
 from spinney.report.run_folder import MODEL, file_in
 from spinney.tables.names import default_names
@@ -25,6 +27,8 @@ _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
     ("genetic_tree", "number"): GeneticTreeRegressor,
     ("horizontal_forest", "class"): HorizontalForestClassifier,
     ("horizontal_forest", "number"): HorizontalForestRegressor,
+    ("private_forest", "class"): PrivateForestClassifier,
+    ("private_tree", "class"): PrivateTreeClassifier,
 }
 
 

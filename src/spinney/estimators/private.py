@@ -10,7 +10,6 @@ from spinney.errors import SettingError
 
 if TYPE_CHECKING:
     from spinney.protocols.private_settings import MechanismName, PrivacySettings
-    from spinney.protocols.settings import ForestSettings
 
 
 def is_private(estimator: Any) -> bool:
@@ -68,7 +67,7 @@ def privacy_settings(estimator: Any, job: str | None = None) -> PrivacySettings 
     )
 
 
-def with_read_facts(settings: ForestSettings, facts: tuple[str, ...]) -> ForestSettings:
+def with_read_facts(settings: Any, facts: tuple[str, ...]) -> Any:
     """Return the settings of a job that knows which public facts were read from the rows."""
     if settings.privacy is None:
         return settings

@@ -61,7 +61,7 @@ class DiscreteLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         _exactly(self, "epsilon", "sensitivity")
-        _check_decay(self.decay)
+        check_decay(self.decay)
 
     @property
     def decay(self) -> Fraction:
@@ -279,7 +279,7 @@ class PermuteAndFlip(Mechanism):
                 f"monotone=True holds for {Unit.RECORD_ADD_REMOVE.value!r} only; replacing a "
                 f"record or a label may raise one score and lower another. Got {self.unit.value!r}."
             )
-        _check_decay(self.decay)
+        check_decay(self.decay)
 
     @property
     def decay(self) -> Fraction:
@@ -314,7 +314,8 @@ class PermuteAndFlip(Mechanism):
         return np.array(chosen, dtype=np.int64).reshape(values.shape[:-1])
 
 
-def _check_decay(decay: Fraction) -> None:
+def check_decay(decay: Fraction) -> None:
+    """Raise if noise of this decay would not fit 64-bit sums."""
     if decay < samplers.SMALLEST_DECAY:
         raise SettingError(
             f"epsilon / sensitivity must be at least 2**-50, or the noise would not fit 64-bit "

@@ -187,12 +187,7 @@ class ForestPlan:
 
     def disclosure(self) -> Disclosure:
         """Return what noise does not hide: how many rows a party has, more or less."""
-        what, shares = "each party's counts, with noise", self.privacy.shares(self.n_parties)
-        if shares is None:
-            why = "noise hides a record, not how many there are"
-            return Disclosure(what, Protection.UNPROTECTED, why, (PARTY_TOTALS,))
-        why = f"only their sum is opened while {shares.honest} of {shares.parties} are honest"
-        return Disclosure(what, Protection.HIDDEN, why, (PARTY_TOTALS,))
+        return totals_disclosure(self.privacy, self.n_parties)
 
     def planned(self) -> list[Spend]:
         """Return all that the job may spend, to be checked before it starts."""
@@ -202,9 +197,24 @@ class ForestPlan:
 
     def terms(self, data: str) -> Job:
         """Return the terms on which a party's ledger opens the job for a data set."""
-        shares = self.privacy.shares(self.n_parties)
-        budgets = (Budget.pure(self.privacy.amount),) if self.privacy.epsilon else ()
-        return Job(self.privacy.job, data, self.n_parties, shares.honest if shares else 1, budgets)
+        return job_terms(self.privacy, self.n_parties, data)
+
+
+def job_terms(privacy: PrivacySettings, n_parties: int, data: str) -> Job:
+    """Return the terms on which a party's ledger opens a job for a data set."""
+    shares = privacy.shares(n_parties)
+    budgets = (Budget.pure(privacy.amount),) if privacy.epsilon else ()
+    return Job(privacy.job, data, n_parties, shares.honest if shares else 1, budgets)
+
+
+def totals_disclosure(privacy: PrivacySettings, n_parties: int) -> Disclosure:
+    """Return what noise does not hide: how many rows a party has, more or less."""
+    what, shares = "each party's counts, with noise", privacy.shares(n_parties)
+    if shares is None:
+        why = "noise hides a record, not how many there are"
+        return Disclosure(what, Protection.UNPROTECTED, why, (PARTY_TOTALS,))
+    why = f"only their sum is opened while {shares.honest} of {shares.parties} are honest"
+    return Disclosure(what, Protection.HIDDEN, why, (PARTY_TOTALS,))
 
 
 def before_sampling(epsilon: Fraction, rate: Fraction) -> Fraction:

@@ -147,7 +147,7 @@ def binning_of(
     return Binning(tuple(edges), tuple(bins), facts.missing > 0, adaptive)
 
 
-def public_binning(schema: Schema, settings: ForestSettings) -> Binning:
+def public_binning(schema: Schema, max_bins: int) -> Binning:
     """Return every column's bins from the schema alone: nothing is counted.
 
     Any column may have missing values. Past the limit of bins the last categories share one.
@@ -161,9 +161,9 @@ def public_binning(schema: Schema, settings: ForestSettings) -> Binning:
                 f"Column {column.name!r} has no declared categories, and a private job may not "
                 "read them from the data. Declare them in the schema."
             )
-        bins.append(category_bins(np.zeros(n, np.int64), settings.max_bins) if n else _NO_BINS)
+        bins.append(category_bins(np.zeros(n, np.int64), max_bins) if n else _NO_BINS)
         if column.kind == "number":
-            edges.append(equal_width(column.name, column.range, settings.max_bins))
+            edges.append(equal_width(column.name, column.range, max_bins))
         else:
             is_boolean = column.kind == "boolean"
             edges.append(np.zeros(1, np.float32) if is_boolean else _NO_EDGES)

@@ -16,10 +16,12 @@ from spinney.trees import storage
 from spinney.trees.binning import binned_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.trees.forest import Forest, RowValues
+from spinney.trees.leaf_counts import NodeNoise
 from spinney.typing import Bools, Floats, Values
 
 _KIND = "forest model"
 _PREDICT_ROWS = 16384
+_NOISE = tuple(field.name for field in fields(NodeNoise))
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class ForestModel:
     forest: Forest
     bin_of_category: tuple[NDArray[np.uint8], ...]  # empty for numbers
     owners: tuple[str, ...] = ()  # of personal trees: the party of each; else empty
+    noise: NodeNoise | None = None  # of trees whose counts carry noise
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -89,7 +92,10 @@ class ForestModel:
             n_columns = len(schema.columns)
             bins = tuple(arrays.pop(f"bin_of_category.{i}") for i in range(n_columns))
             owners = tuple(str(name) for name in meta.get("owners", ()))
-            model = cls(str(meta["protocol"]), schema, forest, bins, owners)
+            noise = None
+            if f"noise.{_NOISE[0]}" in arrays:
+                noise = NodeNoise(**{name: arrays.pop(f"noise.{name}") for name in _NOISE})
+            model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{str(path)!r} lacks a part of a model: {error}.") from None
         model.check(str(path))
@@ -129,7 +135,19 @@ class ForestModel:
             bins.dtype == np.uint8 and bins.shape == (len(column.categories or ()),)
             for bins, column in zip(self.bin_of_category, self.schema.columns, strict=True)
         )
-        return arrays and bins and bool(np.all(np.isfinite(forest.value)))
+        return (
+            arrays and bins and self._noise_is_sound() and bool(np.all(np.isfinite(forest.value)))
+        )
+
+    def _noise_is_sound(self) -> bool:
+        """Tell whether every node has its deviations, where there are any."""
+        held = [] if self.noise is None else [getattr(self.noise, name) for name in _NOISE]
+        return all(
+            array.dtype == np.float64
+            and array.shape == self.forest.feature.shape
+            and bool(np.all(np.isfinite(array) & (array >= 0)))
+            for array in held
+        )
 
     def _links_are_sound(self) -> bool:
         """Tell whether every walk ends: children come after their parent in the same tree."""
@@ -172,4 +190,5 @@ class ForestModel:
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}
         bins = {f"bin_of_category.{i}": b for i, b in enumerate(self.bin_of_category)}
-        return {**arrays, **bins}
+        noise = {} if self.noise is None else {f"noise.{k}": getattr(self.noise, k) for k in _NOISE}
+        return {**arrays, **bins, **noise}

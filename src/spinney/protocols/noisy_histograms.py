@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import InternalError, ProtocolError
 from spinney.privacy.mechanisms import DiscreteLaplace
-from spinney.privacy.release import Charge, Exact, Noised
+from spinney.privacy.release import Charge, Exact, Noised, Shares
 from spinney.protocols.budgeting import ForestPlan, trees_by_levels
 from spinney.protocols.dealing import dealt_rows
 from spinney.protocols.facts import binned, given_weights, leaf_values, public_binning
@@ -88,7 +88,13 @@ class ShareReply:
     counters: OnlyMasked
 
 
-class _Signed:
+def noisy_reply(data: bytes, shares: Shares | None) -> NoisyReply | ShareReply:
+    """Return stored counters as the reply that may leave: whole noise as it is, shares masked."""
+    counters = np.frombuffer(data, np.int64).copy()
+    return ShareReply(OnlyMasked(Noised(counters, shares))) if shares else NoisyReply(counters)
+
+
+class Signed:
     """What the questions answered with noise share."""
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
@@ -97,7 +103,7 @@ class _Signed:
 
 
 @dataclass(frozen=True)
-class NoisyLevelAsk(OpenNodes, _Signed, Ask[NoisyReply]):
+class NoisyLevelAsk(OpenNodes, Signed, Ask[NoisyReply]):
     """How do the rows of these open nodes spread over their cells, with noise?"""
 
     reveals: ClassVar[str] = "histograms of tree nodes by class, or sums of targets, with noise"
@@ -105,7 +111,7 @@ class NoisyLevelAsk(OpenNodes, _Signed, Ask[NoisyReply]):
 
 
 @dataclass(frozen=True)
-class LeafAsk(_Signed, Ask[NoisyReply]):
+class LeafAsk(Signed, Ask[NoisyReply]):
     """What do the leaves of this forest hold, with noise?"""
 
     job: Job
@@ -146,7 +152,7 @@ NOISY: Final[tuple[type[Ask[Any]], ...]] = (NoisyLevelAsk, LeafAsk)
 def noisy_job(schema: Schema, settings: ForestSettings, n_parties: int) -> Job:
     """Return the job; all of it follows from public facts, so that a party can check it."""
     n_classes = len(schema.label.classes or ())
-    binning = public_binning(schema, settings)
+    binning = public_binning(schema, settings.max_bins)
     return Job(settings, schema.digest(), binning, n_classes, _UNKNOWN_ROWS, n_parties)
 
 
@@ -176,11 +182,7 @@ class NoisyRows(PartyRows):
             )
         plan = plan_of(own)
         data = self._leaves(plan, ask) if isinstance(ask, LeafAsk) else self._level(plan, ask)
-        counters = np.frombuffer(data, np.int64).copy()
-        shares = plan.privacy.shares(plan.n_parties)
-        if shares:
-            return ShareReply(OnlyMasked(Noised(counters, shares)))
-        return NoisyReply(counters)
+        return noisy_reply(data, plan.privacy.shares(plan.n_parties))
 
     def _level(self, plan: ForestPlan, ask: NoisyLevelAsk) -> bytes:
         depth, frontier = len(ask.levels), ask.frontier  # which checks that the levels fit

@@ -200,12 +200,29 @@ class Purse:
 
         `asked` is the question, or what stands for all questions that have the same answer.
         """
+        question = Question.of(self._terms(plan).name, round_, codec.encode(asked))
+        return self.ledger.answer(question, spends, draw, disclosures)
+
+    def _terms(self, plan: Plan) -> Job:
+        """Return a job's terms, if they are those on which this party joined it."""
         terms = plan.terms(self._data or self.fingerprint)
         is_known = self.ledger.job(terms.name) == terms
         if not is_known or self.ledger.stored_reply(_agreement(terms.name)) != _agreed(plan):
             raise _other_terms(terms.name)
-        question = Question.of(terms.name, round_, codec.encode(asked))
-        return self.ledger.answer(question, spends, draw, disclosures)
+        return terms
+
+    def hold_to(self, plan: Plan, what: str, content: bytes) -> None:
+        """Fix what a job is about; another story, told later, is refused.
+
+        Rows are told apart for the ledger by what a job has decided of them. That is sound only as
+        long as it decides once.
+        """
+        question = Question.of(self._terms(plan).name, 0, f"held to {what}".encode())
+        if self.ledger.kept(question, lambda: content) != content:
+            raise PolicyError(
+                f"This party has been asked about another {what} in this job, and holds to that "
+                "one. Nothing was released."
+            )
 
     def note_exact(self, job: ExactJob, ask: Ask[Any]) -> None:
         """Write down, before it leaves, what a job without noise is answered."""

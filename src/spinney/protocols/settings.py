@@ -55,29 +55,29 @@ class ForestSettings:
             value = getattr(self, name)
             if isinstance(value, np.generic):  # messages and reports carry Python's own types
                 object.__setattr__(self, name, value.item())
-        _require_int("n_estimators", self.n_estimators, 1, most=MAX_TREES)
+        require_int("n_estimators", self.n_estimators, 1, most=MAX_TREES)
         if self.max_depth is not None:
-            _require_int("max_depth", self.max_depth, 1, "or None for no limit")
-        _require_int("max_bins", self.max_bins, 2, most=MAX_BINS)
-        _require_int("max_cells", self.max_cells, 2, most=MAX_BINS)
-        _require_int("message_limit", self.message_limit, 1 << 16, most=MAX_MESSAGE)
-        _require_int("seed", self.seed, 0, most=2**64 - 1)
+            require_int("max_depth", self.max_depth, 1, "or None for no limit")
+        require_int("max_bins", self.max_bins, 2, most=MAX_BINS)
+        require_int("max_cells", self.max_cells, 2, most=MAX_BINS)
+        require_int("message_limit", self.message_limit, 1 << 16, most=MAX_MESSAGE)
+        require_int("seed", self.seed, 0, most=2**64 - 1)
         _require_samples("min_samples_split", self.min_samples_split, 2)
         _require_samples("min_samples_leaf", self.min_samples_leaf, 1)
-        _require_real("min_impurity_decrease", self.min_impurity_decrease)
-        _require_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf)
+        require_real("min_impurity_decrease", self.min_impurity_decrease)
+        require_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf)
         if self.min_weight_fraction_leaf > 0.5:
             raise SettingError(
                 "min_weight_fraction_leaf must be at most 0.5, or no node could be split; "
                 f"got {self.min_weight_fraction_leaf!r}."
             )
-        _require_choice("criterion", self.criterion, CRITERIA[self.task])
-        _require_choice("binning", self.binning, BINNINGS)
+        require_choice("criterion", self.criterion, CRITERIA[self.task])
+        require_choice("binning", self.binning, BINNINGS)
         _require_features(self.max_features)
         if self.thresholds is not None:
-            _require_choice("thresholds", self.thresholds, THRESHOLDS)
-        _require_choice("bootstrap", self.bootstrap, (True, False))
-        _require_choice("oob_score", self.oob_score, (True, False))
+            require_choice("thresholds", self.thresholds, THRESHOLDS)
+        require_choice("bootstrap", self.bootstrap, (True, False))
+        require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:
             raise SettingError("oob_score=True needs bootstrap=True: else no row is out of bag.")
 
@@ -110,9 +110,10 @@ def refuse_max_leaf_nodes(value: object) -> None:
         )
 
 
-def _require_int(
+def require_int(
     name: str, value: object, least: int, hint: str = "", *, most: int | None = None
 ) -> None:
+    """Raise unless a setting is a whole number within its bounds."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
         if number >= least and (most is None or number <= most):
@@ -123,7 +124,8 @@ def _require_int(
     )
 
 
-def _require_real(name: str, value: object) -> None:
+def require_real(name: str, value: object) -> None:
+    """Raise unless a setting is a finite number of at least 0."""
     good = isinstance(value, Real) and not isinstance(value, bool)
     if not (good and math.isfinite(float(value)) and float(value) >= 0):  # type: ignore[arg-type]
         raise SettingError(f"{name} must be a finite number of at least 0; got {value!r}.")
@@ -134,10 +136,11 @@ def _require_samples(name: str, value: object, least: int) -> None:
         if 0.0 < value < 1.0:
             return
         raise SettingError(f"{name} as a fraction must lie between 0 and 1; got {value!r}.")
-    _require_int(name, value, least, "or a fraction between 0 and 1")
+    require_int(name, value, least, "or a fraction between 0 and 1")
 
 
-def _require_choice(name: str, value: object, choices: tuple[str | bool, ...]) -> None:
+def require_choice(name: str, value: object, choices: tuple[str | bool, ...]) -> None:
+    """Raise unless a setting is one of the choices."""
     if not isinstance(value, str | bool) or value not in choices:
         known = " or ".join(repr(choice) for choice in choices)
         raise SettingError(f"{name} must be {known}; got {value!r}.")

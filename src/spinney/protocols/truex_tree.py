@@ -36,7 +36,6 @@ from spinney.protocols.facts import binned, leaf_values, public_binning
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_histograms import NoisyReply, ShareReply
 from spinney.protocols.paying import ClaimsAsk, JoinReply, Purse, claims_of
-from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import SchemaAsk, SchemaReply, agreed_schema, require_schema
 from spinney.protocols.shares import OnlyMasked
 from spinney.protocols.training import Phases, Training
@@ -332,7 +331,7 @@ def cells_of(schema: Schema) -> Binning:
             f"Truex's trees know categories only, and {what} is a number. Discretise numbers "
             "first; for a label that is a number use another learner."
         )
-    return public_binning(schema, ForestSettings(task="classification", binning="ranges"))
+    return public_binning(schema, MAX_BINS)
 
 
 def _best_cut(tables: list[tuple[Floats, Floats]]) -> tuple[int, int] | None:

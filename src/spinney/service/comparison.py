@@ -7,6 +7,7 @@ grown without noise, for they hide nothing from anybody.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -15,11 +16,10 @@ import numpy as np
 from spinney.errors import SpinneyError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.secure_sums import secured
-from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
 from spinney.report.report import PartyQuality, Report
 from spinney.service.progress import Stages, Step
-from spinney.service.registry import Entry, Site
+from spinney.service.registry import Entry, Site, entry_of
 from spinney.service.rows import Parties, PartyRows
 from spinney.service.scores import LESS_IS_BETTER, score_names, scores_on
 from spinney.tables.table import MemoryTable
@@ -106,9 +106,7 @@ class Comparison:
         return msgspec.structs.replace(report, quality=quality)
 
 
-def compare(
-    parties: Parties, settings: ForestSettings, running: Running, stages: Stages
-) -> Comparison:
+def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -> Comparison:
     """Grow and judge all forests."""
     held_out = any(party.held_out.n_rows for party in parties.rows.values())
     local_names = list(parties.rows) if held_out else []
@@ -117,7 +115,8 @@ def compare(
     with stages.compiling():
         _warm_up(parties.training, settings, running)
     joint = _train(parties.training, settings, running, stages.begin("joint forest"))
-    alone, without_noise = running.alone(), replace(settings, privacy=None)
+    name, without_noise = running.protocol.baseline(settings)
+    alone = replace(running.alone(), protocol=entry_of(name))
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest")
@@ -137,7 +136,7 @@ def compare(
 
 
 def _train(
-    tables: Mapping[str, MemoryTable], settings: ForestSettings, running: Running, step: Step
+    tables: Mapping[str, MemoryTable], settings: Any, running: Running, step: Step
 ) -> Training:
     protocol, privacy = running.protocol, settings.privacy
     sides: dict[str, Answering] = {
@@ -163,7 +162,7 @@ def _train(
 
 
 def _train_alone(
-    table: MemoryTable, settings: ForestSettings, running: Running, step: Step
+    table: MemoryTable, settings: Any, running: Running, step: Step
 ) -> Training | None:
     """Return a party's own forest; None where its rows are all of one class."""
     target = table.target if table.rows is None else table.target[table.rows]
@@ -201,13 +200,15 @@ def _in_one(party: PartyComparison) -> Scores:
     return {**party.federated, **named}
 
 
-def _warm_up(tables: Mapping[str, MemoryTable], settings: ForestSettings, running: Running) -> None:
+def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running) -> None:
     """Grow a tiny forest, so that compiling kernels is over before anything is timed."""
     few = {
         name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
         for name, table in tables.items()
     }
+    small = {"n_estimators": 1, "max_depth": 2}
+    tiny = replace(settings, **{name: n for name, n in small.items() if hasattr(settings, name)})
     try:
-        _train(few, replace(settings, n_estimators=1, max_depth=2), running, lambda *_: None)
+        _train(few, tiny, running, lambda *_: None)
     except SpinneyError:
         return  # whatever is wrong will be told of the whole tables

@@ -15,7 +15,11 @@ import msgspec
 from spinney.errors import SettingError
 from spinney.service.sections import ColumnConfig, section, sections
 
-PROTOCOLS = ("horizontal_forest",)  # as in `service.registry`, which is slow to import
+PROTOCOLS = (  # as in `service.registry`, which is slow to import
+    "horizontal_forest",
+    "private_tree",
+    "private_forest",
+)
 _TASKS = ("classification", "regression")
 _SOURCES = ("csv", "parquet", "sql")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -65,6 +69,11 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     tree_rows: str | None = None
     sample_rate: int | float | None = None
     leaf_share: int | float | None = None
+    bounds_share: int | float | None = None
+    method: str | None = None
+    n_bins: int | None = None
+    n_rows: int | None = None
+    shrinkage: int | float | None = None
     message_limit: int | None = None
     max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
     random_state: int = 0

@@ -60,7 +60,7 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         {model: scores for model, scores in means.items() if scores},
         {score: comparison.helped(score) for score in names},
         comparison.is_pooled,
-        report.settings["binning"] != "adaptive" and not report.is_private,
+        report.settings.get("binning") != "adaptive" and not report.is_private,
         report.rounds,
         report.bytes_up,
         report.bytes_down,

@@ -5,14 +5,16 @@ Simulated and deployed jobs run the same entry: the same settings, the same `Par
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spinney.errors import SettingError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import horizontal_forest
+from spinney.protocols import horizontal_forest, private_forest, private_tree
 from spinney.protocols.training import Training
 from spinney.service.config import JobFile
+from spinney.service.private_jobs import forest_baseline, tree_baseline, tree_settings_of
+from spinney.service.private_jobs import forest_settings_of as private_forest_settings_of
 from spinney.service.settings import forest_settings_of
 from spinney.tables.schema import Category
 from spinney.tables.table import Table
@@ -57,6 +59,8 @@ class Entry:
         Every question that a party answers; on the wire no other is read.
     summed
         Those of them whose replies are added up; under `secure_sum` they are masked.
+    baseline
+        From its settings to what it is held against without noise: a protocol and its settings.
     """
 
     name: str
@@ -65,11 +69,21 @@ class Entry:
     train: Train
     asks: tuple[type[Ask[Any]], ...]
     summed: tuple[type[Ask[Any]], ...]
+    baseline: Callable[[Any], tuple[str, Any]]
 
 
 def _horizontal_party(table: Table, settings: Any, site: Site) -> Answering:
     ledger = site.ledger if settings.privacy is not None else None
     return horizontal_forest.Party(table, n_jobs=site.n_jobs, ledger=ledger, data=site.data)
+
+
+def _party_of(side: Callable[..., Answering]) -> Callable[[Table, Any, Site], Answering]:
+    """Return a private protocol's side; it always pays from its ledger."""
+
+    def party(table: Table, settings: Any, site: Site) -> Answering:  # noqa: ARG001
+        return side(table, n_jobs=site.n_jobs, ledger=site.ledger, data=site.data)
+
+    return party
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -80,6 +94,25 @@ ENTRIES: tuple[Entry, ...] = (
         horizontal_forest.train,
         horizontal_forest.ASKS,
         horizontal_forest.SUMMED,
+        lambda settings: (horizontal_forest.NAME, replace(settings, privacy=None)),
+    ),
+    Entry(
+        private_tree.NAME,
+        tree_settings_of,
+        _party_of(private_tree.Party),
+        private_tree.train,
+        private_tree.ASKS,
+        private_tree.SUMMED,
+        tree_baseline,
+    ),
+    Entry(
+        private_forest.NAME,
+        private_forest_settings_of,
+        _party_of(private_forest.Party),
+        private_forest.train,
+        private_forest.ASKS,
+        private_forest.SUMMED,
+        forest_baseline,
     ),
 )
 

@@ -46,7 +46,8 @@ def simulate(path: Path, folder: Path | None, stages: Stages) -> Outcome:
         if settings.bootstrap:  # else every tree reads every row
             warn_of_shared_rows(tables)
     given = job.settings
-    running = Running(protocol, given.n_jobs, bool(given.secure_sum), given.honest)
+    in_shares = settings.privacy is not None and settings.privacy.in_shares
+    running = Running(protocol, given.n_jobs, bool(given.secure_sum) or in_shares, given.honest)
     return written(job.job.name, compare(parties, settings, running, stages), into)
 
 

@@ -348,18 +348,18 @@ def test_bins_need_categories_and_ranges_and_few_classes():
     made = noisy()
     label = Label("ill", "class", ("no", "yes"))
     with pytest.raises(SettingError, match="'ward' has no declared categories"):
-        public_binning(Schema((Column("ward", "category"),), label), made)
+        public_binning(Schema((Column("ward", "category"),), label), made.max_bins)
     with pytest.raises(SettingError, match="'age' has no declared range"):
-        public_binning(Schema((Column("age", "number"),), label), made)
+        public_binning(Schema((Column("age", "number"),), label), made.max_bins)
     many = Label("ill", "class", tuple(range(5000)))
     with pytest.raises(SettingError, match="has 5000 classes"):
-        public_binning(Schema(SCHEMA.columns, many), made)
+        public_binning(Schema(SCHEMA.columns, many), made.max_bins)
 
 
 def test_public_bins_follow_from_the_schema_alone():
     many = tuple(f"ward {n}" for n in range(40))
     schema = Schema((*SCHEMA.columns, Column("many", "category", categories=many)), SCHEMA.label)
-    binning = public_binning(schema, noisy({"max_bins": 8}))
+    binning = public_binning(schema, 8)
     assert binning.edges[0].tolist() == [12.5, 25, 37.5, 50, 62.5, 75, 87.5]
     assert binning.bin_of_category[1].tolist() == [0, 1]
     assert binning.bin_of_category[3].tolist() == [*range(7), *[7] * 33]  # no count decides

@@ -1,0 +1,129 @@
+"""The settings of a private tree, checked once, and the choice of a method from public facts."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast
+
+from spinney.errors import SettingError
+from spinney.protocols.private_settings import PrivacySettings, fraction_of
+from spinney.protocols.settings import Task, require_choice, require_int, require_real
+from spinney.trees.dtypes import MAX_BINS
+
+Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
+METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
+_MOST_DEPTH: Final = 24
+_SMALL: Final = 0.05  # noise beside rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSettings:
+    """What a private tree fixes before it starts; every party sees it.
+
+    Parameters
+    ----------
+    privacy
+        How much, and how much of it is kept for leaves.
+    method
+        How splits are found; see `private_tree`. "auto": as `chosen` finds.
+    max_depth
+        How many levels share the budget of splits.
+    min_samples_leaf
+        Noisy counts below it make a node a leaf.
+    n_bins
+        Into how many equal parts a node cuts what its path leaves of a number's range.
+    bounds_share
+        The part of a node's budget for bounds, with "save_budget".
+    shrinkage
+        How strongly leaves are drawn to their parents, in standard deviations of their noise.
+    n_rows
+        How many rows all parties hold together, roughly, as everybody may know; None: not said.
+    message_limit
+        Bytes of counters in one reply.
+    """
+
+    privacy: PrivacySettings
+    method: Method = "auto"
+    max_depth: int = 5
+    min_samples_leaf: int = 10
+    n_bins: int = 10
+    bounds_share: str = "1/4"
+    shrinkage: float = 0.3
+    n_rows: int | None = None
+    message_limit: int = 256 << 20
+    task: Task = "classification"
+
+    def __post_init__(self) -> None:
+        require_choice("method", self.method, METHODS)
+        require_int("max_depth", self.max_depth, 1, most=_MOST_DEPTH)
+        require_int("min_samples_leaf", self.min_samples_leaf, 1)
+        require_int("n_bins", self.n_bins, 2, most=MAX_BINS)
+        require_real("shrinkage", self.shrinkage)
+        if self.n_rows is not None:
+            require_int("n_rows", self.n_rows, 1, "or None")
+        require_int("message_limit", self.message_limit, 1 << 16)
+        if not 0 < fraction_of(self.bounds_share, "bounds_share") < 1:
+            raise SettingError(
+                f"bounds_share must be above 0 and below 1; got {self.bounds_share}."
+            )
+
+    @property
+    def fine_bins(self) -> int:
+        """How many bins a number's whole range has: as many as a byte tells apart."""
+        return MAX_BINS // self.n_bins * self.n_bins
+
+
+def useful_depth(n_rows: int, min_samples_leaf: int) -> int:
+    """Return how deep a tree may be before its nodes would hold too few rows, were they halved."""
+    return max(1, math.floor(math.log2(max(n_rows, 2) / min_samples_leaf)) + 1)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The settings of a job with its method named, and why that one."""
+
+    settings: TreeSettings
+    why: str
+
+
+def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
+    """Return the settings that a job is run by: its method, and how deep its tree may be.
+
+    Everything follows from what is declared. "auto" takes the first of these whose noise is small
+    beside the rows of a deep node: histograms, and cuts that the parties propose, which trust
+    nobody; else one noisy maximum. But for "histograms", which is S3's own, a tree is no deeper
+    than the declared rows are good for.
+    """
+    depth = settings.max_depth
+    if settings.n_rows is not None:
+        depth = min(depth, useful_depth(settings.n_rows, settings.min_samples_leaf))
+    if settings.method == "histograms":
+        return Chosen(settings, "method='histograms' was asked for.")
+    if settings.method != "auto":
+        why = f"method={settings.method!r} was asked for."
+        return Chosen(replace(settings, max_depth=depth), why)
+    if settings.n_rows is None:
+        raise SettingError(
+            "method='auto' chooses by the number of rows, and n_rows does not say it. Declare "
+            "n_rows, roughly, or name a method."
+        )
+    epsilon = float(settings.privacy.amount)
+    level = epsilon * (1.0 - float(fraction_of(settings.privacy.leaf_share, "leaf_share"))) / depth
+    rows = settings.n_rows / 2 ** (depth - 1)
+    of_histograms = math.sqrt(2.0 * settings.n_bins) * n_columns / level
+    of_proposals = 2.0 * n_parties * math.log(settings.n_bins * n_columns) / level
+    about = (
+        f"{settings.n_rows} rows, {n_columns} columns, {n_parties} parties, epsilon={epsilon:g}: a "
+        f"deep node would hold about {rows:.0f} rows; with histograms noise would move a side of "
+        f"its cuts by {of_histograms:.0f} rows, and parties' proposals would be off by "
+        f"{of_proposals:.0f}"
+    )
+    method: Method = "noisy_max"
+    why = (
+        f"{about}. One noisy maximum over all cuts does better; the coordinator is trusted with "
+        "exact sums for it. Name method='propose' if it must not be."
+    )
+    for name, noise in (("histograms", of_histograms), ("propose", of_proposals)):
+        if method == "noisy_max" and noise <= _SMALL * rows:
+            method = cast("Method", name)
+            why = f"{about}. method={name!r} is good enough, and trusts nobody."
+    return Chosen(replace(settings, method=method, max_depth=depth), why)

@@ -1,0 +1,245 @@
+"""Leaves by their numbers, and trees made from what their leaves hold, with noise.
+
+Only leaves are counted; an inner node holds the sum of its leaves, which costs nothing more. What a
+leaf predicts is shrunk towards its parent the more, the less its rows stand out from the noise
+(after Agarwal et al. 2022, *Hierarchical Shrinkage*).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.trees.binning import Binning
+from spinney.trees.forest import Forest, RowValues
+from spinney.trees.growth import LeafValues, forest_of_leaves
+from spinney.trees.level import Level
+from spinney.typing import Floats, Integers
+
+_NEARLY_NOTHING = 1e-9  # rows: a node that holds none predicts what its parent does
+
+
+@dataclass(frozen=True)
+class NumberedLeaves:
+    """The leaves of trees that have grown so far, numbered level after level."""
+
+    n_trees: int
+    levels: tuple[Level, ...]
+    binning: Binning
+
+    @cached_property
+    def n_leaves(self) -> int:
+        """How many there are."""
+        return self.n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
+
+    @cached_property
+    def shape(self) -> Forest:
+        """The trees; the moments of a leaf hold its number."""
+        numbers = np.arange(self.n_leaves, dtype=np.int64)[:, None]
+        nothing = LeafValues(np.ones(1))
+        return forest_of_leaves(self.n_trees, self.levels, numbers, self.binning, nothing)
+
+    @cached_property
+    def leaf_node(self) -> Integers:
+        """The node of every leaf, by the leaf's number."""
+        leaf = np.flatnonzero(self.shape.feature < 0)
+        node = np.empty(leaf.size, np.int64)
+        node[self.shape.moments[leaf, 0]] = leaf
+        return node
+
+    @cached_property
+    def depth(self) -> Integers:
+        """The depth of every leaf, by its number."""
+        n_nodes, found = self.n_trees, []
+        for level in self.levels:
+            n_split = int((level.feature >= 0).sum())
+            found.append(n_nodes - n_split)
+            n_nodes = 2 * n_split
+        return np.repeat(np.arange(len(self.levels) + 1), [*found, n_nodes])
+
+    @cached_property
+    def open_node(self) -> Integers:
+        """Which open node each leaf is, by the leaf's number; -1: none, it stays a leaf."""
+        if not self.levels:
+            return np.arange(self.n_trees)
+        is_open = self.levels[-1].child_open
+        numbers = np.full(self.n_leaves, -1, np.int64)
+        newest = np.where(is_open, np.cumsum(is_open) - 1, -1)
+        numbers[self.n_leaves - is_open.size :] = newest
+        return numbers
+
+    def of_rows(self, rows: RowValues, tree: int) -> Integers:
+        """Return the number of the leaf that each row falls into."""
+        numbers: Integers = self.shape.moments[self.shape.leaves(rows, tree), 0]
+        return numbers
+
+    def counts(self, batches: Iterable[tuple[RowValues, Integers]], n_classes: int) -> Integers:
+        """Count rows, given with their classes, by leaf and class: (n_leaves, n_classes)."""
+        out = np.zeros(self.n_leaves * n_classes, np.int64)
+        for rows, classes in batches:
+            for tree in range(self.n_trees):
+                place = self.of_rows(rows, tree) * n_classes + classes
+                out += np.bincount(place, minlength=out.size)
+        return out.reshape(-1, n_classes)
+
+
+@dataclass(frozen=True)
+class NodeNoise:
+    """How far noise may have moved what a tree says, as standard deviations."""
+
+    counts: Floats  # (n_nodes,) of each class count of a node
+    gain: Floats  # (n_nodes,) of the gain of a split; 0 for leaves
+
+
+def finished(
+    leaves: NumberedLeaves, counts: Integers, variance: Floats, shrinkage: float
+) -> tuple[Forest, NodeNoise]:
+    """Return the forest that the noisy counts of its leaves make.
+
+    Parameters
+    ----------
+    leaves
+        The trees.
+    counts
+        (n_leaves, n_classes) with noise, so that they may be negative.
+    variance
+        (n_leaves,) of the noise of each count.
+    shrinkage
+        How many standard deviations of noise its parent's shares weigh in a node.
+    """
+    if counts.shape[0] != leaves.n_leaves:
+        raise ProtocolError("The counts of leaves do not fit the trees.")
+    forest = forest_of_leaves(
+        leaves.n_trees, leaves.levels, counts, leaves.binning, LeafValues(np.ones(counts.shape[1]))
+    )
+    nodes = _Family.of(forest)
+    spread = np.zeros(forest.n_nodes)
+    spread[leaves.leaf_node] = variance
+    spread = nodes.summed_up(spread)
+    gain, error = _gains(forest, spread)
+    shares = nodes.shrunk(np.maximum(forest.moments, 0), shrinkage * np.sqrt(spread))
+    return replace(forest, gain=gain, value=shares), NodeNoise(np.sqrt(spread), error)
+
+
+def pruned(forest: Forest, noise: NodeNoise, min_samples: int) -> tuple[Forest, NodeNoise]:
+    """Make nodes leaves whose noisy counts add up to fewer rows than a leaf is to hold."""
+    nodes = _Family.of(forest)
+    small = forest.moments.sum(axis=1) < min_samples
+    kept = np.ones(forest.n_nodes, np.bool_)
+    for below in nodes.by_depth[1:]:
+        above = nodes.parent[below]
+        kept[below] = kept[above] & ~small[above]
+    is_leaf = (forest.feature < 0) | small
+    place = np.cumsum(kept) - 1
+    left = np.where(is_leaf, place, place[forest.left]).astype(np.uint32)
+    subset = np.where(is_leaf, -1, forest.subset)
+    used = kept & (subset >= 0)
+    subset[used] = np.arange(int(used.sum()))
+    starts = np.append(place[forest.tree_start[:-1]], kept.sum())
+    return Forest(
+        starts.astype(np.int64),
+        np.where(is_leaf, np.int32(-1), forest.feature)[kept],
+        np.where(is_leaf, np.float32(0), forest.threshold)[kept],
+        left[kept],
+        (forest.missing_left & ~is_leaf)[kept],
+        subset[kept].astype(np.int32),
+        forest.bin_sets[forest.subset[used]],
+        forest.moments[kept],
+        np.where(is_leaf, 0.0, forest.gain)[kept],
+        forest.value[kept],
+    ), NodeNoise(noise.counts[kept], np.where(is_leaf, 0.0, noise.gain)[kept])
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Every node's parent, and the nodes of each depth."""
+
+    parent: Integers  # -1 for roots
+    by_depth: list[Integers]
+
+    @classmethod
+    def of(cls, forest: Forest) -> "_Family":
+        parent = np.full(forest.n_nodes, -1, np.int64)
+        by_depth = [forest.tree_start[:-1]]
+        while True:
+            split = by_depth[-1][forest.feature[by_depth[-1]] >= 0]
+            if not split.size:
+                return cls(parent, by_depth)
+            left = forest.left[split].astype(np.int64)
+            parent[left] = parent[left + 1] = split
+            by_depth.append(np.concatenate([left, left + 1]))
+
+    def summed_up(self, of_leaf: Floats) -> Floats:
+        """Return the sum over the leaves below each node."""
+        total = of_leaf.copy()
+        for nodes in reversed(self.by_depth[1:]):
+            np.add.at(total, self.parent[nodes], total[nodes])
+        return total
+
+    def shrunk(self, counts: Integers, weight: Floats) -> Floats:
+        """Return each node's shares, its parent's counting as `weight` rows.
+
+        All roots hold the same rows, so that their mean is what they share.
+        """
+        together = counts[self.by_depth[0]].sum(axis=0) + _NEARLY_NOTHING
+        shares = np.empty(counts.shape)
+        shares[self.by_depth[0]] = together / together.sum()
+        for nodes in self.by_depth[1:]:
+            above = shares[self.parent[nodes]]
+            weighed = np.maximum(weight[nodes, None], _NEARLY_NOTHING)
+            total = counts[nodes].sum(axis=1, keepdims=True) + weighed
+            shares[nodes] = (counts[nodes] + weighed * above) / total
+        return shares
+
+
+def _gains(forest: Forest, spread: Floats) -> tuple[Floats, Floats]:
+    """Return each split's drop in weighted Gini impurity, and its standard error by linearising."""
+    gain, error = np.zeros(forest.n_nodes), np.zeros(forest.n_nodes)
+    split = np.flatnonzero(forest.feature >= 0)
+    left = forest.left[split].astype(np.int64)
+    sides = [np.maximum(forest.moments[node], 0).astype(np.float64) for node in (left, left + 1)]
+    whole = sides[0] + sides[1]
+    gain[split] = _weighted_gini(whole) - _weighted_gini(sides[0]) - _weighted_gini(sides[1])
+    variance = np.zeros(split.size)
+    for side, node in zip(sides, (left, left + 1), strict=True):
+        slope = _gini_slope(whole) - _gini_slope(side)
+        variance += (slope**2).sum(axis=1) * spread[node]
+    error[split] = np.sqrt(variance)
+    return gain, error
+
+
+def _weighted_gini(counts: Floats) -> Floats:
+    total = counts.sum(axis=1)
+    squares = np.divide((counts**2).sum(axis=1), total, out=np.zeros_like(total), where=total > 0)
+    weighted: Floats = total - squares
+    return weighted
+
+
+def _gini_slope(counts: Floats) -> Floats:
+    """Return how fast rows times Gini impurity rises with each class count."""
+    total = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    shares = counts / total
+    slope: Floats = 1.0 - 2.0 * shares + (shares**2).sum(axis=1, keepdims=True)
+    return slope
+
+
+def share_intervals(
+    counts: Integers, deviation: Floats, chance: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return between which bounds the shares of exact counts lie, given noisy ones.
+
+    Every count is moved by as much as noise of its deviation exceeds with a chance of 1 - `chance`
+    in all: Laplace noise, whose tails are heavier than those of its sums.
+    """
+    n_classes = counts.shape[1]
+    reach = deviation[:, None] * np.log(n_classes / (1.0 - chance)) / np.sqrt(2.0)
+    fewest, most = np.maximum(counts - reach, 0.0), np.maximum(counts + reach, 0.0)
+    others_most = most.sum(axis=1, keepdims=True) - most
+    others_fewest = fewest.sum(axis=1, keepdims=True) - fewest
+    nothing = np.zeros_like(most)
+    low: Floats = np.divide(fewest, fewest + others_most, out=nothing, where=fewest > 0)
+    everything = np.ones_like(most)
+    high: Floats = np.divide(most, most + others_fewest, out=everything, where=others_fewest > 0)
+    return low, np.where(most > 0, high, 1.0)

@@ -1,0 +1,219 @@
+"""Private estimators: what they take, refuse, compare, save and show."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from spinney import PrivateForestClassifier, PrivateTreeClassifier, deal_rows, load_model
+from spinney.errors import PrivacyLeakWarning, SettingError
+from spinney.privacy.budget import Unit
+from spinney.tables.schema import Column, Label, Schema
+
+quiet = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+BOTH = [PrivateTreeClassifier, PrivateForestClassifier]
+both = pytest.mark.parametrize("kind", BOTH, ids=[kind.__name__ for kind in BOTH])
+SCHEMA = Schema(
+    (Column("age", "number", (0.0, 100.0)), Column("ward", "category", categories=("a", "b"))),
+    Label("ill", "class", ("no", "yes")),
+)
+
+
+def table(n=240):
+    random = np.random.RandomState(0)
+    X = pd.DataFrame(
+        {"age": random.uniform(0, 100, n), "ward": pd.Categorical(random.choice(["a", "b"], n))}
+    )
+    return X, np.where(X["age"] > 60, "yes", "no")
+
+
+def declared(kind, epsilon=20.0, **more):
+    more = {"n_rows": 240} | more if kind is PrivateTreeClassifier else more
+    return kind(epsilon, schema=SCHEMA, **more)
+
+
+@both
+@pytest.mark.parametrize("n_parties", [None, 2, 5])
+def test_a_fit_costs_its_epsilon_at_every_party_and_reads_no_fact(kind, n_parties):
+    X, y = table()
+    party = None if n_parties is None else deal_rows(y, n_parties, random_state=0)
+    model = declared(kind).fit(X, y, party=party)  # a warning would be an error
+    assert len(model.ledger_) == (n_parties or 1)
+    job = model.report_.settings["privacy"]["job"]
+    for ledger in model.ledger_.values():
+        assert ledger.spent(job, Unit.RECORD_ADD_REMOVE) == 20
+    assert model.score(X, y) > 0.8
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+@both
+def test_facts_that_were_read_are_named(kind):
+    X, y = table()
+    with pytest.warns(PrivacyLeakWarning, match="range of 'age'") as caught:
+        kind(5.0).fit(X, y)
+    of_tree = kind is PrivateTreeClassifier
+    assert ("number of rows" in str(caught[0].message)) == of_tree
+
+
+def test_the_number_of_rows_is_read_only_where_it_decides_something():
+    X, y = table()
+    with pytest.warns(PrivacyLeakWarning, match="number of rows"):
+        PrivateTreeClassifier(5.0, schema=SCHEMA).fit(X, y)
+    PrivateTreeClassifier(5.0, schema=SCHEMA, method="histograms").fit(X, y)
+
+
+def test_auto_says_what_it_chose_and_why():
+    X, y = table()
+    tree = declared(PrivateTreeClassifier, 2.0).fit(X, y, party=deal_rows(y, 3, random_state=0))
+    assert tree.method_ == "noisy_max"
+    assert tree.choice_.startswith("240 rows, 2 columns, 3 parties, epsilon=2:")
+    assert "trusted with exact sums" in tree.choice_
+    assert tree.report_.settings["method"] == "noisy_max"
+    assert tree.get_params()["method"] == "auto"
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "much", None])
+def test_an_epsilon_that_is_none_is_refused(kind, epsilon):
+    X, y = table()
+    with pytest.raises(SettingError, match="epsilon must be a positive finite number"):
+        declared(kind, epsilon).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"method": "magic"}, "method must be 'auto' or 'histograms'"),
+        ({"max_depth": 99}, "max_depth must be a whole number between 1 and 24"),
+        ({"leaf_share": 1.0}, "leaf_share must be above 0 and below 1"),
+        ({"bounds_share": 0}, "bounds_share must be a positive finite number"),
+        ({"n_rows": -5}, "n_rows must be a whole number at least 1 or None"),
+        ({"n_bins": 500}, "n_bins must be a whole number between 2 and 255"),
+        ({"secure_sum": "yes"}, "secure_sum must be True or False"),
+        ({"honest": 2, "secure_sum": False}, "honest says how many parties' secrets"),
+        ({"honest": 9}, "honest must be between 1 and the number of parties"),
+        ({"epsilon": 1e-7, "max_depth": 5}, "leaves too little budget for each level"),
+    ],
+)
+def test_a_tree_s_parameters_that_cannot_work_are_refused(parameters, words):
+    X, y = table()
+    given = {"epsilon": 1.0} | parameters
+    with pytest.raises(SettingError, match=words):
+        declared(PrivateTreeClassifier, **given).fit(X, y, party=deal_rows(y, 3, random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"n_estimators": 0}, "n_estimators must be a whole number at least 1"),
+        ({"max_depth": 21}, "max_depth must be a whole number between 1 and 20"),
+        ({"shrinkage": "no"}, "shrinkage must be a finite number"),
+        ({"n_estimators": 100_000, "max_depth": 20}, "the message limit allows"),
+    ],
+)
+def test_a_forest_s_parameters_that_cannot_work_are_refused(parameters, words):
+    X, y = table()
+    with pytest.raises(SettingError, match=words):
+        declared(PrivateForestClassifier, **parameters).fit(X, y)
+
+
+@both
+def test_labels_outside_the_declared_classes_are_refused(kind):
+    X, y = table()
+    y[3] = "perhaps"
+    with pytest.raises(ValueError, match="holds a class that the schema does not name"):
+        declared(kind).fit(X, y)
+
+
+@both
+def test_a_feature_without_a_range_is_refused(kind):
+    X, y = table()
+    bare = Schema((Column("age", "number"), SCHEMA.columns[1]), SCHEMA.label)
+    with pytest.raises(SettingError, match="does not declare the range of 'age'"):
+        kind(1.0, schema=bare).fit(X, y)
+
+
+@both
+def test_a_failed_fit_leaves_nothing_behind(kind):
+    X, y = table()
+    model = declared(kind).fit(X, y)
+    with pytest.raises(SettingError):
+        model.set_params(epsilon=-1).fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert not hasattr(model, "ledger_")
+
+
+# --- baselines, files, pictures ------------------------------------------------------------------
+
+
+@both
+def test_baselines_come_with_the_same_call(kind):
+    X, y = table()
+    site = np.array(["north", "south"])[deal_rows(y, 2, random_state=0)]
+    model = declared(kind, baselines=True).fit(X, y, party=site)
+    found = model.compare(X, y)
+    assert set(found) == {"federated", "pooled", "local"}
+    assert set(found["local"]) == {"north", "south"}
+    assert found["pooled"] > 0.95
+    assert found["federated"] == pytest.approx(model.score(X, y))
+    assert min(found["local"].values()) > 0.8
+
+
+@both
+def test_without_them_there_is_nothing_to_compare_with(kind):
+    X, y = table()
+    model = declared(kind).fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.compare(X, y)
+
+
+def test_a_party_of_one_class_has_no_baseline():
+    X, y = table()
+    site = (y == "yes").astype(int)
+    tree = declared(PrivateTreeClassifier, baselines=True).fit(X, y, party=site)
+    assert tree.compare(X, y)["local"] == {"0": None, "1": None}
+
+
+@both
+def test_a_saved_model_predicts_and_shows_the_same(kind, tmp_path):
+    X, y = table()
+    model = declared(kind).fit(X, y, party=deal_rows(y, 3, random_state=0))
+    model.save(tmp_path / "model.spinney")
+    loaded = load_model(tmp_path / "model.spinney")
+    assert type(loaded) is kind
+    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.export_text() == model.export_text()
+    assert loaded.model_.to_bytes() == model.model_.to_bytes()
+    twin = model.to_sklearn()
+    assert np.allclose(twin.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_tree_is_shown_with_what_noise_leaves_open():
+    X, y = table()
+    tree = declared(PrivateTreeClassifier, 50.0, max_depth=2).fit(X, y)
+    text = tree.export_text()
+    assert "age <= 60" in text
+    assert "gain " in text
+    assert "standard error " in text
+    assert "ill = yes: 0.9" in text or "ill = yes: 1.0" in text
+    assert " to 1.00)" in text
+    assert "about " in text
+    picture = tree.export_svg()
+    assert picture.startswith("<svg")
+    assert "age &lt;= 60" in picture
+    assert picture.count("<rect") == tree.model_.forest.n_nodes
+    assert tree.feature_importances_.argmax() == 0
+    with pytest.raises(SettingError, match="tree must be between 0 and 0; got 3"):
+        tree.export_text(3)
+
+
+@both
+def test_an_unfitted_one_shows_nothing(kind):
+    for show in (kind().export_text, kind().export_svg):
+        with pytest.raises(NotFittedError):
+            show()
