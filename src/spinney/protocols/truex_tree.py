@@ -44,7 +44,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.binning import Binning
-from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.dtypes import MAX_BINS, TARGET_BITS
 from spinney.trees.structures import FitTable, FittedTree, forest_of
 from spinney.typing import Floats, Integers, Progress, silent
 
