@@ -31,6 +31,7 @@ from spinney.protocols import (
     truex_tree,
 )
 from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.rosters import KeyAsk, RosterParty, RosterReply, secured_over
 from spinney.protocols.secure_sums import secured
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
@@ -121,12 +122,37 @@ def sent_messages():
     sides = {name: extra_trees.Party(table) for name, table in tables.items()}
     extra_trees.train(connect(sides), extra)
     evolve(X, random, connect)
+    secured_over(
+        connect({name: Enrolled(name, tuple(tables)) for name in tables}), "j", tuple(tables)
+    )
     noisy = replace(plain, binning="ranges", bootstrap=False, privacy=PAID)
     horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
     for protocol, asked in private_jobs():
         paying = {n: protocol.Party(t, ledger=Ledger.in_memory(n)) for n, t in tables.items()}
         protocol.train(connect(paying), asked)
     return noted
+
+
+class Enrolled:
+    """A party that agrees on keys with the others; any signature will do."""
+
+    certificate = b"a certificate"
+
+    def __init__(self, name, names):
+        self._roster, self._names = RosterParty(name, "j", self), names
+
+    def sign(self, data):
+        return data[:8]
+
+    def check(self, name, certificate, signature, data):
+        assert name in self._names
+        assert (certificate, signature) == (self.certificate, data[:8])
+
+    def answer(self, ask):
+        if isinstance(ask, KeyAsk):
+            return self._roster.key(ask)
+        self._roster.masks(ask, self._names, 2)
+        return RosterReply(len(ask.names))
 
 
 def evolve(X, random, connect):
@@ -229,6 +255,9 @@ ARRAYS = {
     ("FactsReply", "categories"): np.int64,
     ("QualityReply", "counts"): np.int64,
     ("AdaptiveHistograms", "moments"): np.int64,
+    # sums of scores, weighed by rows; and which column each node of a party's tree asks about
+    ("SumsReply", "sums"): np.int64,
+    ("StructureReply", "genes"): np.int16,
     # the same with noise
     ("NoisyReply", "counters"): np.int64,
     ("ProposalsReply", "cuts"): np.int64,
@@ -245,6 +274,11 @@ ARRAYS = {
     ("Binning", "has_missing"): np.bool_,
     ("QualityAsk", "class_weight"): np.float64,
     ("TreeSoFar", "asked"): np.int64,
+    ("ScoresAsk", "genes"): np.int16,
+    ("ChoiceAsk", "genes"): np.int16,
+    ("Nodes", "feature"): np.int32,
+    ("Nodes", "cut"): np.int32,
+    ("Nodes", "left"): np.int32,
     ("CellsAsk", "columns"): np.bool_,
     ("SidesAsk", "cuts"): np.int64,
 }
@@ -257,6 +291,9 @@ OPAQUE = {  # bytes: keys, sealed letters, shares, and a question in its own fra
     ("SharesAsk", "letters"),
     ("UnmaskReply", "shares"),
     ("MaskedAsk", "question"),
+    ("KeyReply", "public"),
+    ("KeyReply", "signature"),
+    ("KeyReply", "certificate"),
 }
 
 
@@ -361,6 +398,15 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "SidesAsk": ("private_tree", "noisy counts of both sides of those cuts"),
     "TrustedCellsAsk": ("private_tree", "exact histograms of every open node"),
     "TreeLeavesAsk": ("private_tree", "the noisy class counts of its leaves"),
+    "DepthAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
+    "StructureAsk": ("genetic_tree", "each active party's structure"),
+    "VotesAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
+    "ScoresAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
+    "ChoiceAsk": ("genetic_tree", "how many parties keep their own tree"),
+    "TruexJoinAsk": ("truex_tree", "that a party joins"),
+    "TruexAsk": ("truex_tree", "noisy counts of the rows of open nodes by cell and class"),
+    "KeyAsk": ("rosters", "the parties' public keys, signatures and certificates"),
+    "RosterAsk": ("rosters", "the parties' public keys, signatures and certificates"),
     "EpochAsk": ("secure_sums", "each other's public keys"),
     "LettersAsk": ("secure_sums", "fresh keys"),
     "MaskedAsk": ("secure_sums", "learns the sum over the parties that answered"),

@@ -140,7 +140,7 @@ def test_the_disclosure_record_lists_each_kind_of_question(binning, three_tables
         assert entry.statistic == rounds[0].reveals
         for party in channel.parties:
             assert entry.bytes_up[party] == sum(r.bytes_up[party] for r in rounds)
-        seen = "summed" if name in SUMS else "party by party"
+        seen = "summed, not masked" if name in SUMS else "party by party"
         assert entry.seen_by == f"the coordinator, {seen}"
 
 

@@ -1,4 +1,7 @@
-"""The questions of evolved trees; `genetic_tree` asks and answers them."""
+"""The questions of evolved trees; `genetic_tree` asks and answers them.
+
+**Who learns what.** See `genetic_tree`.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

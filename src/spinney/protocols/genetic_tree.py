@@ -22,7 +22,8 @@ and structures that read alike live once. A single division of rows is learnt by
 generations. A late joiner's structure is judged by all who are active, not by itself alone.
 
 **Who learns what.** The coordinator learns each active party's structure; of depths, votes and
-scores only sums over the active parties, weighed by rows. Parties learn all structures.
+scores only sums over the active parties, weighed by rows; and how many parties keep their own tree.
+Parties learn all structures.
 **Who never learns what.** Nobody but its party sees thresholds, leaves, a score, which tree it
 keeps, or how well that does. Without `secure_sum` the channel adds up replies that it could read.
 Structures and sums of scores are exact functions of the rows: nothing is differentially private.

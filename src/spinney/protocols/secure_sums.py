@@ -63,6 +63,7 @@ from spinney.transport.channel import (
     Summand,
     is_summable,
 )
+from spinney.transport.in_process import Preparing
 
 AskTypes = dict[str, type[Ask[Any]]]
 
@@ -218,6 +219,11 @@ class SecureParty:
                 "noise are in the sum, and a share that is missing is missing from the noise. "
                 "Nothing was revealed; ask again when all are there."
             )
+
+    def prepare(self, ask: Ask[Any]) -> None:
+        """Let the party make ready for a masked question; see `in_process.Preparing`."""
+        if isinstance(ask, MaskedAsk) and isinstance(self._party, Preparing):
+            self._party.prepare(ask.unwrapped(self._known))
 
 
 class SecureSums(Channel):

@@ -13,8 +13,9 @@ discretised first (`own_bins`, or scikit-learn's `KBinsDiscretizer`).
 | n, honest parties | `honest`: noise is drawn in shares, and under masks only |
 | N / (f C) < sqrt(2) / epsilon_1 | the node stays a leaf; f is the largest number of cells |
 
-**Who learns what.** The coordinator learns noisy counts of the rows of open nodes by cell and
-class, and of leaves by class: under masks only their sums over parties. Parties learn the tree.
+**Who learns what.** The coordinator learns that a party joins, and noisy counts of the rows of
+open nodes by cell and class, and of leaves by class: under masks only their sums over parties.
+Parties learn the tree.
 **Who never learns what.** No exact count leaves a party.
 
 **Rounds and bytes.** Schemas 1, joining 1, a level 1 each, leaves 1, claims 1. A reply has 8 bytes
