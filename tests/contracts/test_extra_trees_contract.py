@@ -9,7 +9,8 @@ from spinney import ExtraTreesClassifier, ExtraTreesRegressor, deal_rows
 from spinney.errors import PartyLostError, ProtocolError, SchemaError, SettingError, TableError
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.protocols import extra_trees
-from spinney.protocols.extra_trees import CutsAsk, Party
+from spinney.protocols.drawn_cuts import CutsAsk
+from spinney.protocols.extra_trees import Party
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.setup import CountsReply, FactsAsk
 from spinney.report.report import Report

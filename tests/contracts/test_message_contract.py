@@ -121,6 +121,12 @@ def sent_messages():
     extra = replace(plain, bootstrap=False, binning="magnitudes", thresholds="public")
     sides = {name: extra_trees.Party(table) for name, table in tables.items()}
     extra_trees.train(connect(sides), extra)
+    extra_trees.train(connect(sides), replace(extra, thresholds="exchanged"))
+    with_ledgers: dict[str, Answering] = {
+        name: extra_trees.Party(table, ledger=Ledger.in_memory(name))
+        for name, table in tables.items()
+    }
+    extra_trees.train(connect(with_ledgers), replace(extra, binning="ranges", privacy=PAID))
     evolve(X, random, connect)
     secured_over(
         connect({name: Enrolled(name, tuple(tables)) for name in tables}), "j", tuple(tables)
@@ -263,12 +269,16 @@ ARRAYS = {
     ("ProposalsReply", "cuts"): np.int64,
     # exact counts, for a coordinator that is trusted with them: method="noisy_max" only
     ("TrustedReply", "counters"): np.int64,
+    # bins of single rows: declared in "who learns what", and only with thresholds="exchanged"
+    ("Ranges", "low"): np.uint8,
+    ("Ranges", "high"): np.uint8,
     # means of bins: declared in "who learns what", and only with binning="adaptive"
     ("AdaptiveHistograms", "means"): np.float64,
     # uniform words under masks
     ("MaskReply", "vectors"): np.unsignedinteger,
     # the coordinator's own: cut points, bins and weights that everybody may know
     ("Refinement", "prefixes"): np.uint32,
+    ("CutsAsk", "cuts"): np.uint8,
     ("Binning", "edges"): np.float32,
     ("Binning", "bin_of_category"): np.uint8,
     ("Binning", "has_missing"): np.bool_,
@@ -382,6 +392,8 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "FactsAsk": ("horizontal_forest", "counts of rows, missing values, categories and classes"),
     "EdgesAsk": ("horizontal_forest", "single cells, exactly: those at which bins end"),
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
+    "RangesAsk": ("extra_trees", "each party's smallest and largest bin in every node"),
+    "NoisyCutsAsk": ("noisy_cuts", "noisy counts on both sides of every drawn cut"),
     "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
     "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),

@@ -10,11 +10,12 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from spinney.errors import SettingError
+from spinney.estimators import label_privacy
 from spinney.estimators.base import ForestEstimator
 from spinney.estimators.inputs import is_complete
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import extra_trees
-from spinney.protocols.private_settings import TreeRows
+from spinney.protocols.private_settings import LabelScheme, TreeRows
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings, MaxFeatures, refuse_max_leaf_nodes
 from spinney.protocols.training import Training
@@ -28,7 +29,6 @@ from spinney.typing import Floats, Progress
 Binning = Literal["magnitudes", "ranges", "quantiles"]
 Thresholds = Literal["public", "exchanged"]
 LabelPrivacy = Literal["local", "laplace"]
-LabelScheme = Literal["randomised_response", "bloom", "unary"]
 
 
 class _ExtraTrees(ForestEstimator):
@@ -45,6 +45,16 @@ class _ExtraTrees(ForestEstimator):
     def _checked(self) -> None:
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
+        if self.secure_sum and self.thresholds == "exchanged":
+            raise SettingError(
+                "thresholds='exchanged' cannot be masked: the coordinator compares each party's "
+                "smallest and largest values. Use thresholds='public' with secure_sum=True."
+            )
+        if self.honest is not None and not self.secure_sum:
+            raise SettingError(
+                "honest says how many parties' secrets a secure sum rests on. It needs "
+                "secure_sum=True."
+            )
         refuse_max_leaf_nodes(self.max_leaf_nodes)
 
     def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
@@ -60,24 +70,29 @@ class _ExtraTrees(ForestEstimator):
             min_impurity_decrease=self.min_impurity_decrease,
             max_features=self.max_features,
             max_bins=self.max_bins,
-            binning=self.binning,
+            binning=label_privacy.binning_of(self),
             bootstrap=self.bootstrap,
             class_weight=self._class_weights(classes) if self._is_classifier else None,
             oob_score=self.oob_score,
             seed=job_seed(self.random_state),
             message_limit=self.message_limit,
             thresholds=self.thresholds,
+            privacy=label_privacy.privacy_of(self),
         )
 
     def _train(
         self,
         tables: dict[str, MemoryTable],
         settings: ForestSettings,
-        ledgers: dict[str, Ledger],  # noqa: ARG002
+        ledgers: dict[str, Ledger],
         progress: Progress,
     ) -> Training:
+        memories = label_privacy.memories(self, list(tables))
         parties: dict[str, Answering] = {
-            name: extra_trees.Party(table, n_jobs=self.n_jobs) for name, table in tables.items()
+            name: extra_trees.Party(
+                table, n_jobs=self.n_jobs, ledger=ledgers.get(name), memory=memories.get(name)
+            )
+            for name, table in tables.items()
         }
         channel: Channel = InProcess(parties)
         if self.secure_sum:
@@ -87,6 +102,7 @@ class _ExtraTrees(ForestEstimator):
                 extra_trees.SUMMED,
                 job=f"simulation {uuid4()}",
                 honest=self.honest,
+                min_survivors=len(parties) if settings.privacy else None,
             )
         return extra_trees.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
 

@@ -230,7 +230,7 @@ class RandomisedResponse(Mechanism):
         n_rows = reported.sum(axis=-1, keepdims=True)
         keep = self.keep_probability
         other = (1 - keep) / (self.n_categories - 1)
-        return _projected((reported - n_rows * other) / (keep - other), n_rows.astype(np.float64))
+        return projected((reported - n_rows * other) / (keep - other), n_rows.astype(np.float64))
 
     def _check(self, values: Integers) -> None:
         if values.size and not 0 <= values.min() <= values.max() < self.n_categories:
@@ -334,7 +334,7 @@ def _joined(text: str, shares: Shares | None) -> str:
     return f"{text} {shares.describe()}" if shares else text
 
 
-def _projected(counts: Floats, total: Floats) -> Floats:
+def projected(counts: Floats, total: Floats) -> Floats:
     """Return the nearest points with no negative entry and the given sums, along the last axis.
 
     Subtracts from each entry the one number that makes the positive parts add up (Held, Wolfe and

@@ -16,25 +16,39 @@ the smallest and largest values of a node.
 **Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
 categories, classes and magnitudes of numbers, and how many rows of each class stand on each side
 of every drawn cut. It sees each party's schema, and its quality counts (a confusion matrix, or
-error sums). Parties learn the bin edges and the forest as it grows. **Who never learns what.**
-Nobody but its party sees a row, a row's key or which node it stands in. Without `secure_sum` the
-channel adds up replies that it could read.
+error sums). Parties learn the bin edges and the forest as it grows. With `thresholds="exchanged"`
+the coordinator also sees each party's smallest and largest bin in every node: values of real
+records. **Who never learns what.** Nobody but its party sees a row, a row's key or which node it
+stands in. Without `secure_sum` the channel adds up replies that it could read.
 
-**Rounds and bytes.** Schemas 1, facts 1, a level 1 each, quality 1: at most depth + 4. A reply
-holds nodes x candidates x 2 x classes counters of a few bits each.
+| `privacy` | the coordinator learns, instead | protected |
+|---|---|---|
+| `randomised_labels` | all the above, of randomised labels; no scores | a label, against everyone |
+| `noisy_cuts` | counts on both sides of cuts and in leaves with noise | one record more |
+
+**Rounds and bytes.** Schemas 1, facts 1, a level 1 each, quality 1: at most depth + 4 (exchanged
+thresholds: a level 2 each; `privacy`: joining 1, claims 1). A reply holds nodes x candidates x 2 x
+classes counters of a few bits each.
 """
 
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any, ClassVar
-
-import numpy as np
+from dataclasses import asdict
+from typing import Any
 
 from spinney.errors import ProtocolError, SettingError
+from spinney.privacy.label_memory import LabelMemory
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.drawn_cuts import CutsAsk, RangesAsk, RangesReply, drawing_of
+from spinney.protocols.extra_party import ExtraPrivateParty, extra_plan
 from spinney.protocols.facts import class_weights, leaf_values
-from spinney.protocols.growing import Job, OpenNodes, PartyRows
+from spinney.protocols.growing import Job, PartyRows
+from spinney.protocols.label_estimates import BitSearch, Estimates, LabelRules, finished
 from spinney.protocols.model import ForestModel
+from spinney.protocols.noisy_cuts import NoisyCutsAsk, grown_by_noisy_cuts
+from spinney.protocols.noisy_histograms import LeafAsk, noisy_job
+from spinney.protocols.paying import ClaimsAsk, ExactJob, JoinAsk, claims_of, join
+from spinney.protocols.private_settings import Terms
 from spinney.protocols.quality import QualityAsk, answer_quality, quality_over_parties
+from spinney.protocols.randomised_labels import LabelledTable, LabelPlan
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import (
     CountsReply,
@@ -46,104 +60,110 @@ from spinney.protocols.setup import (
     answer_setup,
     lay_bins,
 )
-from spinney.protocols.training import Phases, Training
+from spinney.protocols.training import Phases, Quality, Training
 from spinney.tables.table import Table
-from spinney.transport.channel import Ask, Channel, Vector
+from spinney.transport.channel import Ask, Channel
 from spinney.trees.counts import Counters
-from spinney.trees.cuts import Candidates, CutSearch, Drawing, add_up, cut_counts, drawn
+from spinney.trees.cuts import CutSearch, ReportedBits, add_up, cut_counts, drawn, grown_by
 from spinney.trees.dtypes import MAX_WEIGHT
-from spinney.trees.fields import Fields
-from spinney.trees.frontier import Slots
 from spinney.trees.growth import Growth, LeafValues
-from spinney.trees.split import BestSplits, Criterion, LeastLeaf
+from spinney.trees.ranges import cuts_between, joined, node_ranges
+from spinney.trees.split import Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers, Progress, silent
 
 NAME = "extra_trees"
-_RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features are drawn, below 2^5 four
 
 Settings = ForestSettings
 
-
-# --- messages ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CutsAsk(OpenNodes, Ask[CountsReply]):
-    """How many rows of these open nodes stand on each side of their cuts?"""
-
-    reveals: ClassVar[str] = "counts by class, or sums of targets, on both sides of drawn cuts"
-    reply_type: ClassVar[type[Any]] = CountsReply
-
-    @cached_property
-    def all_candidates(self) -> Candidates:
-        """The candidates of all open nodes."""
-        return drawn(self.frontier, drawing_of(self.job), self.job.binning)
-
-    @cached_property
-    def candidates(self) -> Candidates:
-        """The candidates of these nodes."""
-        return self.all_candidates.part(self.first, self.last)
-
-    @property
-    def slots(self) -> Slots:
-        """What is asked of these nodes."""
-        return self.candidates.slots
-
-    @cached_property
-    def fields(self) -> Fields:
-        """How class counts stand in words when they are masked."""
-        return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
-
-    def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
-        """Return class counts as fields of words; target sums as they are."""
-        if self.job.n_classes == 0:
-            return reply.vectors()
-        return (self.fields.pack(reply.counts.counters, thread_count(None)),)
-
-    def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
-        """Return the sums as counts."""
-        if self.job.n_classes == 0:
-            return CountsReply.of_vectors(sums)
-        counters = self.fields.unpack(sums[0].view(np.uint64), thread_count(None))
-        return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
-
-
-def drawing_of(job: Job) -> Drawing:
-    """Return how many candidates the nodes of a job get."""
-    return Drawing(job.settings.n_slots(job.binning.columns.n_columns), 2, _RESERVES)
-
-
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, CutsAsk, QualityAsk)
+SUMMED: tuple[type[Ask[Any]], ...] = (
+    FactsAsk,
+    EdgesAsk,
+    CutsAsk,
+    QualityAsk,
+    NoisyCutsAsk,
+    LeafAsk,
+)
 """The questions whose replies are added up; under `secure_sum` they are masked."""
 
-ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, *SUMMED)
-"""Every question that a party answers."""
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, RangesAsk, *SUMMED)
+"""Every question that a party answers; those about cuts are in `drawn_cuts`."""
 
 
 # --- a party -------------------------------------------------------------------------------------
 
 
 class Party:
-    """One organisation's side. What it keeps between questions only saves time."""
+    """One organisation's side. What it keeps between questions only saves time.
 
-    def __init__(self, table: Table, *, n_jobs: int | None = None) -> None:
+    Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
+    job. `memory` holds the answers of its records where labels are randomised: keep it for the
+    life of the data (see `privacy.label_memory`).
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        n_jobs: int | None = None,
+        ledger: Ledger | None = None,
+        data: str | None = None,
+        memory: LabelMemory | None = None,
+        exact: ExactJob | None = None,
+    ) -> None:
         self._n_threads = thread_count(n_jobs)
-        self._table = table
-        self._rows = PartyRows(table, self._n_threads)
+        self._schema = table.schema
+        self._counting = _Counting(table, self._n_threads)
+        self._private = ExtraPrivateParty(table, ledger, data, self._n_threads, exact)
+        self._private.memory = memory or LabelMemory()
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
         match ask:
             case SchemaAsk():
-                return SchemaReply(self._table.schema)
+                return SchemaReply(self._schema)
+            case JoinAsk() | ClaimsAsk() | NoisyCutsAsk() | LeafAsk():
+                return self._private.answer(ask)
             case FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self._table, self._n_threads)
+                return self._counting_for(ask, ask.terms).answer(ask)
+            case CutsAsk() | RangesAsk() | QualityAsk():
+                return self._counting_for(ask, ask.job.terms).answer(ask)
+        raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
+
+    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> "_Counting":
+        """Return the rows that a question is about: the true ones, or those with answers."""
+        table = self._private.rows_to_count(ask, terms)
+        if self._counting.table is not table:
+            self._counting = _Counting(table, self._n_threads)
+        return self._counting
+
+
+class _Counting:
+    """A table, and answers counted from it."""
+
+    def __init__(self, table: Table, n_threads: int) -> None:
+        self.table = table
+        self._n_threads = n_threads
+        self._rows = PartyRows(table, n_threads)
+
+    def answer(self, ask: FactsAsk | EdgesAsk | CutsAsk | RangesAsk | QualityAsk) -> Any:
+        """Answer a question."""
+        match ask:
+            case FactsAsk() | EdgesAsk():
+                return answer_setup(ask, self.table, self._n_threads)
+            case RangesAsk():
+                return self._ranges(ask)
             case CutsAsk():
                 return self._counted(ask)
-            case QualityAsk():
-                return answer_quality(ask, self._rows, self._n_threads)
-        raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
+        return answer_quality(ask, self._rows, self._n_threads)
+
+    def _ranges(self, ask: RangesAsk) -> RangesReply:
+        if ask.job.settings.thresholds != "exchanged":
+            raise ProtocolError("This job draws its cuts in public; no value is told.")
+        standing = self._rows.standing(ask)
+        table, nodes = self._rows.binned(ask.job), (ask.first, ask.last)
+        found = node_ranges(table, standing, ask.candidates, nodes, n_threads=self._n_threads)
+        return RangesReply(found)  # Alg. 1, lines 10 to 11
 
     def _counted(self, ask: CutsAsk) -> CountsReply:
         standing = self._rows.standing(ask)  # Alg. 1, line 17: by the splits so far
@@ -155,8 +175,15 @@ class Party:
                 (ask.first, ask.last),
                 n_classes=ask.job.n_classes,
                 n_threads=self._n_threads,
+                bits=self._bits(ask),
             )
         )
+
+    def _bits(self, ask: CutsAsk) -> ReportedBits | None:
+        """Return what rows report in place of a class, if they report bits."""
+        if not isinstance(self.table, LabelledTable) or not self.table.words.size:
+            return None
+        return ReportedBits(self.table.words, ask.job.cell_counters - 1)
 
 
 # --- the coordinator -----------------------------------------------------------------------------
@@ -170,23 +197,38 @@ def train(
     progress: Progress = silent,
 ) -> Training:
     """Grow a forest with the parties on the channel."""
-    phases, n_threads = Phases(), thread_count(n_jobs)
+    phases, privacy = Phases(), settings.privacy
+    how: dict[str, Any] = {"n_threads": thread_count(n_jobs), "progress": progress}
     if settings.thresholds is None:
         raise SettingError("thresholds must be 'public' or 'exchanged' for extra-trees; got None.")
     with phases.phase("agreeing"):
         schema = agreed_schema(channel)
-    with phases.phase("binning"):
-        progress("binning", 0, 0)
-        facts, binning = lay_bins(channel, schema, settings)
-        sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
-        job = Job(settings, schema.digest(), binning, *sizes)
-    with phases.phase("growing"):
-        values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
-        growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
-    with phases.phase("judging"):
-        progress("judging", 0, 0)
-        forest = growth.forest(job.binning, values)
-        quality, score = quality_over_parties(channel, job, growth, values, forest)
+        plan = extra_plan(schema, settings, len(channel.parties)) if privacy else None
+        if plan is not None:  # it refuses before anyone is asked
+            join(channel, schema, settings)
+    quality: dict[str, Quality] = {}
+    score = None
+    if plan is not None and not isinstance(plan, LabelPlan):
+        with phases.phase("growing"):
+            job = noisy_job(schema, settings, len(channel.parties))
+            forest = grown_by_noisy_cuts(channel, schema, job, **how)
+    else:
+        with phases.phase("binning"):
+            progress("binning", 0, 0)
+            facts, binning = lay_bins(channel, schema, settings)
+            sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
+            job = Job(settings, schema.digest(), binning, *sizes)
+        with phases.phase("growing"):
+            values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
+            growth = _grow(channel, job, values, plan, **how)
+            if plan is not None:
+                forest = finished(growth, job, plan, values)
+        if plan is None:
+            with phases.phase("judging"):
+                progress("judging", 0, 0)
+                forest = growth.forest(job.binning, values)
+                quality, score = quality_over_parties(channel, job, growth, values, forest)
+    claims = claims_of(channel, privacy) if privacy else ()
     return Training(
         ForestModel(NAME, schema, forest, job.binning.bin_of_category),
         channel.parties,
@@ -195,21 +237,33 @@ def train(
         quality,
         score if settings.oob_score else None,
         asdict(settings),
+        claims,
     )
 
 
 def _grow(
-    channel: Channel, job: Job, values: LeafValues, *, n_threads: int, progress: Progress
+    channel: Channel,
+    job: Job,
+    values: LeafValues,
+    plan: LabelPlan | None,
+    *,
+    n_threads: int,
+    progress: Progress,
 ) -> Growth:
     """Grow all trees, a level a round."""
     settings, weights = job.settings, values.class_weight
-    growth = Growth(job.roots(), job.rules(), weights, target_step=values.step)
-    search = CutSearch(
+    estimates = None if plan is None else Estimates(plan.response)
+    rules = job.rules() if estimates is None else LabelRules.of(job.rules(), estimates)
+    search: CutSearch | BitSearch
+    search = by_class = CutSearch(
         drawing_of(job),
         Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
-        LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
+        LeastLeaf(rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
     )
+    if plan is not None and estimates is not None and plan.n_bits:
+        search = BitSearch.of(by_class, estimates)
+    growth = Growth(job.roots(), rules, weights, target_step=values.step)
     before: tuple[str, ...] | None = None
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or 0)
@@ -221,25 +275,40 @@ def _grow_level(
     channel: Channel,
     job: Job,
     growth: Growth,
-    search: CutSearch,
+    search: CutSearch | BitSearch,
     before: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
     """Grow a level from summed counts; return whose they are."""
     frontier, parts = growth.frontier, []
-    candidates = drawn(frontier, search.drawing, job.binning)  # Alg. 2, lines 7 to 13
+    candidates = drawn(frontier, drawing_of(job), job.binning)  # Alg. 2, lines 7 to 13
     for first, last in job.batches(candidates.slots):
         ask = CutsAsk(job, growth.levels, first, last)
         ask.__dict__.update(frontier=frontier, all_candidates=candidates)  # known here
+        if job.settings.thresholds == "exchanged":
+            ask = _with_exchanged(channel, ask)
         counters = channel.sum(ask).counts.counters  # line 14
         answered = channel.rounds[-1].answered
-        is_known = answered == before  # a party that left took its rows with it
-        held = growth.open_moments[first:last] if is_known else None
+        # A party that left took its rows with it.
+        held = growth.open_moments[first:last] if answered == before else None
         _require_possible(ask, counters, held)
         of_tree = growth.root_weight[first:last]
         parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))
-    best = BestSplits.of_parts([part.best for part in parts])  # lines 16 to 17
-    growth.grow(best, features=np.concatenate([part.features for part in parts]))
+    grown_by(growth, parts)  # lines 16 to 18
     return answered
+
+
+def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
+    """Return the question with cuts between the parties' smallest and largest values."""
+    first, last = ask.first, ask.last
+    about = RangesAsk(ask.job, ask.levels, first, last)
+    about.__dict__.update(frontier=ask.frontier, all_candidates=ask.all_candidates)
+    replies = channel.ask(about)  # Alg. 2, lines 9 to 11
+    ranges = joined([reply.ranges for reply in replies.values()])
+    keys = ask.frontier.key[first:last]
+    cuts = cuts_between(ranges, about.candidates, keys, ask.job.binning)  # line 12
+    found = CutsAsk(ask.job, ask.levels, first, last, cuts.ravel())
+    found.__dict__.update(frontier=ask.frontier, all_candidates=ask.all_candidates)
+    return found
 
 
 def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> None:

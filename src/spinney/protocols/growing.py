@@ -64,7 +64,14 @@ class Job:
     @property
     def cell_bytes(self) -> int:
         """How many bytes of counters a cell has."""
-        return 4 * self.n_classes if self.n_classes else 16
+        return 4 * self.cell_counters if self.n_classes else 16
+
+    @property
+    def cell_counters(self) -> int:
+        """How many counters a cell has: classes, rows and target sums, or rows and bits."""
+        privacy = self.settings.privacy
+        bits = 0 if privacy is None else privacy.reported_bits(self.n_classes)
+        return bits + 1 if bits else self.n_classes or 2
 
     def roots(self) -> Frontier:
         """Return the roots of all trees."""
@@ -111,13 +118,16 @@ class Job:
             yield first, last
             first, done = last, int(ends[last - 1])
 
-    def batches_of_trees(self, frontier: Frontier) -> Iterator[tuple[int, int]]:
+    def batches_of_trees(
+        self, frontier: Frontier, slots: Slots | None = None
+    ) -> Iterator[tuple[int, int]]:
         """Cut a level into ranges of nodes within the message limit, but never through a tree.
 
         Where noise is paid for, a tree pays for every question about it.
         """
         ends = np.flatnonzero(np.diff(frontier.tree, append=-1)) + 1  # where each tree's nodes end
-        cells = np.cumsum(frontier.slots.cells_of_node)
+        slots = frontier.slots if slots is None else slots
+        cells = np.cumsum(slots.cells_of_node)
         most = self.settings.message_limit // (8 * (self.n_classes or 2))
         first, done = 0, 0
         while first < frontier.n_open:

@@ -57,7 +57,7 @@ from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Integers, Progress
 
-_UNKNOWN_ROWS: Final = 2**31 - 1  # how many rows there are is not asked
+UNKNOWN_ROWS: Final = 2**31 - 1  # how many rows there are is not asked
 _CHUNK: Final = 65536
 
 
@@ -153,7 +153,7 @@ def noisy_job(schema: Schema, settings: ForestSettings, n_parties: int) -> Job:
     """Return the job; all of it follows from public facts, so that a party can check it."""
     n_classes = len(schema.label.classes or ())
     binning = public_binning(schema, settings.max_bins)
-    return Job(settings, schema.digest(), binning, n_classes, _UNKNOWN_ROWS, n_parties)
+    return Job(settings, schema.digest(), binning, n_classes, UNKNOWN_ROWS, n_parties)
 
 
 def plan_of(job: Job) -> ForestPlan:
@@ -194,23 +194,26 @@ class NoisyRows(PartyRows):
         trees = np.unique(frontier.tree[ask.first : ask.last])
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
-            standing = self.standing(ask)
-            counts = level_counts(
-                self.binned(ask.job),
-                ask.frontier.columns,
-                standing,
-                ask.slots,
-                (ask.first, ask.last),
-                n_classes=plan.n_classes,
-                n_threads=self._n_threads,
-            )
             noise = plan.mechanisms(plan.level_epsilon, plan.n_slots)
-            return b"".join(_released(counts.counters, noise, charges))
+            return b"".join(_released(self._counted(ask), noise, charges))
 
         n_values = ask.slots.n_cells * (plan.n_classes or 1)
         spends = plan.level_spends(depth, trees.tolist(), n_values)
         told = [] if depth else [plan.disclosure()]
         return self._purse.pay(plan, depth, ask, spends, draw, disclosures=told)
+
+    def _counted(self, ask: NoisyLevelAsk) -> Counters:
+        """Return what noise is to be added to."""
+        standing = self.standing(ask)
+        return level_counts(
+            self.binned(ask.job),
+            ask.frontier.columns,
+            standing,
+            ask.slots,
+            (ask.first, ask.last),
+            n_classes=ask.job.n_classes,
+            n_threads=self._n_threads,
+        ).counters
 
     def _leaves(self, plan: ForestPlan, ask: LeafAsk) -> bytes:
         if not plan.counts_leaves:
@@ -301,7 +304,7 @@ def grown_noisily(
     weights = given_weights(settings, job.n_classes)
     growth = Growth(job.roots(), job.rules(), weights)
     search = Search(
-        Criterion.of(settings.criterion, weights, _UNKNOWN_ROWS),
+        Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
         is_noisy=True,
@@ -312,18 +315,18 @@ def grown_noisily(
         for first, last in job.batches_of_trees(growth.frontier):
             ask = NoisyLevelAsk(job, growth.levels, first, last)
             ask.__dict__["frontier"] = growth.frontier  # known here; others compute it
-            counters = _moments(plan, channel.sum(ask), ask.slots.n_cells)
+            counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)
             parts.append(search.best(counters, growth, first, last))
         growth.grow(BestSplits.of_parts(parts))
     leaf_moments = None
     if plan.counts_leaves:
         progress("counting leaves", 0, 0)
         leaves = LeafAsk(job, growth.levels)
-        leaf_moments = _moments(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
+        leaf_moments = moments_of(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
     return growth.forest(job.binning, leaf_values(schema, weights, TARGET_BITS), leaf_moments)
 
 
-def _moments(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:
+def moments_of(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:
     """Return class counts by cell, or weights and target sums in the units that trees use."""
     if reply.counters.size != n_cells * (plan.n_classes or 2):
         raise ProtocolError("A party's noisy counts do not have the cells asked for.")

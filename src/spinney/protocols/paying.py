@@ -237,6 +237,10 @@ class Purse:
         ]
         self.ledger.disclose(Question.of(job.name, 0, codec.encode(ask)), told)
 
+    def disclose(self, plan: Plan, what: str, disclosures: Sequence[Disclosure]) -> None:
+        """Write down, once in a job that this party has joined, what leaves without a charge."""
+        self.ledger.disclose(Question.of(plan.privacy.job, 0, what.encode()), disclosures)
+
     def coins(self, job: str, *, claims_rest_on_them: bool) -> bytes:
         """Return the key of the job's secret coins: drawn once, kept with the ledger.
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spinney.errors import PolicyError, ProtocolError
+from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.noisy_histograms import (
     LeafAsk,
@@ -13,11 +13,11 @@ from spinney.protocols.noisy_histograms import (
 )
 from spinney.protocols.paying import ClaimsAsk, ExactJob, JoinAsk, Plan, Purse
 from spinney.protocols.perturbed_input import InputPlan, perturbed
-from spinney.protocols.private_settings import Terms
+from spinney.protocols.private_settings import PrivacySettings, Terms
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import require_schema
 from spinney.tables.schema import Schema
-from spinney.tables.table import MemoryTable, Table
+from spinney.tables.table import Table
 from spinney.transport.channel import Ask
 
 PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
@@ -27,6 +27,8 @@ def private_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> Pl
     """Return how a private job's budget is divided; refuse settings that cannot be kept."""
     if settings.privacy is None:
         raise ProtocolError("The job has no privacy settings, so that there is nothing to join.")
+    if settings.privacy.randomises_labels:
+        raise SettingError("mechanism='randomised_labels' is for extra-trees only.")
     if settings.privacy.perturbs_input:
         return InputPlan(schema, settings.privacy, n_parties)
     return plan_of(noisy_job(schema, settings, n_parties))
@@ -49,8 +51,8 @@ class PrivateParty:
         self._table = table
         self._exact = exact
         self._purse = None if ledger is None else Purse(ledger, table, data)
-        self._rows = None if self._purse is None else NoisyRows(table, self._purse, n_threads)
-        self._perturbed: tuple[Terms, MemoryTable] | None = None
+        self._rows = None if self._purse is None else self._noisy_rows(self._purse, n_threads)
+        self._noised: tuple[Terms, Table] | None = None
 
     def answer(self, ask: PrivateAsk) -> Any:
         """Answer a question of a private job."""
@@ -59,8 +61,7 @@ class PrivateParty:
         match ask:
             case JoinAsk():
                 require_schema(self._table, ask.schema_digest)
-                plan = private_plan(self._table.schema, ask.settings, ask.n_parties)
-                return self._purse.join(plan)
+                return self._purse.join(self._plan(ask.settings, ask.n_parties))
             case ClaimsAsk():
                 return self._purse.claims(ask)
         return self._rows.answer(ask)
@@ -78,15 +79,31 @@ class PrivateParty:
         if terms is None and self._exact is not None:
             self._purse.note_exact(self._exact, ask)
             return self._table
-        if terms is None or not terms.privacy.perturbs_input:
+        if terms is None or not self._carries_noise(terms.privacy):
             raise PolicyError(
                 f"This party has a ledger and answers with noise only; {type(ask).__name__} asks "
                 "for exact counts. Nothing was released."
             )
-        if self._perturbed is None or self._perturbed[0] != terms:
-            plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
-            self._perturbed = (terms, perturbed(self._table, plan, self._purse))
-        return self._perturbed[1]
+        if self._noised is None or self._noised[0] != terms:
+            self._noised = (terms, self._with_noise(terms, self._purse))
+        return self._noised[1]
+
+    # What differs from protocol to protocol.
+
+    def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
+        return private_plan(self._table.schema, settings, n_parties)
+
+    def _noisy_rows(self, purse: Purse, n_threads: int) -> NoisyRows:
+        return NoisyRows(self._table, purse, n_threads)
+
+    def _carries_noise(self, privacy: PrivacySettings) -> bool:
+        """Tell whether rows carry noise themselves, so that they may be counted exactly."""
+        return privacy.perturbs_input
+
+    def _with_noise(self, terms: Terms, purse: Purse) -> Table:
+        """Return the rows with the noise that the job's terms ask for."""
+        plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
+        return perturbed(self._table, plan, purse)
 
 
 def _without_ledger(ask: Ask[Any]) -> PolicyError:

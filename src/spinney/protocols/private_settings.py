@@ -12,9 +12,11 @@ from spinney.errors import SettingError
 from spinney.privacy.budget import positive_epsilon
 from spinney.privacy.mechanisms import Shares
 
-MechanismName = Literal["noisy_histograms", "perturbed_input"]
+MechanismName = Literal["noisy_histograms", "perturbed_input", "randomised_labels"]
+LabelScheme = Literal["randomised_response", "bloom", "unary"]
 TreeRows = Literal["disjoint", "sampled", "all", "bootstrap"]
 MECHANISMS: Final = ("noisy_histograms", "perturbed_input")
+LABEL_SCHEMES: Final = ("randomised_response", "bloom", "unary")
 TREE_ROWS: Final = ("disjoint", "sampled", "all", "bootstrap")
 
 _NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so no endless number
@@ -30,7 +32,8 @@ class PrivacySettings:
         A name that no other job has: a party's ledger debits it.
     mechanism
         "noisy_histograms": noise on counts while trees grow. "perturbed_input": noise on each
-        party's rows, once, before anything is counted.
+        party's rows, once, before anything is counted. "randomised_labels": noise on each label,
+        once for the life of its record.
     epsilon
         The whole job's budget, divided by the code.
     epsilon_per_count
@@ -47,6 +50,8 @@ class PrivacySettings:
         noise is enough for itself.
     honest
         How many parties' shares must be enough: t. None: half of them, rounded up.
+    label_scheme
+        How labels are randomised. Bloom filters have a price of their own, and no epsilon.
     read_facts
         Facts that should be public and were read from the rows, in a simulation: no epsilon holds
         where there are any, and every ledger says so.
@@ -61,11 +66,16 @@ class PrivacySettings:
     leaf_share: str = "1/4"
     in_shares: bool = False
     honest: int | None = None
+    label_scheme: LabelScheme = "randomised_response"
     read_facts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_choice("mechanism", self.mechanism, MECHANISMS)
+        _require_choice("mechanism", self.mechanism, (*MECHANISMS, "randomised_labels"))
+        _require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES)
         _require_choice("tree_rows", self.tree_rows, TREE_ROWS)
+        if self.randomises_labels:
+            self._require_label_epsilon()
+            return
         if (self.epsilon is None) == (self.epsilon_per_count is None):
             raise SettingError(
                 "Give either epsilon, the budget of the whole job, or epsilon_per_count, the noise "
@@ -89,6 +99,21 @@ class PrivacySettings:
                 "mechanism='perturbed_input' has no noise in shares: each row carries its own."
             )
 
+    def _require_label_epsilon(self) -> None:
+        """Raise unless the price of a label is given, or follows from the scheme."""
+        if self.label_scheme == "bloom" and self.epsilon is not None:
+            raise SettingError(
+                "label_scheme='bloom' has a fixed price, epsilon=8 ln 3=8.788898 for each label. "
+                "Leave epsilon out, or use label_scheme='randomised_response'."
+            )
+        if self.label_scheme != "bloom":
+            positive_epsilon(fraction_of(self.epsilon or "", "epsilon"), "epsilon")
+
+    @property
+    def randomises_labels(self) -> bool:
+        """Whether labels are randomised, once, and nothing else is."""
+        return self.mechanism == "randomised_labels"
+
     @property
     def perturbs_input(self) -> bool:
         """Whether rows are perturbed, so that all that is counted follows without further cost."""
@@ -98,6 +123,11 @@ class PrivacySettings:
     def amount(self) -> Fraction:
         """The epsilon that was given, of the job or of a count."""
         return fraction_of(self.epsilon or self.epsilon_per_count or "", "epsilon")
+
+    def reported_bits(self, n_classes: int) -> int:
+        """Return how many bits rows report in place of a class; 0: they report a class."""
+        bits = {"bloom": 32, "unary": n_classes}
+        return bits.get(self.label_scheme, 0) if self.randomises_labels else 0
 
     def shares(self, n_parties: int) -> Shares | None:
         """Return how many parties share the noise; None if each party's own is enough."""

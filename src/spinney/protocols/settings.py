@@ -76,6 +76,12 @@ class ForestSettings:
         _require_features(self.max_features)
         if self.thresholds is not None:
             require_choice("thresholds", self.thresholds, THRESHOLDS)
+            if self.thresholds == "exchanged" and self.privacy is not None:
+                raise SettingError(
+                    "thresholds='exchanged' tells the smallest and largest value of every node, "
+                    "which belong to real records; no noise hides them. Use thresholds='public' "
+                    "in a private job."
+                )
         require_choice("bootstrap", self.bootstrap, (True, False))
         require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:

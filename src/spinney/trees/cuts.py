@@ -6,6 +6,7 @@ away unless both sides hold rows, and what is kept has just that law. So more ca
 about than are compared, the more the fewer rows a node holds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +18,12 @@ from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.buffers import Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.frontier import Columns, Frontier, Slots
+from spinney.trees.growth import Growth
 from spinney.trees.histogram import SHARED
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
-from spinney.typing import Codes, Floats, Integers, Keys
+from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 2 << 20
 _ALL_LEFT = 254  # a cut above every bin but that of missing values
@@ -83,6 +85,10 @@ class Candidates:
         add, shift = np.zeros(feature.shape, np.int32), np.zeros(feature.shape, np.uint8)
         return cls(Slots.of(feature, add, shift, cells), cut, subset, sets)
 
+    def cut_at(self, cut: Codes) -> "Candidates":
+        """Return the same candidates with other cuts of numbers."""
+        return replace(self, cut=cut)
+
     def part(self, first: int, last: int) -> "Candidates":
         """Return the candidates of a range of nodes, with their cells counted from zero."""
         nodes = slice(first, last)
@@ -111,6 +117,14 @@ def drawn(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
     return Candidates.of(feature, cut, cells, columns, frontier.key)
 
 
+@dataclass(frozen=True)
+class ReportedBits:
+    """What rows report in place of a class."""
+
+    words: NDArray[np.uint32]  # (n_rows, n_words)
+    n_bits: int
+
+
 def cut_counts(
     table: BinnedTable,
     standing: Standing,
@@ -119,16 +133,18 @@ def cut_counts(
     *,
     n_classes: int,
     n_threads: int,
+    bits: ReportedBits | None = None,
     buffers: Buffers = SHARED,
 ) -> Counts:
     """Count the rows of a range of open nodes on both sides of their candidates.
 
-    `candidates` are those of the range; `n_classes` 0 sums targets instead.
+    `candidates` are those of the range; `n_classes` 0 sums targets instead, and `bits` rows and
+    what they report.
     """
     starts = standing.starts[nodes[0] : nodes[1]]
     ends = standing.ends[nodes[0] : nodes[1]]
     slots = candidates.slots
-    width = n_classes or 2
+    width = (n_classes or 2) if bits is None else bits.n_bits + 1
     n = slots.n_cells * width
     out: Counters = buffers.array(n, np.int32) if n_classes else buffers.array(n, np.int64)
 
@@ -138,7 +154,9 @@ def cut_counts(
             slots.feature, candidates.cut, candidates.subset, candidates.sets, slots.cells,
             slots.offset,
         )  # fmt: skip
-        if n_classes == 0:
+        if bits is not None:
+            kernels.sum_bits(table.codes, bits.words, *common, bits.n_bits, out)
+        elif n_classes == 0:
             kernels.sum_targets(table.codes, table.target, *common, out)
         elif n_classes == 2:
             kernels.count_two_classes(table.codes, *common, out.view(np.int64))
@@ -147,13 +165,13 @@ def cut_counts(
         run_ends = slots.ends[first:last, -1]
         begin = slots.offset[first, 0]
         part = out[begin * width : run_ends[-1] * width].reshape(-1, width)
-        bits.append(packed_bits(part, run_ends - begin))
+        sizes.append(packed_bits(part, run_ends - begin))
 
-    bits: list[tuple[int, ...]] = []  # appending is atomic
+    sizes: list[tuple[int, ...]] = []  # appending is atomic
     work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
     n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
-    total = tuple(sum(stream) for stream in zip(*bits, strict=True))
+    total = tuple(sum(stream) for stream in zip(*sizes, strict=True))
     return Counts(out.reshape(-1, width), slots.ends[:, -1], total)
 
 
@@ -163,6 +181,27 @@ class Decided:
 
     best: BestSplits
     features: NDArray[np.int32]
+    slot: Integers  # (n_nodes,) among all candidates, -1 where there is no split
+    all_left: Bools  # (n_nodes,) only missing values go right
+
+    def counted_by(self, counters: Counters, slots: Slots, unit: float) -> "Decided":
+        """Return the same cuts, with what nodes hold and send left read from other counters."""
+        nodes = np.arange(len(self.slot))
+        n_all = np.zeros((nodes.size, counters.shape[1]), np.int64)
+        n_left = np.zeros_like(n_all)
+        place = self.slot.clip(0)
+        at, cells = slots.offset[nodes, place], slots.cells[nodes, place]
+        goes_left = [np.ones(nodes.size, np.bool_), self.all_left, self.best.missing_left]
+        for cell in range(3):
+            held = np.where((cells > cell)[:, None], counters[at + np.minimum(cell, cells - 1)], 0)
+            n_all += held
+            n_left += np.where(goes_left[cell][:, None], held, 0)
+        n_left[self.slot < 0] = 0
+        best = replace(self.best, total=n_all, left=n_left, gain=self.best.gain * unit)
+        return replace(self, best=best)
+
+
+Estimated = Callable[[Counters], Counters]
 
 
 @dataclass(frozen=True)
@@ -176,11 +215,24 @@ class CutSearch:
     is_noisy: bool = False
 
     def best(
-        self, counters: Counters, candidates: Candidates, columns: Columns, root_weight: Floats
+        self,
+        counters: Counters,
+        candidates: Candidates,
+        columns: Columns,
+        root_weight: Floats,
+        estimated: Estimated | None = None,
     ) -> Decided:
-        """Return the best cuts of some nodes, given the counts on both sides of all of theirs."""
-        chosen = self._chosen(counters, candidates.slots)
+        """Return the best cuts of some nodes, given the counts on both sides of all of theirs.
+
+        `estimated` turns counters of another kind, of which the first counts rows, into counts of
+        classes; it is asked about the compared candidates only.
+        """
+        chosen = self._chosen(counters, candidates.slots, rows_first=estimated is not None)
         slots = _taken(candidates.slots, chosen)
+        if estimated is not None:
+            place = _cells(slots)
+            counters = estimated(counters[place])
+            slots = Slots.of(slots.feature, slots.add, slots.shift, slots.cells)
         found = best_splits(
             counters,
             slots,
@@ -191,19 +243,34 @@ class CutSearch:
             n_threads=self.n_threads,
             is_noisy=self.is_noisy,
         )
-        return Decided(_with_cuts(found, candidates, chosen), slots.feature)
+        is_split = found.slot >= 0
+        slot = np.where(is_split, chosen[np.arange(found.slot.size), found.slot.clip(0)], -1)
+        all_left = is_split & (found.cut > 0)
+        best = _with_cuts(found, candidates, slot, all_left)
+        return Decided(best, slots.feature, slot, all_left)
 
-    def _chosen(self, counters: Counters, slots: Slots) -> Integers:
+    def _chosen(self, counters: Counters, slots: Slots, *, rows_first: bool) -> Integers:
         """Return which slots are compared: of each node the first features that split it."""
         most = self.drawing.n_compared
         if self.is_noisy:  # nobody knows what splits; nothing is in reserve
             return np.tile(np.arange(most), (len(slots.feature), 1))
         chosen = np.empty((len(slots.feature), most), np.int64)
-        is_regression = self.criterion.name == "squared_error"
-        kernels.choose(
-            counters, is_regression, slots.feature, slots.cells, slots.offset, most, chosen
-        )
+        rows_first = rows_first or self.criterion.name == "squared_error"
+        kernels.choose(counters, rows_first, slots.feature, slots.cells, slots.offset, most, chosen)
         return chosen
+
+
+def _cells(slots: Slots) -> Integers:
+    """Return the place of every cell of some slots, one after another."""
+    cells = slots.cells.ravel().astype(np.int64)
+    begin = np.cumsum(cells) - cells
+    return np.repeat(slots.offset.ravel() - begin, cells) + np.arange(int(cells.sum()))
+
+
+def grown_by(growth: Growth, parts: list[Decided]) -> None:
+    """Grow a level by the best cuts of its nodes, batch after batch."""
+    best = BestSplits.of_parts([part.best for part in parts])
+    growth.grow(best, features=np.concatenate([part.features for part in parts]))
 
 
 def _taken(slots: Slots, chosen: Integers) -> Slots:
@@ -221,17 +288,18 @@ def _taken(slots: Slots, chosen: Integers) -> Slots:
     return Slots(feature, add, shift, cells, offset, slots.n_cells)
 
 
-def _with_cuts(best: BestSplits, candidates: Candidates, chosen: Integers) -> BestSplits:
+def _with_cuts(
+    best: BestSplits, candidates: Candidates, slot_of_node: Integers, all_left: Bools
+) -> BestSplits:
     """Return the best splits with real cuts and sets: the search saw cells 0 and 1 only."""
-    node = np.flatnonzero(best.slot >= 0)
-    slot = chosen[node, best.slot[node]]
-    all_left = best.cut[node] > 0  # only missing values go right
+    node = np.flatnonzero(slot_of_node >= 0)
+    slot, top = slot_of_node[node], all_left[node]
     cut, bin_set = best.cut.copy(), best.bin_set.copy()
-    cut[node] = np.where(all_left, _ALL_LEFT, candidates.cut[node, slot])
+    cut[node] = np.where(top, _ALL_LEFT, candidates.cut[node, slot])
     subset = candidates.subset[node, slot]
     with_set = subset >= 0
     at = node[with_set]
-    words = np.where(all_left[with_set, None], ~np.uint64(0), candidates.sets[subset[with_set]])
+    words = np.where(top[with_set, None], ~np.uint64(0), candidates.sets[subset[with_set]])
     words[:, -1] &= ~_MISSING_BIT
     words[best.missing_left[at], -1] |= _MISSING_BIT
     bin_set[at], cut[at] = words, 0

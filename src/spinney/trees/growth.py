@@ -43,13 +43,30 @@ class StoppingRules:
 
     def opens(self, moments: Integers, depth: int, class_weight: Floats) -> Bools:
         """Tell which new nodes are to be asked about; a class without weight parts nothing."""
-        weight = moments[:, 0] if self.is_regression else line_sums(moments)
-        opened: Bools = weight >= max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
-        if not self.is_regression:
-            opened &= line_sums((moments > 0) & (class_weight > 0)) > 1
+        least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
+        opened: Bools = (self.rows(moments) >= least) & self.is_mixed(moments, class_weight)
         if self.max_depth is not None and depth >= self.max_depth:
             opened = np.zeros_like(opened)
         return opened
+
+    def rows(self, moments: Integers) -> Integers:
+        """Return how many rows nodes hold."""
+        rows: Integers = moments[:, 0] if self.is_regression else line_sums(moments)
+        return rows
+
+    def weight(self, moments: Integers, class_weight: Floats) -> Floats:
+        """Return what the rows of nodes weigh."""
+        if self.is_regression:
+            return moments[:, 0].astype(np.float64)
+        weight: Floats = moments @ class_weight
+        return weight
+
+    def is_mixed(self, moments: Integers, class_weight: Floats) -> Bools:
+        """Tell which nodes hold rows of more than one class."""
+        if self.is_regression:
+            return np.ones(len(moments), np.bool_)
+        mixed: Bools = line_sums((moments > 0) & (class_weight > 0)) > 1
+        return mixed
 
 
 @dataclass(frozen=True)
@@ -130,22 +147,12 @@ class Growth:
         cells[child_open] = frontier.draws.cells(child_bits)
         pair = cells.reshape(-1, 2)
         alike = (pair == frontier.draws.cells(frontier.bits[split])[:, None]).all(axis=1)
-        rows = self._rows(moments).reshape(-1, 2)
+        rows = self.rules.rows(moments).reshape(-1, 2)
         heavier = np.zeros((split.size, 2), np.bool_)
         heavier[np.arange(split.size), (rows[:, 1] >= rows[:, 0]).astype(np.intp)] = alike
         chosen: Bools = heavier.reshape(-1)[child_open]
         # Among many small nodes a few derived ones save less than it costs to put them in place.
         return chosen if chosen.mean() > _WORTH_DERIVING else np.zeros_like(chosen)
-
-    def _rows(self, moments: Integers) -> Integers:
-        rows: Integers = moments[:, 0] if self.rules.is_regression else line_sums(moments)
-        return rows
-
-    def _weight(self, moments: Integers) -> Floats:
-        if self.rules.is_regression:
-            return moments[:, 0].astype(np.float64)
-        weight: Floats = moments @ self._class_weight
-        return weight
 
     def grow(
         self,
@@ -164,7 +171,9 @@ class Growth:
         """
         if not self.levels:
             self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
-            self._root_weight = np.maximum(self._weight(best.total), 1e-300)
+            self._root_weight = np.maximum(
+                self.rules.weight(best.total, self._class_weight), 1e-300
+            )
         best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
         if not self.levels:  # a root is asked about before anything is known of it
@@ -181,7 +190,7 @@ class Growth:
         moments[1::2] = best.total[split] - best.left[split]
         child_open = self.rules.opens(moments, self.depth + 1, self._class_weight)
         # Noise may make a count of any size; nothing is told apart above this one.
-        child_bits = np.minimum(bit_lengths(self._rows(moments[child_open])), _MOST_BITS)
+        child_bits = np.minimum(bit_lengths(self.rules.rows(moments[child_open])), _MOST_BITS)
         level = Level(
             feature=feature,
             cut=np.where(accepted, best.cut, 0).astype(np.uint8),

@@ -14,11 +14,11 @@ from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGH
 
 _ONE = np.uint64(1)
 _UNIT = 2.0**-53
-_SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the same key
+SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the same key
 
 
 @inlined
-def _cut_by_value(edges, column, lowest, highest, word):
+def cut_by_value(edges, column, lowest, highest, word):
     """Return the first cut in [lowest, highest) at or above a value drawn evenly between them."""
     below = np.float64(edges[column, lowest])
     span = np.float64(edges[column, highest - 1]) - below
@@ -69,7 +69,7 @@ def draw_cuts(
             is_constant = lowest == highest and not has_missing[column]
             if is_constant and not (taken == 0 and i == n_columns - 1):
                 continue
-            word = mixed(keys[node] ^ _SALT ^ mixed(np.uint64(column)))
+            word = mixed(keys[node] ^ SALT ^ mixed(np.uint64(column)))
             for draw in range(n_draws):
                 slot = taken * n_draws + draw
                 feature[node, slot] = column
@@ -78,7 +78,7 @@ def draw_cuts(
                 if highest > lowest and not is_category[column]:
                     word = mixed(word)
                     if draw == 0:
-                        cut[node, slot] = _cut_by_value(edges, column, lowest, highest, word)
+                        cut[node, slot] = cut_by_value(edges, column, lowest, highest, word)
                     else:
                         cut[node, slot] = lowest + np.int64(word % np.uint64(highest - lowest))
             taken += 1
@@ -94,7 +94,7 @@ def draw_sets(keys, feature, subset, sets):
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
             if subset[node, slot] >= 0:
-                word = mixed(keys[node] ^ _SALT ^ mixed(np.uint64(feature[node, slot])))
+                word = mixed(keys[node] ^ SALT ^ mixed(np.uint64(feature[node, slot])))
                 word = mixed(word ^ np.uint64(slot))
                 for i in range(4):
                     word = mixed(word)
@@ -313,3 +313,40 @@ def add_up(counts, feature, cells, offset, held):
                     if total != 0:
                         return False
     return True
+
+
+@kernel
+def sum_bits(
+    codes, words, block_start, n_columns, entries, starts, ends, first, last,
+    feature, cut, subset, sets, cells, offset, n_bits, out,
+):  # fmt: skip
+    """Count rows, then how often each of their words' bits is set: 1 + n_bits counters a cell."""
+    width = np.uint64(n_bits + 1)
+    _clear(out, offset, cells, first, last, n_bits + 1)
+    for block in range(block_start.shape[0] - 1):
+        base = np.uint64(block_start[block])
+        height = np.uint64(block_start[block + 1]) - base
+        origin = base * np.uint64(n_columns)
+        for node in range(first, last):
+            begin = np.uint64(starts[node, block])
+            end = np.uint64(ends[node, block])
+            for slot in range(feature.shape[1]):
+                if feature[node, slot] < 0 or begin == end:
+                    break
+                column = origin + np.uint64(feature[node, slot]) * height
+                bound = cut[node, slot]
+                is_set = subset[node, slot] >= 0
+                at = np.uint64(offset[node, slot]) * width
+                for i in range(begin, end):
+                    entry = entries[i]
+                    row = np.uint64(entry & ROW_MASK)
+                    cell = _cell(codes[column + row], bound, is_set, sets, subset[node, slot])
+                    to = at + cell * width
+                    weight = np.int32(entry >> WEIGHT_SHIFT)
+                    out[to] += weight
+                    for word in range(words.shape[1]):
+                        bits = words[base + row, word]
+                        most = min(32, n_bits - 32 * word)
+                        place = to + np.uint64(1 + 32 * word)
+                        for bit in range(np.uint64(most)):
+                            out[place + bit] += weight * np.int32((bits >> np.uint32(bit)) & 1)

@@ -1,0 +1,238 @@
+"""A party's memory of randomised labels: drawn once for a record, kept encrypted, erased with it.
+
+A label that is randomised anew for every job can be averaged out. So the first answer is kept for
+the life of the record and given again. What is kept is the record's id (a hash), its label, by
+which a change is noticed, and the answer, for each scheme; on disk all of it is one AES-256-GCM
+message under a key that the party holds in a file of its own. The file is written whole or not at
+all; what was forgotten is in no later file.
+
+`erasures` counts how often records were forgotten. A record that comes back after that is drawn
+again, and must be paid for again: who charges for draws names them by this number.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import RLock
+from typing import Final, Self
+
+import msgspec
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
+
+from spinney.errors import StorageError, TableError
+from spinney.privacy.entropy import secret_bytes
+from spinney.typing import Bools, Integers, Keys
+
+_MAGIC: Final = b"SPINNEY labels 1\n"
+_NONCE_BYTES: Final = 12
+_KEY_BYTES: Final = 32
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What records have answered under one scheme, by rising id."""
+
+    ids: Keys
+    labels: NDArray[np.int32]
+    words: Integers  # (n_records, n_words)
+
+    def places(self, ids: Keys) -> tuple[Integers, Bools]:
+        """Return where each id would stand, and whether it is there."""
+        place = np.searchsorted(self.ids, ids)
+        found = np.zeros(ids.size, np.bool_)
+        inside = place < self.ids.size
+        found[inside] = self.ids[place[inside]] == ids[inside]
+        return place, found
+
+    def part(self, kept: Bools) -> "Answers":
+        """Return the answers of some records."""
+        return Answers(self.ids[kept], self.labels[kept], self.words[kept])
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """One scheme's answers as bytes."""
+
+    n_words: int
+    ids: bytes
+    labels: bytes
+    words: bytes
+
+
+class _File(msgspec.Struct, frozen=True):
+    """All that a memory holds."""
+
+    erasures: int
+    schemes: dict[str, _Stored]
+
+
+class LabelMemory:
+    """The answers of one party's records; `open` keeps them on disk."""
+
+    def __init__(self) -> None:
+        self.erasures = 0
+        self._answers: dict[str, Answers] = {}
+        self._path: Path | None = None
+        self._key = b""
+        self._lock = RLock()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], key_file: str | os.PathLike[str]) -> Self:
+        """Return the memory kept at `path` under the key in `key_file`; both are made if absent.
+
+        Keep the key where the file is not, and where only the party can read it.
+        """
+        memory = cls()
+        memory._path = Path(path)
+        memory._key = _key_of(Path(key_file), may_make=not memory._path.exists())
+        if memory._path.exists():
+            memory._read()
+        return memory
+
+    def n_known(self, scheme: str) -> int:
+        """Return how many records have answered under a scheme."""
+        with self._lock:
+            held = self._answers.get(scheme)
+            return 0 if held is None else int(held.ids.size)
+
+    def recall(self, scheme: str, ids: Keys, labels: Integers) -> tuple[Integers | None, Bools]:
+        """Return the answers of known records, in the order of `ids`, and which are known.
+
+        Raises
+        ------
+        TableError
+            If a record's label is another than the one that was randomised.
+        """
+        with self._lock:
+            held = self._answers.get(scheme)
+            if held is None:
+                return None, np.zeros(ids.size, np.bool_)
+            place, known = held.places(ids)
+            changed = int((held.labels[place[known]] != labels[known]).sum())
+            if changed:
+                raise TableError(
+                    "Labels of records have changed since they were randomised. A second answer "
+                    "for the same record would show what the first one hides: put the labels "
+                    "back, or have the records forgotten (LabelMemory.forget), after which they "
+                    "are randomised, and paid for, once more. Rows without an id are told apart "
+                    "by their cells: name a row_id if cells repeat.",
+                    local=f"{changed} records are changed.",
+                )
+            words = np.zeros((ids.size, held.words.shape[1]), np.int64)
+            words[known] = held.words[place[known]]
+            return words, known
+
+    def remember(self, scheme: str, ids: Keys, labels: Integers, words: Integers) -> None:
+        """Keep the answers of records that are not known yet."""
+        with self._lock:
+            new = Answers(ids, labels.astype(np.int32), words)
+            held = self._answers.get(scheme)
+            if held is not None:
+                new = Answers(
+                    np.concatenate([held.ids, new.ids]),
+                    np.concatenate([held.labels, new.labels]),
+                    np.concatenate([held.words, new.words]),
+                )
+            order = np.argsort(new.ids, kind="stable")
+            self._answers[scheme] = replace(
+                new, ids=new.ids[order], labels=new.labels[order], words=new.words[order]
+            )
+            self._write()
+
+    def forget(self, ids: Keys) -> int:
+        """Erase all answers of records; return how many answers there were."""
+        with self._lock:
+            return self._keep(
+                {name: ~np.isin(held.ids, ids) for name, held in self._answers.items()}
+            )
+
+    def forget_all_but(self, ids: Keys) -> int:
+        """Erase the answers of all records but these: those that left the table."""
+        with self._lock:
+            return self._keep(
+                {name: np.isin(held.ids, ids) for name, held in self._answers.items()}
+            )
+
+    def _keep(self, kept: Mapping[str, Bools]) -> int:
+        n_erased = sum(int((~chosen).sum()) for chosen in kept.values())
+        if n_erased:
+            self._answers = {name: held.part(kept[name]) for name, held in self._answers.items()}
+            self.erasures += 1
+            self._write()
+        return n_erased
+
+    def _read(self) -> None:
+        assert self._path is not None
+        data = self._path.read_bytes()
+        begin = len(_MAGIC) + _NONCE_BYTES
+        if data[: len(_MAGIC)] != _MAGIC or len(data) < begin:
+            raise StorageError(f"{str(self._path)!r} is not a memory of labels.")
+        try:
+            text = AESGCM(self._key).decrypt(data[len(_MAGIC) : begin], data[begin:], _MAGIC)
+        except InvalidTag:
+            raise StorageError(
+                f"{str(self._path)!r} cannot be opened with this key, or was changed. Use the key "
+                "file that it was made with."
+            ) from None
+        file = msgspec.msgpack.decode(text, type=_File)
+        self.erasures = file.erasures
+        self._answers = {name: _answers(stored) for name, stored in file.schemes.items()}
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        schemes = {
+            name: _Stored(
+                held.words.shape[1],
+                held.ids.astype("<u8").tobytes(),
+                held.labels.astype("<i4").tobytes(),
+                held.words.astype("<i8").tobytes(),
+            )
+            for name, held in self._answers.items()
+        }
+        text = msgspec.msgpack.encode(_File(self.erasures, schemes))
+        nonce = secret_bytes(_NONCE_BYTES)
+        whole = _MAGIC + nonce + AESGCM(self._key).encrypt(nonce, text, _MAGIC)
+        beside = self._path.with_name(self._path.name + ".new")
+        _write_privately(beside, whole)
+        beside.replace(self._path)
+
+
+def _answers(stored: _Stored) -> Answers:
+    words = np.frombuffer(stored.words, "<i8").reshape(-1, stored.n_words)
+    ids = np.frombuffer(stored.ids, "<u8").astype(np.uint64)
+    return Answers(ids, np.frombuffer(stored.labels, "<i4").astype(np.int32), words)
+
+
+def _key_of(path: Path, *, may_make: bool) -> bytes:
+    """Return the key in a file; a new one where nothing was encrypted with an older."""
+    with suppress(FileNotFoundError):
+        key = path.read_bytes()
+        if len(key) != _KEY_BYTES:
+            raise StorageError(
+                f"{str(path)!r} is not a key of a label memory: it must hold {_KEY_BYTES} bytes."
+            )
+        return key
+    if not may_make:
+        raise StorageError(
+            f"The key file {str(path)!r} is missing, and the labels it opens are there. Put it "
+            "back; without it they cannot be read."
+        )
+    key = secret_bytes(_KEY_BYTES)
+    _write_privately(path, key)
+    return key
+
+
+def _write_privately(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, and have it on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    place = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(place, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,64 @@
+"""The smallest and largest bins of nodes: what the paper exchanges, and cuts between them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinney.trees._kernels import ranges as kernels
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.cuts import Candidates
+from spinney.trees.rows import Standing
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.typing import Codes, Keys
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Bins of numbers, slot after slot; a node without a number has 255 and 0."""
+
+    low: Codes
+    high: Codes
+
+
+def node_ranges(
+    table: BinnedTable,
+    standing: Standing,
+    candidates: Candidates,
+    nodes: tuple[int, int],
+    *,
+    n_threads: int,
+) -> Ranges:
+    """Return the smallest and largest bin of every candidate feature; nothing of categories."""
+    starts = standing.starts[nodes[0] : nodes[1]]
+    ends = standing.ends[nodes[0] : nodes[1]]
+    shape = candidates.slots.feature.shape
+    low, high = np.full(shape, 255, np.uint8), np.zeros(shape, np.uint8)
+
+    def task(first: int, last: int) -> None:
+        kernels.node_ranges(
+            table.codes, table.block_start, table.n_columns, standing.entries, starts, ends,
+            first, last, candidates.slots.feature, candidates.subset, low, high,
+        )  # fmt: skip
+
+    work = (ends - starts).sum(axis=1) + 16
+    run_ranges(task, equal_ranges(work, TASKS_PER_THREAD * n_threads), n_threads)
+    return Ranges(low.ravel(), high.ravel())
+
+
+def joined(parts: list[Ranges]) -> Ranges:
+    """Return the smallest and largest bins over all parties."""
+    return Ranges(
+        np.minimum.reduce([part.low for part in parts]),
+        np.maximum.reduce([part.high for part in parts]),
+    )
+
+
+def cuts_between(ranges: Ranges, candidates: Candidates, keys: Keys, binning: Binning) -> Codes:
+    """Draw a cut evenly between the smallest and the largest value of every slot."""
+    shape = candidates.slots.feature.shape
+    cut = np.zeros(shape, np.uint8)
+    kernels.cuts_between(
+        keys, candidates.slots.feature, candidates.subset, ranges.low.reshape(shape),
+        ranges.high.reshape(shape), binning.padded_edges, cut,
+    )  # fmt: skip
+    return cut
