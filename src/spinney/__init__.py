@@ -14,6 +14,8 @@ _HOME_OF_NAME = {
     "HorizontalForestRegressor": "spinney.estimators.horizontal_forest",
     "PrivateForestClassifier": "spinney.estimators.private_forest",
     "PrivateTreeClassifier": "spinney.estimators.private_tree",
+    "VerticalForestClassifier": "spinney.estimators.vertical_forest",
+    "VerticalForestRegressor": "spinney.estimators.vertical_forest",
     "deal_columns": "spinney.tables.deal",
     "deal_rows": "spinney.tables.deal",
     "load_model": "spinney.estimators.models",

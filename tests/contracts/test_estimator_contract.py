@@ -19,6 +19,8 @@ from spinney import (
     ExtraTreesRegressor,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    VerticalForestClassifier,
+    VerticalForestRegressor,
     deal_rows,
 )
 
@@ -27,17 +29,23 @@ ESTIMATORS = [
     HorizontalForestRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    VerticalForestClassifier,
+    VerticalForestRegressor,
 ]
+OVER_ROWS = [kind for kind in ESTIMATORS if "party" in inspect.signature(kind.fit).parameters]
 DEFAULTS = {  # bootstrap and binning
     HorizontalForestClassifier: (True, "quantiles"),
     HorizontalForestRegressor: (True, "quantiles"),
     ExtraTreesClassifier: (False, "magnitudes"),
     ExtraTreesRegressor: (False, "magnitudes"),
+    VerticalForestClassifier: (True, "quantiles"),
+    VerticalForestRegressor: (True, "quantiles"),
 }
 SMALL = {"n_estimators": 5, "random_state": 0}
 
 quiet = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 each = pytest.mark.parametrize("kind", ESTIMATORS, ids=[kind.__name__ for kind in ESTIMATORS])
+over_rows = pytest.mark.parametrize("kind", OVER_ROWS, ids=[kind.__name__ for kind in OVER_ROWS])
 
 
 @parametrize_with_checks([kind(**SMALL) for kind in ESTIMATORS])
@@ -71,6 +79,7 @@ def test_every_parameter_is_documented_and_kept(kind):
     documented = {
         HorizontalForestRegressor: HorizontalForestClassifier,
         ExtraTreesRegressor: ExtraTreesClassifier,
+        VerticalForestRegressor: VerticalForestClassifier,
     }
     for name in names:
         assert name in (documented.get(kind, kind).__doc__ or "")
@@ -239,7 +248,7 @@ def test_a_copy_works_in_another_process(kind):
 # --- parties -------------------------------------------------------------------------------------
 
 
-@each
+@over_rows
 def test_no_party_is_one_party(kind):
     X, y = table(kind)
     alone = kind(**SMALL).fit(X, y)
@@ -249,7 +258,7 @@ def test_no_party_is_one_party(kind):
 
 
 @quiet
-@each
+@over_rows
 def test_a_pipeline_passes_party_on(kind):
     X, y = table(kind)
     site = deal_rows(y, 3, random_state=0)
@@ -261,7 +270,7 @@ def test_a_pipeline_passes_party_on(kind):
 
 
 @quiet
-@each
+@over_rows
 def test_a_grid_search_passes_party_on_without_routing(kind):
     X, y = table(kind)
     site = deal_rows(y, 3, random_state=0)
@@ -275,7 +284,7 @@ def test_a_grid_search_passes_party_on_without_routing(kind):
 
 
 @quiet
-@each
+@over_rows
 def test_a_grid_search_passes_party_on_with_routing(kind):
     X, y = table(kind)
     site = deal_rows(y, 3, random_state=0)
@@ -292,7 +301,7 @@ def test_a_grid_search_passes_party_on_with_routing(kind):
 
 
 @quiet
-@each
+@over_rows
 def test_cross_validation_passes_party_on(kind):
     X, y = table(kind)
     site = np.array(["north", "south"])[deal_rows(y, 2, random_state=0)]
@@ -307,7 +316,7 @@ def test_cross_validation_passes_party_on(kind):
         assert forest.report_.parties == ("north", "south")
 
 
-@each
+@over_rows
 def test_party_can_be_left_unrouted(kind):
     X, y = table(kind)
     with sklearn.config_context(enable_metadata_routing=True):

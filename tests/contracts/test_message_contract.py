@@ -26,18 +26,24 @@ from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
+    matching,
     private_forest,
     private_tree,
     truex_tree,
+    vertical_forest,
 )
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.rosters import KeyAsk, RosterParty, RosterReply, secured_over
 from spinney.protocols.secure_sums import secured
+from spinney.protocols.vertical_prediction import PredictingParty, join_parts
+from spinney.tables.columns import VectorColumns
+from spinney.tables.holding import Holding
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
 from spinney.transport.in_process import InProcess
 from spinney.trees.counts import Counts
 from spinney.trees.level import Level
+from spinney.trees.partition import Partition
 
 for found in pkgutil.iter_modules(spinney.protocols.__path__):
     importlib.import_module(f"spinney.protocols.{found.name}")
@@ -136,6 +142,10 @@ def sent_messages():
     for protocol, asked in private_jobs():
         paying = {n: protocol.Party(t, ledger=Ledger.in_memory(n)) for n, t in tables.items()}
         protocol.train(connect(paying), asked)
+    run_vertical(given_input.table, plain, connect)
+    for way in matching.MATCHINGS:
+        people = {name: matching.MatchingParty([1, 2, 3]) for name in tables}
+        matching.match(connect(people), way, lead="0")
     return noted
 
 
@@ -195,6 +205,30 @@ def private_jobs():
         yield private_tree, private_tree.Settings(privacy=PAID, method=method, max_depth=2)
 
 
+def run_vertical(table, forest, connect):
+    """Grow a forest over two parties' columns, predict by it, join its parts."""
+    number, kind = table.schema.columns
+    values = table.columns.values(slice(None))
+    sides = {
+        "number": vertical_forest.Party(
+            Holding(60, (number,), VectorColumns((values[0],)), table.schema.label, table.target)
+        ),
+        "kind": vertical_forest.Party(Holding(60, (kind,), VectorColumns((values[1],)))),
+    }
+    settings = vertical_forest.Settings(forest=forest)
+    training = vertical_forest.train(connect(sides), settings)
+    predicting = {
+        name: PredictingParty(
+            side.finished_model, VectorColumns((values[place],)), 60, consents=True
+        )
+        for place, (name, side) in enumerate(sides.items())
+    }
+    training.roles.predict(connect(predicting))
+    hidden = vertical_forest.Settings(forest=forest, labels="encrypted", scheme="paillier")
+    vertical_forest.train(connect(sides), hidden)
+    join_parts(connect(predicting))
+
+
 def test_every_kind_of_message_was_sent():
     assert set(sent_messages()) == set(MESSAGES)
 
@@ -252,7 +286,7 @@ def test_a_damaged_frame_is_a_message_or_refused_and_never_anything_else(kind, d
 # --- what messages may carry ---------------------------------------------------------------------
 
 PLAIN = {int, float, str, bool, bytes, NoneType}
-PACKED = {Counts, Level}
+PACKED = {Counts, Level, Partition}
 ARRAYS = {
     # counts of rows, and sums of fixed-point targets
     ("FactsReply", "n_rows"): np.int64,
@@ -274,6 +308,35 @@ ARRAYS = {
     ("Ranges", "high"): np.uint8,
     # means of bins: declared in "who learns what", and only with binning="adaptive"
     ("AdaptiveHistograms", "means"): np.float64,
+    # labels as numbers: declared in "who learns what", and only with labels="shared"
+    ("LabelsReply", "target"): np.integer,
+    ("StartAsk", "target"): np.integer,
+    # over columns: how many rows trees have drawn, gains, sides of cuts, and what leaves they name
+    ("StartReply", "sizes"): np.int64,
+    ("StartReply", "exhausted"): np.bool_,
+    ("GainReply", "gain"): np.float64,
+    ("SumsReply", "cells"): np.int32,
+    # keyed hashes of row ids
+    ("TagsReply", "tags"): np.uint8,
+    ("SharedReply", "tags"): np.uint8,
+    ("CommonAsk", "tags"): np.uint8,
+    # over columns, with encrypted labels
+    ("SumsReply", "is_category"): np.bool_,
+    ("SumsReply", "has_missing"): np.bool_,
+    ("ChooseReply", "winner"): np.int16,
+    ("ChooseReply", "slot"): np.int16,
+    ("ChooseReply", "cut"): np.uint8,
+    ("ChooseReply", "missing_left"): np.bool_,
+    ("ChooseReply", "bin_set"): np.uint64,
+    ("ChooseReply", "child_open"): np.bool_,
+    ("GainReply", "slot"): np.int16,
+    ("SplitReply", "sides"): np.uint8,
+    ("SplitReply", "child_open"): np.bool_,
+    ("SplitReply", "exhausted"): np.bool_,
+    ("LeafSets", "bits"): np.uint8,
+    ("LeafSets", "ends"): np.int64,
+    ("ValuesReply", "values"): np.float64,
+    ("Named", "leaves"): np.uint32,
     # uniform words under masks
     ("MaskReply", "vectors"): np.unsignedinteger,
     # the coordinator's own: cut points, bins and weights that everybody may know
@@ -291,8 +354,38 @@ ARRAYS = {
     ("Nodes", "left"): np.int32,
     ("CellsAsk", "columns"): np.bool_,
     ("SidesAsk", "cuts"): np.int64,
+    ("Offered", "n_slots"): np.uint16,
+    ("Offered", "column"): np.uint16,
+    ("Offered", "phase"): np.uint8,
+    ("SplitAsk", "node"): np.int64,
+    ("Foreign", "n_slots"): np.uint16,
+    ("Foreign", "place"): np.int32,
+    ("ChooseAsk", "place"): np.int32,
+    ("CutAsk", "node"): np.int64,
+    ("CutAsk", "slot"): np.int16,
+    ("CutAsk", "cut"): np.uint8,
+    ("CutAsk", "missing_left"): np.bool_,
+    ("CutAsk", "bin_set"): np.uint64,
+    ("FinishAsk", "numbers"): np.int64,
+    ("Ownership", "tree_start"): np.int64,
+    ("Ownership", "left"): np.uint32,
+    ("Ownership", "owner"): np.int16,
+    ("Ownership", "depths"): np.int64,
 }
-OPAQUE = {  # bytes: keys, sealed letters, shares, and a question in its own frame
+OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, a consented part
+    ("PartReply", "data"),
+    ("MeetReply", "public_key"),
+    ("SecretReply", "letters"),
+    ("SecretAsk", "public_keys"),
+    ("TakeAsk", "public_key"),
+    ("TakeAsk", "letter"),
+    ("RequestReply", "data"),
+    ("RespondReply", "setup"),
+    ("RespondReply", "response"),
+    ("RespondAsk", "request"),
+    ("Sealed", "public_key"),
+    ("Sealed", "planes"),
+    ("SumsReply", "sums"),
     ("KeysReply", "public_key"),
     ("KeysReply", "pair_keys"),
     ("KeysReply", "self_checks"),
@@ -397,6 +490,28 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
     "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
+    "MeetAsk": ("matching", "each party's number of ids and of which kind they are"),
+    "SecretAsk": ("matching", "letters it cannot open"),
+    "TakeAsk": ("matching", "letters it cannot open"),
+    "TagsAsk": ("matching", "the tags of all ids"),
+    "RequestAsk": ("matching", "a private set intersection with each of the others"),
+    "RespondAsk": ("matching", "which rows it shares with each of the others"),
+    "SharedAsk": ("matching", "the size of the intersection"),
+    "CommonAsk": ("matching", "which of its own rows all parties share"),
+    "HoldingsAsk": ("vertical_forest", "how many rows and columns each party has"),
+    "LabelsAsk": ("vertical_forest", "the encoded label of every row"),
+    "StartAsk": ("vertical_forest", "the samples"),
+    "GainAsk": ("vertical_forest", "each party's best gain in each node"),
+    "SplitAsk": ("vertical_forest", "the partitions"),
+    "FinishAsk": ("vertical_forest", "that every party has its part"),
+    "SealAsk": ("vertical_sums", "carries ciphertexts"),
+    "SumsAsk": ("vertical_sums", "sees counts of rows in cells"),
+    "ChooseAsk": ("vertical_sums", "learns the choices"),
+    "CutAsk": ("vertical_sums", "which of their cuts were chosen"),
+    "LeavesAsk": ("vertical_prediction", "each party's side of every cut that a row may meet"),
+    "ValuesAsk": ("vertical_prediction", "answers with predictions, which the coordinator sees"),
+    "JudgeAsk": ("vertical_forest", "a confusion matrix, or error sums, from the label party"),
+    "PartAsk": ("vertical_prediction", "a party that consents gives its whole part away"),
     "JoinAsk": ("paying", "learns that a party joins"),
     "ClaimsAsk": ("paying", "its claims: prices that follow from the job's settings"),
     "NoisyLevelAsk": ("noisy_histograms", "noisy histograms of every open node"),
@@ -480,6 +595,10 @@ def test_a_file_that_asks_says_who_learns_what(ask):
         "noisy_histograms",
         "private_tree",
         "private_forest",
+        "vertical_forest",
+        "vertical_sums",
+        "vertical_prediction",
+        "matching",
     ],
 )
 def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):

@@ -16,6 +16,8 @@ NAMES = {
     "HorizontalForestRegressor",
     "PrivateForestClassifier",
     "PrivateTreeClassifier",
+    "VerticalForestClassifier",
+    "VerticalForestRegressor",
     "__version__",
     "deal_columns",
     "deal_rows",

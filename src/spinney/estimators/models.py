@@ -16,6 +16,7 @@ from spinney.estimators.horizontal_forest import (
 )
 from spinney.estimators.private_forest import PrivateForestClassifier
 from spinney.estimators.private_tree import PrivateTreeClassifier
+from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
 from spinney.protocols.model import ForestModel
 from spinney.report.run_folder import MODEL, file_in
 from spinney.tables.names import default_names
@@ -29,6 +30,8 @@ _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
     ("horizontal_forest", "number"): HorizontalForestRegressor,
     ("private_forest", "class"): PrivateForestClassifier,
     ("private_tree", "class"): PrivateTreeClassifier,
+    ("vertical_forest", "class"): VerticalForestClassifier,
+    ("vertical_forest", "number"): VerticalForestRegressor,
 }
 
 

@@ -5,15 +5,17 @@ for regression the number of rows and three fixed-point sums.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.protocols.training import Quality
 from spinney.transport.channel import Vector
 from spinney.trees._kernels import hashing
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.forest import Forest, RowValues
-from spinney.typing import Bools, Integers, Keys
+from spinney.typing import Bools, Floats, Integers, Keys
 
 _CHUNK = 8192
 
@@ -56,17 +58,11 @@ def judged(
     for first in range(0, n, _CHUNK):
         part = chosen[first : first + _CHUNK]
         rows = row_values(table, binning, part)
-        seen = _seen(tree_keys, table.keys[part], bootstrap=bootstrap)
+        seen = seen_by(tree_keys, table.keys[part], bootstrap=bootstrap)
         out = np.zeros((part.size, forest.value.shape[1]))
         forest.add_predictions(rows, out, seen=seen if bootstrap else None, n_threads=n_threads)
         n_judges = np.full(part.size, forest.n_trees) - seen.sum(axis=1)
-        known = n_judges > 0
-        truth = table.target[part][known].astype(np.int64)
-        if n_classes:
-            counts += _confusion(truth, out[known].argmax(axis=1), n_classes)
-        else:
-            guess = np.rint(out[known, 0] / n_judges[known]).astype(np.int64)
-            counts += _error_sums(truth >> drop_bits, guess >> drop_bits)
+        counts += judged_counts(table.target[part], out, n_judges, n_classes, drop_bits)
     return QualityReply(counts)
 
 
@@ -85,13 +81,26 @@ def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowVal
     return rows
 
 
-def _seen(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
+def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
+    """Tell which trees have drawn which rows, (n_rows, n_trees)."""
     if not bootstrap:
         return np.zeros((row_keys.size, tree_keys.size), np.bool_)
     weights = np.empty((tree_keys.size, row_keys.size), np.uint8)
     for tree, key in enumerate(tree_keys):
         hashing.bootstrap_weights(key, row_keys, weights[tree])
     return np.ascontiguousarray((weights > 0).T)
+
+
+def judged_counts(
+    target: NDArray[Any], out: Floats, n_judges: Integers, n_classes: int, drop_bits: int
+) -> Integers:
+    """Count how summed predictions of some trees fare against the rows' targets."""
+    known = n_judges > 0
+    truth = target[known].astype(np.int64)
+    if n_classes:
+        return _confusion(truth, out[known].argmax(axis=1), n_classes)
+    guess = np.rint(out[known, 0] / n_judges[known]).astype(np.int64)
+    return _error_sums(truth >> drop_bits, guess >> drop_bits)
 
 
 def _confusion(truth: Integers, guess: Integers, n_classes: int) -> Integers:

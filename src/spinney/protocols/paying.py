@@ -260,8 +260,7 @@ class Purse:
 
     def claims(self, ask: ClaimsAsk) -> ClaimsReply:
         """Return what the ledger says of the job."""
-        made = claims(self.ledger, ask.job)
-        return ClaimsReply(tuple(_claim(self.ledger.party, claim) for claim in made))
+        return ClaimsReply(claims_in(self.ledger, ask.job))
 
 
 # --- the coordinator -----------------------------------------------------------------------------
@@ -299,6 +298,11 @@ def _other_terms(job: str) -> PolicyError:
         f"The question is not on the terms on which this party joined job {job!r}. "
         "Nothing was released."
     )
+
+
+def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:
+    """Return what a party's ledger says of a job."""
+    return tuple(_claim(ledger.party, claim) for claim in claims(ledger, job))
 
 
 def _ends(table: Table) -> tuple[Any, Any]:

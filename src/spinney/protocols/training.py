@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Protocol
 
 from spinney.protocols.model import ForestModel
 from spinney.transport.channel import Round
@@ -32,6 +33,60 @@ class PartyClaim:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What was grown: by which protocol, how many trees, how deep, how many nodes."""
+
+    protocol: str
+    n_trees: int
+    depth: int
+    n_nodes: int
+
+
+class Trained(Protocol):
+    """The log of a training, wherever its model is."""
+
+    @property
+    def shape(self) -> Shape:
+        """What was grown."""
+        ...
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Who took part."""
+        ...
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """Every question."""
+        ...
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Time by phase."""
+        ...
+
+    @property
+    def quality(self) -> Mapping[str, Quality]:
+        """How good the model is, by party."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """What the job fixed."""
+        ...
+
+    @property
+    def claims(self) -> tuple[PartyClaim, ...]:
+        """What ledgers promise."""
+        ...
+
+    @property
+    def history(self) -> tuple[float, ...]:
+        """Of evolved models, the best score of each generation."""
+        ...
+
+
+@dataclass(frozen=True)
 class Training:
     """The model and the log of how it came about."""
 
@@ -44,6 +99,13 @@ class Training:
     settings: Mapping[str, object]
     claims: tuple[PartyClaim, ...] = ()  # of private jobs: what each party's ledger promises
     history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
+
+    @property
+    def shape(self) -> Shape:
+        """What was grown."""
+        forest = self.model.forest
+        deepest = int(forest.depths.max())
+        return Shape(self.model.protocol, forest.n_trees, deepest, forest.n_nodes)
 
 
 @dataclass

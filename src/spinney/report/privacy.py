@@ -6,7 +6,7 @@ import msgspec
 
 from spinney.privacy.budget import Unit
 from spinney.privacy.scopes import PARTY_TOTALS, View
-from spinney.protocols.training import PartyClaim, Training
+from spinney.protocols.training import PartyClaim, Trained
 from spinney.transport.channel import Round
 
 
@@ -25,7 +25,7 @@ class PrivacyClaim(msgspec.Struct, frozen=True):
         return self.text
 
 
-def privacy_of(training: Training) -> tuple[PrivacyClaim, ...]:
+def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
     """Return what was promised; equal claims of several parties are one."""
     if not training.claims:
         return _without_noise(training.rounds, training.parties)

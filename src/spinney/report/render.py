@@ -29,6 +29,9 @@ def as_text(report: Report) -> str:
     phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
     console.print(f"time         {phases}")
     _print_privacy(report, console)
+    if report.label_leakage is not None:
+        for number, line in enumerate(wrap(report.label_leakage.in_words(), _WIDTH - 13)):
+            console.print(f"{'labels' if number == 0 else '':<13}{line}")
     return out.getvalue().rstrip()
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from spinney import __version__
 from spinney.errors import StorageError
-from spinney.protocols.training import Training
+from spinney.protocols.leakage import LabelLeakage
+from spinney.protocols.training import Trained
 from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
 from spinney.report.run_folder import REPORT, file_in
 from spinney.tables.schema import listed
@@ -66,11 +67,12 @@ class Report(msgspec.Struct, frozen=True):
     format: int = FORMAT
     privacy: tuple[PrivacyClaim, ...] = ()  # what is promised to whom
     history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
+    label_leakage: LabelLeakage | None = None  # of vertical jobs
 
     @classmethod
-    def of(cls, training: Training) -> "Report":
-        """Return the report of a training."""
-        forest = training.model.forest
+    def of(cls, training: Trained, *, label_leakage: LabelLeakage | None = None) -> "Report":
+        """Return the report of a training; of a vertical one, with what its labels' party found."""
+        shape = training.shape
         quality = (
             PartyQuality(party, found.rows, found.n_rows, _known(found.scores))
             for party, found in training.quality.items()
@@ -82,11 +84,11 @@ class Report(msgspec.Struct, frozen=True):
             for r in training.rounds
         )
         return cls(
-            training.model.protocol,
+            shape.protocol,
             training.parties,
-            forest.n_trees,
-            int(forest.depths.max()),
-            forest.n_nodes,
+            shape.n_trees,
+            shape.depth,
+            shape.n_nodes,
             tuple(quality),
             tuple(traffic),
             {phase: round(seconds, 6) for phase, seconds in training.seconds.items()},
@@ -94,6 +96,7 @@ class Report(msgspec.Struct, frozen=True):
             dict(training.settings),
             privacy=privacy_of(training),
             history=training.history,
+            label_leakage=label_leakage,
         )
 
     @property

@@ -8,7 +8,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -160,3 +160,25 @@ class Channel(Protocol):
         A party that does not answer ends the job, unless a quorum is given: then the others'
         replies are summed as long as they are that many.
         """
+
+    def ask_each(self, asks: Mapping[str, Ask[Reply]]) -> dict[str, Reply]:
+        """Put to each party a question of its own, all of one kind; it is one round."""
+        done = len(self.rounds)
+        try:
+            return {name: self.ask(ask, to=(name,))[name] for name, ask in asks.items()}
+        finally:
+            parts = self.rounds[done:]
+            del self.rounds[done:]
+            if parts:
+                self.rounds.append(_as_one(parts))
+
+
+def _as_one(rounds: Sequence[Round]) -> Round:
+    """Return rounds with one party each as a single one."""
+    return replace(
+        rounds[0],
+        bytes_down={name: n for part in rounds for name, n in part.bytes_down.items()},
+        bytes_up={name: n for part in rounds for name, n in part.bytes_up.items()},
+        seconds=sum(part.seconds for part in rounds),
+        answered=tuple(name for part in rounds for name in part.answered),
+    )

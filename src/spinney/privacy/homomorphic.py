@@ -1,0 +1,152 @@
+"""Sums of numbers that whoever adds them cannot read: one interface, two encryptions.
+
+`AdditiveHE` is what the adding side sees: ciphertexts, sums of them, several sums packed into one
+ciphertext, fresh randomness. `SecretHE` is the side with the key, which encrypts and decrypts.
+Numbers are whole and not negative; there are no floats and no exponents that would tell a size.
+
+| scheme | package | 2048 bits, measured: encrypt, add, decrypt |
+|---|---|---|
+| Okamoto-Uchiyama | sf-heu, a pre-release, so pinned exactly | 24 us, 2 us, 200 us |
+| Paillier | phe with gmpy2 | 6 ms with the key, 5 us, 4 ms |
+
+Both hide a number from whoever lacks the key, and nothing else: not the sums that are decrypted,
+not which rows were added. Okamoto-Uchiyama gives its key away to whoever learns the decryption of a
+number that is too large; so the side with the key checks the range of every number and never
+returns one.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import Any, Final, Literal, Protocol
+
+from spinney.errors import MissingExtraError, ProtocolError, SettingError
+
+Scheme = Literal["okamoto-uchiyama", "paillier"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("okamoto-uchiyama", "paillier")
+KEY_BITS: Final = (2048, 3072)
+_EXTRA: Final = "he"
+
+Ciphertexts = Any  # what a scheme holds many ciphertexts in
+
+
+class AdditiveHE(Protocol):
+    """Adding without the key."""
+
+    scheme: Scheme
+    room: int  # bits of a number that is never too large
+    public_key: bytes
+
+    @property
+    def key_id(self) -> str:
+        """A short digest of the public key, by which ciphertexts of another are told."""
+        return sha256(self.public_key).hexdigest()[:32]
+
+    @abstractmethod
+    def load(self, data: bytes, count: int) -> Ciphertexts:
+        """Return `count` ciphertexts from bytes; raise `ProtocolError` on anything else."""
+
+    @abstractmethod
+    def dump(self, ciphertexts: Ciphertexts) -> bytes:
+        """Return ciphertexts as bytes."""
+
+    @abstractmethod
+    def sums(self, ciphertexts: Ciphertexts, groups: Sequence[Sequence[int]]) -> Ciphertexts:
+        """Return the sum of each group, which names ciphertexts by place, none empty."""
+
+    @abstractmethod
+    def packed(self, ciphertexts: Ciphertexts, n: int, width: int, per: int) -> Ciphertexts:
+        """Return numbers below 2^width side by side, `per` in one; `per` divides `n`."""
+
+    @abstractmethod
+    def refreshed(self, ciphertexts: Ciphertexts) -> Ciphertexts:
+        """Return the same numbers under fresh randomness."""
+
+
+class SecretHE(AdditiveHE, Protocol):
+    """The side with the key."""
+
+    secret_key: bytes
+
+    @abstractmethod
+    def encrypt(self, numbers: Sequence[int]) -> Ciphertexts:
+        """Return the numbers' ciphertexts."""
+
+    @abstractmethod
+    def decrypt(self, ciphertexts: Ciphertexts, bits: int) -> list[int]:
+        """Return the numbers; raise `ProtocolError` if one is negative or has more bits."""
+
+
+def unpacked(numbers: Sequence[int], n: int, width: int, per: int) -> list[int]:
+    """Return the `n` numbers that `AdditiveHE.packed` put side by side, the first lowest."""
+    mask = (1 << width) - 1
+    found = [number >> (width * place) & mask for number in numbers for place in range(per)]
+    return found[:n]
+
+
+def available() -> tuple[Scheme, ...]:
+    """Return the schemes whose packages are installed, the fastest first."""
+    found: list[Scheme] = []
+    if find_spec("heu") is not None:
+        found.append("okamoto-uchiyama")
+    if find_spec("phe") is not None and find_spec("gmpy2") is not None:
+        found.append("paillier")
+    return tuple(found)
+
+
+def scheme_of(name: str) -> Scheme:
+    """Return the scheme to use: the one named, or with "auto" the first that is installed."""
+    if name == "auto":
+        if not available():
+            raise MissingExtraError("phe", _EXTRA, "labels='encrypted'")
+        return available()[0]
+    for scheme, package in zip(SCHEMES, ("sf-heu", "phe"), strict=True):
+        if name == scheme:
+            if scheme not in available():
+                raise MissingExtraError(package, _EXTRA, f"scheme={name!r}")
+            return scheme
+    raise SettingError(f"scheme must be 'auto', {SCHEMES[0]!r} or {SCHEMES[1]!r}; got {name!r}.")
+
+
+def new_key(scheme: Scheme, key_bits: int) -> SecretHE:
+    """Draw a key pair."""
+    if key_bits not in KEY_BITS:
+        raise SettingError(f"key_bits must be 2048 or 3072; got {key_bits!r}.")
+    if scheme == "okamoto-uchiyama":
+        from spinney.privacy.okamoto_uchiyama import OkamotoUchiyama  # noqa: PLC0415  an extra
+
+        return OkamotoUchiyama.new(key_bits)
+    from spinney.privacy.paillier import PaillierKey  # noqa: PLC0415  an extra
+
+    return PaillierKey.new(key_bits)
+
+
+def of_public_key(scheme: str, data: bytes) -> AdditiveHE:
+    """Return the adding side of a public key; raise `ProtocolError` if it is none."""
+    if scheme_of(scheme) == "okamoto-uchiyama":
+        from spinney.privacy.okamoto_uchiyama import OkamotoUchiyamaAdding  # noqa: PLC0415
+
+        return OkamotoUchiyamaAdding.of(data)
+    from spinney.privacy.paillier import Paillier  # noqa: PLC0415  an extra
+
+    return Paillier.of(data)
+
+
+def of_secret_key(scheme: str, public: bytes, secret: bytes) -> SecretHE:
+    """Return the side with the key, from what it wrote down of itself."""
+    if scheme_of(scheme) == "okamoto-uchiyama":
+        from spinney.privacy.okamoto_uchiyama import OkamotoUchiyama  # noqa: PLC0415  an extra
+
+        return OkamotoUchiyama.of_keys(public, secret)
+    from spinney.privacy.paillier import PaillierKey  # noqa: PLC0415  an extra
+
+    return PaillierKey.of_secret(secret)
+
+
+def foreign_ciphertexts() -> ProtocolError:
+    """Return the refusal of ciphertexts that are none of this key's, or out of range."""
+    return ProtocolError(
+        "Ciphertexts are of another key, damaged, or out of range. Nothing of them was used; ask "
+        "their party to answer again with this job's key."
+    )

@@ -1,0 +1,101 @@
+"""Judging a finished vertical forest by its training rows, as if they were to be predicted.
+
+The same leaf sets as in a prediction name the leaves of some training rows; the label party counts
+how well trees do that have not seen the row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.protocols.judging import QualityReply, judged_counts, row_values, seen_by
+from spinney.protocols.leakage import Membership
+from spinney.protocols.partial_model import PartialModel
+from spinney.protocols.vertical_job import Job, Target
+from spinney.protocols.vertical_prediction import JudgeAsk
+from spinney.protocols.vertical_rows import Growing
+from spinney.trees.binning import Binning
+from spinney.trees.growth import LeafValues
+from spinney.trees.partial import LeafSets, leaf_sets
+from spinney.typing import Bools, Integers
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A party that has its part, and still knows its training rows."""
+
+    growing: Growing
+    model: PartialModel
+    binning: Binning | None
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Some training rows, the leaf of each in every tree, and which trees have drawn it."""
+
+    rows: Integers
+    leaves: NDArray[np.uint32]  # (n_trees, n_rows)
+    seen: Bools  # (n_rows, n_trees)
+
+
+def _judged(held: Finished, n_judged: int) -> Integers:
+    n_rows = held.growing.job.n_rows
+    if not 0 < n_judged <= n_rows:
+        raise ProtocolError("The question is about more rows than there are.")
+    return np.linspace(0, n_rows - 1, n_judged).astype(np.int64)
+
+
+def training_sets(held: Finished, n_judged: int, n_threads: int) -> LeafSets:
+    """Return which leaves some training rows may reach."""
+    rows = _judged(held, n_judged)
+    values = np.zeros((0, rows.size), np.float32)
+    if held.binning is not None:
+        values = np.ascontiguousarray(row_values(held.growing.table, held.binning, rows).T)
+    return leaf_sets(held.model.part, values, n_threads)
+
+
+def judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedRows:
+    """Return the leaves of judged rows, as all parties name them."""
+    rows = _judged(held, ask.n_judged)
+    leaves = ask.named.leaves
+    if ask.named.ownership is not None:
+        leaves = ask.named.found(training_sets(held, ask.n_judged, n_threads), n_threads)
+    part, job = held.model.part, held.growing.job
+    if leaves.shape != (part.n_trees, rows.size) or not part.moments.shape[1]:
+        raise ProtocolError("The question's leaves do not fit the forest, or its labels.")
+    if int(leaves.max(initial=0)) >= part.n_nodes:
+        raise ProtocolError("The question names leaves that the forest does not have.")
+    keys = held.growing.table.keys[rows]
+    return JudgedRows(
+        rows, leaves, seen_by(job.sample_keys, keys, bootstrap=job.settings.bootstrap)
+    )
+
+
+def dropped_bits(job: Job) -> int:
+    """Return how many low bits amounts lose before they are squared, so that sums fit."""
+    return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
+
+
+def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
+    """Count how well the trees do on rows that they have not seen."""
+    growing, part = held.growing, held.model.part
+    n_classes = growing.job.n_classes
+    # Amounts are judged in fixed-point steps.
+    fixed = LeafValues(growing.weights, bits=growing.job.target_bits)
+    values = part.value if n_classes else fixed.of(part.moments)
+    out = np.zeros((judged.rows.size, values.shape[1]))
+    for tree, leaf in enumerate(judged.leaves):
+        out += np.where(judged.seen[:, tree, None], 0.0, values[leaf])
+    n_judges = part.n_trees - judged.seen.sum(axis=1)
+    target = growing.table.target[judged.rows]
+    return QualityReply(judged_counts(target, out, n_judges, n_classes, dropped_bits(growing.job)))
+
+
+def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Membership:
+    """Return what a curious party knows of the judged rows, beside their true labels."""
+    job = held.growing.job
+    drawn = judged.seen if job.settings.bootstrap else np.ones_like(judged.seen)
+    truth = true_labels[judged.rows]
+    return Membership(judged.leaves, drawn, truth, job.n_classes, job.label_epsilon)

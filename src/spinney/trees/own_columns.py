@@ -1,0 +1,349 @@
+"""A party's side of growing over columns: cells of its own columns, its best cuts, its rows.
+
+Every party keeps all rows in the same order and moves them by the sides it is told; of the path of
+a node it knows only what its own cuts leave open.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import columns as kernels
+from spinney.trees._kernels import histogram as counting
+from spinney.trees.binning import BinnedTable
+from spinney.trees.frontier import Columns, Draws, Slots, bit_lengths
+from spinney.trees.partition import Bytes, Partition, side_bytes, starts_of
+from spinney.trees.rows import Standing, standing_at_roots
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.typing import Bools, Codes, Floats, Integers, Keys
+
+_TASK_BYTES = 1 << 20  # histograms of a task: looked at while they are in the cache
+_MOST_BITS = np.uint8(40)
+
+
+@dataclass(frozen=True)
+class OwnSplits:
+    """The cuts of one level that are by own columns, in the order of the nodes."""
+
+    node: Integers  # places among the open nodes
+    feature: NDArray[np.int32]  # own columns, counted from 0
+    cut: NDArray[np.uint8]
+    missing_left: Bools
+    bin_set: NDArray[np.uint64]  # (n, 4) the bins that go left, for categories
+    gain: Floats
+
+    @classmethod
+    def none(cls) -> "OwnSplits":
+        """Return no cuts."""
+        none = np.zeros(0, np.int64)
+        return cls(
+            none, none.astype(np.int32), none.astype(np.uint8), none.astype(np.bool_),
+            np.zeros((0, 4), np.uint64), np.zeros(0),
+        )  # fmt: skip
+
+    def subset(self, columns: Columns) -> NDArray[np.int32]:
+        """Return each cut's row of `bin_set`, -1 for numbers."""
+        found: NDArray[np.int32] = np.where(
+            columns.is_category[self.feature], np.arange(self.node.size), -1
+        ).astype(np.int32)
+        return found
+
+
+@dataclass(frozen=True)
+class OwnNodes:
+    """The open nodes as a party knows them."""
+
+    columns: Columns
+    draws: Draws
+    standing: Standing  # used once, like all standings
+    tree: NDArray[np.int32]
+    weight: Integers  # bootstrap weights of the rows in each node
+    bits: NDArray[np.uint8]
+    low: Codes  # (n_open, own columns) lowest bin that own cuts leave open
+    high: Codes
+
+    @classmethod
+    def of_roots(
+        cls,
+        table: BinnedTable,
+        columns: Columns,
+        draws: Draws,
+        keys: Keys,
+        *,
+        bits: int,
+        bootstrap: bool,
+        n_threads: int,
+    ) -> "OwnNodes":
+        """Draw every tree's rows and put them at its root."""
+        standing = standing_at_roots(table, keys, bootstrap=bootstrap, n_threads=n_threads)
+        high = np.tile((columns.n_bins - 1).clip(0).astype(np.uint8), (keys.size, 1))
+        weights = moments_of(table, standing, 0, n_threads)
+        return cls(
+            columns,
+            draws,
+            standing,
+            np.arange(keys.size, dtype=np.int32),
+            weights[:, 0],
+            np.full(keys.size, bits, np.uint8),
+            np.zeros_like(high),
+            high,
+        )
+
+    @property
+    def sizes(self) -> Integers:
+        """How many row entries each open node has."""
+        return self.standing.rows_of_node
+
+    def slots(self, column: NDArray[np.int32], phase: NDArray[np.uint8]) -> Slots:
+        """Lay cells over the columns drawn for each node, (n_open, n_slots); -1: none."""
+        shape = column.shape
+        add, cells = np.empty(shape, np.int32), np.empty(shape, np.int32)
+        shift = np.empty(shape, np.uint8)
+        kernels.lay_cells(
+            column, phase, self.low, self.high, self.columns.n_bins, self.columns.is_category,
+            self.columns.has_missing, self.draws.cells(self.bits), add, shift, cells,
+        )  # fmt: skip
+        return Slots.of(column, add, shift, cells)
+
+    def sides(self, table: BinnedTable, own: OwnSplits, n_threads: int) -> Bytes:
+        """Return who goes left by own cuts: a bit for every row entry of their nodes."""
+        sizes = self.sizes[own.node]
+        begin = starts_of(side_bytes(sizes))
+        out = np.zeros(int(side_bytes(sizes).sum()), np.uint8)
+        subset = own.subset(self.columns)
+        standing = self.standing
+
+        def task(first: int, last: int) -> None:
+            kernels.side_bits(
+                table.codes, table.block_start, table.n_columns, standing.entries,
+                standing.starts, standing.ends, first, last, own.node, own.feature, own.cut,
+                own.missing_left, subset, own.bin_set, begin, out,
+            )  # fmt: skip
+
+        run_ranges(task, equal_ranges(sizes, TASKS_PER_THREAD * n_threads), n_threads)
+        return out
+
+    def exhausted(self, own: OwnSplits) -> Bools:
+        """Tell for both children of own cuts whether the column can cut them again: (2 n,)."""
+        low, high, cut_at, above = self._ranges(own)
+        is_number = ~self.columns.is_category[own.feature]
+        can_end = is_number & ~self.columns.has_missing[own.feature]
+        found = np.empty(2 * own.node.size, np.bool_)
+        found[0::2] = can_end & (low == cut_at)
+        found[1::2] = can_end & (above == high)
+        return found
+
+    def _ranges(self, own: OwnSplits) -> tuple[Codes, Codes, Codes, Codes]:
+        """Return lowest and highest bin of cut nodes, the left's highest, the right's lowest."""
+        low, high = self.low[own.node, own.feature], self.high[own.node, own.feature]
+        # A cell may reach past the highest open bin; only missing values are beyond that.
+        cut_at = np.minimum(own.cut, high)
+        return low, high, cut_at, (np.minimum(cut_at, 253) + 1).astype(np.uint8)
+
+    def moved(
+        self, table: BinnedTable, partition: Partition, n_threads: int, *, all_nodes: bool
+    ) -> "MovedRows":
+        """Move the rows of split nodes to their sides.
+
+        Where neither child is open nobody asks where the rows went, unless `all_nodes`.
+        """
+        partition.check(self.sizes)
+        split = np.flatnonzero(partition.split)
+        sizes = self.sizes[split]
+        begin = starts_of(side_bytes(sizes))
+        wanted = partition.child_open.reshape(-1, 2).any(axis=1) | all_nodes
+        standing = self.standing
+        left_ends = np.empty((split.size, standing.starts.shape[1]), np.int64)
+        left_weight = np.zeros(split.size, np.int64)
+        longest = int(np.diff(table.block_start).max(initial=0))
+
+        def task(first: int, last: int) -> None:
+            kernels.move_rows(
+                standing.entries, standing.starts, standing.ends, first, last, split, wanted,
+                begin, partition.sides, longest, left_ends, left_weight,
+            )  # fmt: skip
+
+        run_ranges(task, equal_ranges(sizes, TASKS_PER_THREAD * n_threads), n_threads)
+        starts = np.empty((2 * split.size, left_ends.shape[1]), np.int64)
+        ends = np.empty_like(starts)
+        starts[0::2], ends[0::2] = standing.starts[split], left_ends
+        starts[1::2], ends[1::2] = left_ends, standing.ends[split]
+        weight = np.empty(2 * split.size, np.int64)
+        weight[0::2], weight[1::2] = left_weight, self.weight[split] - left_weight
+        return MovedRows(Standing(standing.entries, starts, ends), weight)
+
+    def after(self, partition: Partition, moved: "MovedRows", own: OwnSplits) -> "OwnNodes":
+        """Return the open children."""
+        parents = np.flatnonzero(partition.split)
+        child = np.flatnonzero(partition.child_open)
+        parent = parents[child >> 1]
+        low, high = self.low[parent], self.high[parent]
+        number = np.flatnonzero(~self.columns.is_category[own.feature])
+        cut_of_node = np.full(self.tree.size, -1, np.int64)
+        cut_of_node[own.node[number]] = number
+        which = cut_of_node[parent]
+        cuts = np.flatnonzero(which >= 0)
+        _, _, cut_at, above = self._ranges(own)
+        feature = own.feature[which[cuts]]
+        is_right = (child[cuts] & 1).astype(bool)
+        left, right = cuts[~is_right], cuts[is_right]
+        high[left, feature[~is_right]] = cut_at[which[left]]
+        low[right, feature[is_right]] = above[which[right]]
+        standing = moved.standing
+        weight = moved.weight[child]
+        return OwnNodes(
+            self.columns,
+            self.draws,
+            Standing(standing.entries, standing.starts[child], standing.ends[child]),
+            self.tree[parent],
+            weight,
+            np.minimum(bit_lengths(weight), _MOST_BITS),
+            low,
+            high,
+        )
+
+
+@dataclass(frozen=True)
+class MovedRows:
+    """Where the rows of all children stand, open or not: (2 * n_split,)."""
+
+    standing: Standing
+    weight: Integers
+
+    def left_moments(self, table: BinnedTable, n_classes: int, n_threads: int) -> Integers:
+        """Return what each left child holds."""
+        held = self.standing
+        left = Standing(held.entries, held.starts[0::2], held.ends[0::2])
+        return moments_of(table, left, n_classes, n_threads)
+
+
+def moments_of(table: BinnedTable, held: Standing, n_classes: int, n_threads: int) -> Integers:
+    """Return class counts of segments, or weights and target sums where `n_classes` is 0."""
+    entries, starts, ends = held.entries, held.starts, held.ends
+    out = np.zeros((len(starts), n_classes or 2), np.int64)
+
+    def task(first: int, last: int) -> None:
+        kernels.segment_moments(
+            entries, starts, ends, first, last, table.block_start, table.target, n_classes, out
+        )
+
+    sizes = (ends - starts).sum(axis=1)
+    run_ranges(task, equal_ranges(sizes, TASKS_PER_THREAD * n_threads), n_threads)
+    return out
+
+
+@dataclass(frozen=True)
+class OwnSearch:
+    """How a party that knows the labels looks for its best cuts."""
+
+    criterion: Criterion
+    least: LeastLeaf
+    n_classes: int
+    n_threads: int
+
+
+@dataclass(frozen=True)
+class OwnBest:
+    """The best own cut of each node; `slot` is -1 where there is none."""
+
+    slot: Integers
+    splits: BestSplits  # of every node; slot as above
+
+    def chosen(self, nodes: Integers, slots: Slots, gain: Floats) -> OwnSplits:
+        """Return the cuts of some nodes."""
+        return OwnSplits(
+            nodes,
+            slots.feature[nodes, self.slot[nodes]],
+            self.splits.cut[nodes],
+            self.splits.missing_left[nodes],
+            self.splits.bin_set[nodes],
+            gain[nodes],
+        )
+
+
+def own_best(
+    table: BinnedTable, nodes: OwnNodes, slots: Slots, search: OwnSearch, root_weight: Floats
+) -> OwnBest:
+    """Count the cells of own columns and return each node's best cut by them."""
+    width = search.n_classes or 2
+    parts: dict[int, BestSplits] = {}
+
+    def task(first: int, last: int) -> None:
+        part = slots.part(first, last)
+        counters = counted(table, nodes, part, (first, last), search.n_classes)
+        weight = root_weight[first:last]
+        parts[first] = best_of_slots(
+            counters.reshape(-1, width), part, nodes.columns, search, weight
+        )
+
+    work = nodes.sizes * np.maximum((slots.feature >= 0).sum(axis=1), 1) + 16
+    n_bytes = slots.n_cells * width * (4 if search.n_classes else 8)
+    n_tasks = max(TASKS_PER_THREAD * search.n_threads, n_bytes // _TASK_BYTES)
+    run_ranges(task, equal_ranges(work, n_tasks), search.n_threads)
+    return joined_best(slots, BestSplits.of_parts([parts[first] for first in sorted(parts)]))
+
+
+def counted(
+    table: BinnedTable, nodes: OwnNodes, slots: Slots, part: tuple[int, int], n_classes: int
+) -> NDArray[Any]:
+    """Return the histograms of a range of nodes, whose slots are given."""
+    standing = nodes.standing
+    out: NDArray[Any] = np.empty(
+        slots.n_cells * (n_classes or 2), np.int32 if n_classes else np.int64
+    )
+    common = (
+        table.block_start, table.n_columns, standing.entries, standing.starts[part[0] : part[1]],
+        standing.ends[part[0] : part[1]], 0, part[1] - part[0], slots.feature, slots.add,
+        slots.shift, slots.cells, slots.offset,
+    )  # fmt: skip
+    if n_classes == 0:
+        counting.sum_targets(table.codes, table.target, *common, out)
+    elif n_classes == 2:
+        has_missing = nodes.columns.has_missing
+        counting.count_two_classes(table.codes, *common, has_missing, out.view(np.int64))
+    else:
+        counting.count_classes(table.codes, *common, n_classes, out)
+    return out
+
+
+def best_of_slots(
+    counters: NDArray[Any], slots: Slots, columns: Columns, search: OwnSearch, root_weight: Floats
+) -> BestSplits:
+    """Return the best cut of every used slot by itself, one after another.
+
+    Each slot has a gain of its own, so that the best over all columns is the same however they
+    are dealt out.
+    """
+    used = slots.feature >= 0
+    single = Slots(
+        slots.feature[used][:, None],
+        slots.add[used][:, None],
+        slots.shift[used][:, None],
+        slots.cells[used][:, None],
+        slots.offset[used][:, None],
+        slots.n_cells,
+    )
+    weight = np.repeat(root_weight, used.sum(axis=1))
+    return best_splits(
+        counters, single, columns, search.criterion,
+        least=search.least, root_weight=weight, n_threads=1,
+    )  # fmt: skip
+
+
+def joined_best(slots: Slots, single: BestSplits) -> OwnBest:
+    """Return the best slot of each node: of equal gains the first."""
+    used = slots.feature >= 0
+    gain = np.full(slots.feature.shape, -np.inf)
+    gain[used] = np.where(single.slot >= 0, single.gain, -np.inf)
+    slot = gain.argmax(axis=1)
+    found = np.isfinite(gain[np.arange(len(gain)), slot])
+    place = np.cumsum(used.sum(axis=1)) - used.sum(axis=1) + slot
+    slot, at = np.where(found, slot, -1), np.where(found, place, 0)
+    best = BestSplits(
+        single.total[at], slot, single.cut[at], single.missing_left[at],
+        np.where(found, single.gain[at], -np.inf), single.left[at], single.bin_set[at],
+    )  # fmt: skip
+    return OwnBest(slot, best)

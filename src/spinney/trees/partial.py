@@ -1,0 +1,274 @@
+"""A party's part of a forest, the forest that all parts make, and the leaves they name together.
+
+All parts have the same nodes in the same order. A part holds the cuts by its party's own columns;
+at other nodes it knows only that there is a cut. Proposition 1 of S2: the rows of a leaf are those
+that every part allows there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.trees._kernels import leaf_sets as kernels
+from spinney.trees.binning import Binning
+from spinney.trees.forest import Forest
+from spinney.trees.growth import LeafValues
+from spinney.trees.level import empty_bin_sets
+from spinney.trees.own_columns import OwnSplits
+from spinney.trees.partition import Partition
+from spinney.trees.threads import run_ranges
+from spinney.typing import Bools, Floats, Integers, Values
+
+LEAF, ELSEWHERE = -1, -2
+CHUNK = 1024  # rows that walk together; part of what leaf sets mean
+
+
+@dataclass(frozen=True)
+class PartialForest:
+    """The nodes of all trees, with the cuts that are by own columns."""
+
+    tree_start: Integers
+    left: NDArray[np.uint32]  # a leaf is its own left child
+    feature: NDArray[np.int32]  # own columns from 0; -1 at leaves, -2 where the cut is another's
+    threshold: NDArray[np.float32]
+    missing_left: Bools
+    subset: NDArray[np.int32]
+    bin_sets: NDArray[np.uint64]
+    gain: Floats
+    moments: Integers  # (n_nodes, width); no columns unless this party holds the labels
+    value: Floats
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees there are."""
+        return int(self.tree_start.size) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes there are in all trees."""
+        return int(self.left.size)
+
+    @cached_property
+    def depth_of_node(self) -> Integers:
+        """How deep each node stands."""
+        depth = np.zeros(self.n_nodes, np.int64)
+        level = self.tree_start[:-1]
+        while True:
+            parents = level[self.left[level] != level]
+            if not parents.size:
+                return depth
+            children = self.left[parents].astype(np.int64)
+            depth[children] = depth[children + 1] = depth[parents] + 1
+            level = np.concatenate([children, children + 1])
+
+    @cached_property
+    def depths(self) -> Integers:
+        """The depth of each tree."""
+        deepest: Integers = np.maximum.reduceat(self.depth_of_node, self.tree_start[:-1])
+        return deepest
+
+    @property
+    def how(self) -> NDArray[np.int64]:
+        """What each cut does with missing values and categories, as when forests predict."""
+        found: NDArray[np.int64] = np.where(
+            self.subset >= 0, self.subset + 2, self.missing_left
+        ).astype(np.int64)
+        return found
+
+
+def partial_forest(
+    n_trees: int,
+    levels: Sequence[tuple[Partition, OwnSplits]],
+    binning: Binning | None,
+    moments: Sequence[Integers],
+    values: LeafValues | None,
+    *,
+    gains: Mapping[int, Floats] = MappingProxyType({}),
+) -> PartialForest:
+    """Lay the nodes out tree by tree, in breadth-first order; moments are by depth.
+
+    `gains` of a depth's split nodes may be given by a party that knows them all.
+    """
+    shapes = [(np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_))]
+    for partition, _ in levels:
+        tree, is_open = shapes[-1]
+        split = np.flatnonzero(is_open)[partition.split]
+        shapes.append((np.repeat(tree[split], 2), partition.child_open))
+    starts = np.r_[0, np.cumsum([tree.size for tree, _ in shapes])]
+    tree = np.concatenate([trees for trees, _ in shapes])
+    n = tree.size
+    feature = np.full(n, LEAF, np.int32)
+    threshold, gain = np.zeros(n, np.float32), np.zeros(n)
+    missing_left, subset = np.zeros(n, np.bool_), np.full(n, -1, np.int32)
+    left = np.arange(n)
+    sets = [empty_bin_sets(0)]
+    for depth, (partition, own) in enumerate(levels):
+        here = starts[depth] + np.flatnonzero(shapes[depth][1])
+        split = here[partition.split]
+        feature[split] = ELSEWHERE
+        gain[split] = gains.get(depth, 0.0)
+        left[split] = starts[depth + 1] + 2 * np.arange(split.size)
+        at = here[own.node]
+        feature[at], missing_left[at] = own.feature, own.missing_left
+        gain[at] = own.gain
+        if binning is None:
+            continue
+        threshold[at] = _thresholds(own, binning)
+        with_set = binning.columns.is_category[own.feature]
+        subset[at[with_set]] = sum(map(len, sets)) + np.arange(int(with_set.sum()))
+        sets.append(own.bin_set[with_set])
+    order = np.argsort(tree, kind="stable")
+    new_of_old = np.empty(n, np.int64)
+    new_of_old[order] = np.arange(n)
+    held = np.concatenate(moments) if moments else np.zeros((n, 0), np.int64)
+    return PartialForest(
+        np.searchsorted(tree[order], np.arange(n_trees + 1)).astype(np.int64),
+        new_of_old[left[order]].astype(np.uint32),
+        feature[order],
+        threshold[order],
+        missing_left[order],
+        subset[order],
+        np.concatenate(sets),
+        gain[order],
+        held[order],
+        values.of(held[order]) if values is not None else np.zeros((n, 0)),
+    )
+
+
+def _thresholds(own: OwnSplits, binning: Binning) -> NDArray[np.float32]:
+    """Return the edge each cut stands for; infinity where only missing values go right."""
+    padded = np.full((len(binning.edges), 256), np.inf, np.float32)
+    for column, edges in enumerate(binning.edges):
+        padded[column, : len(edges)] = edges
+    found: NDArray[np.float32] = padded[own.feature, own.cut]
+    found[binning.columns.is_category[own.feature]] = 0.0
+    return found
+
+
+def joined_forest(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
+    """Return the forest that all parts make; each comes with the numbers of its columns."""
+    first, _ = parts[0]
+    n = first.n_nodes
+    feature = np.full(n, -1, np.int32)
+    subset, n_sets = np.full(n, -1, np.int64), 0
+    sets = [empty_bin_sets(0)]
+    copied: dict[str, NDArray[Any]] = {
+        "threshold": np.zeros(n, np.float32),
+        "missing_left": np.zeros(n, np.bool_),
+    }
+    gain = np.zeros(n)
+    labelled = [part for part, _ in parts if part.value.shape[1]]
+    for part, columns in parts:
+        if not np.array_equal(part.left, first.left):
+            raise ProtocolError("Two parts are of different forests; they cannot be joined.")
+        own = np.flatnonzero(part.feature >= 0)
+        feature[own] = columns[part.feature[own]]
+        for name, whole in copied.items():
+            whole[own] = getattr(part, name)[own]
+        gain += part.gain  # only one party knows the gain of a cut: its own, or that of the labels
+        with_set = own[part.subset[own] >= 0]
+        subset[with_set] = n_sets + part.subset[with_set]
+        sets.append(part.bin_sets)
+        n_sets += len(part.bin_sets)
+    is_inner = first.left != np.arange(n)
+    if len(labelled) != 1 or not np.array_equal(feature >= 0, is_inner):
+        raise ProtocolError("The parts do not make a whole forest: a part is missing or twice.")
+    # Sets stand in the order in which a forest is grown: level after level.
+    with_set = np.flatnonzero(subset >= 0)
+    with_set = with_set[np.argsort(first.depth_of_node[with_set], kind="stable")]
+    ordered = np.concatenate(sets)[subset[with_set]]
+    subset[with_set] = np.arange(with_set.size)
+    return Forest(
+        first.tree_start, feature, copied["threshold"], first.left, copied["missing_left"],
+        subset.astype(np.int32), ordered, labelled[0].moments, gain, labelled[0].value,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LeafSets:
+    """One party's word on which leaves its rows may reach: bits, chunk by chunk, tree by tree."""
+
+    n_rows: int
+    bits: NDArray[np.uint8]
+    ends: Integers  # (n_chunks * n_trees,) in bytes
+
+
+def leaf_sets(part: PartialForest, values: Values, n_threads: int) -> LeafSets:
+    """Walk rows, (own columns, n_rows) with categories by their bin, down a part's trees."""
+    n_rows = values.shape[1]
+    visits = np.zeros(part.n_nodes, np.int64)
+    how, depths = part.how, part.depths
+    begins = range(0, n_rows, CHUNK)
+    found: dict[int, NDArray[np.uint8]] = {}
+
+    def task(first: int, last: int) -> None:
+        for tree in range(first, last):
+            root, end = part.tree_start[tree], part.tree_start[tree + 1]
+            most = kernels.most_visits(root, end, part.left, part.feature, visits)
+            for number, begin in enumerate(begins):
+                rows = np.ascontiguousarray(values[:, begin : begin + CHUNK])
+                out = np.zeros((most * rows.shape[1] + 7) // 8, np.uint8)
+                n_bits = kernels.write_leaf_sets(
+                    rows, root, part.left, part.feature, part.threshold, how, part.bin_sets,
+                    depths[tree], out,
+                )  # fmt: skip
+                found[number * part.n_trees + tree] = out[: (n_bits + 7) // 8]
+
+    run_ranges(task, [(tree, tree + 1) for tree in range(part.n_trees)], n_threads)
+    pieces = [found[number] for number in range(len(found))]
+    ends = np.cumsum([piece.size for piece in pieces], dtype=np.int64)
+    return LeafSets(n_rows, np.concatenate([np.zeros(0, np.uint8), *pieces]), ends)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """What whoever intersects knows of the trees: their links, and whose cut each node is."""
+
+    tree_start: Integers
+    left: NDArray[np.uint32]
+    owner: NDArray[np.int16]  # the party's number; -1 at leaves
+    depths: Integers
+
+
+def intersected(
+    ownership: Ownership, sets: Sequence[LeafSets], n_threads: int
+) -> NDArray[np.uint32]:
+    """Return the leaf that all parties name: (n_trees, n_rows). Alg. 4, line 3."""
+    n_trees, n_rows = ownership.tree_start.size - 1, sets[0].n_rows
+    n_chunks = -(-n_rows // CHUNK)
+    for one in sets:
+        sound = one.n_rows == n_rows and one.ends.size == n_trees * n_chunks
+        sound = sound and bool(np.all(np.diff(one.ends, prepend=0) >= 0))
+        if not sound or (one.ends[-1] if one.ends.size else 0) != one.bits.size:
+            raise _misfit()
+    offset = np.cumsum([0, *(one.bits.size for one in sets)])
+    bits = np.concatenate([one.bits for one in sets])
+    leaves = np.zeros((n_trees, n_rows), np.uint32)
+    good = np.ones(n_trees, np.bool_)
+
+    def task(first: int, last: int) -> None:
+        for tree in range(first, last):
+            for chunk in range(n_chunks):
+                at = chunk * n_trees + tree
+                begin = np.array([one.ends[at - 1] if at else 0 for one in sets]) + offset[:-1]
+                end = np.array([one.ends[at] for one in sets]) + offset[:-1]
+                rows = slice(chunk * CHUNK, min(n_rows, (chunk + 1) * CHUNK))
+                good[tree] &= kernels.intersect_leaf_sets(
+                    bits, begin, end, rows.stop - rows.start, ownership.tree_start[tree],
+                    ownership.left, ownership.owner, ownership.depths[tree], leaves[tree, rows],
+                )  # fmt: skip
+
+    run_ranges(task, [(tree, tree + 1) for tree in range(n_trees)], n_threads)
+    if not good.all():
+        raise _misfit()
+    return leaves
+
+
+def _misfit() -> ProtocolError:
+    return ProtocolError("A party's leaf sets do not fit the forest and the rows asked for.")

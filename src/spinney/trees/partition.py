@@ -1,0 +1,122 @@
+"""How a level's rows part, without saying by which column: what every party may know of a cut."""
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError, StorageError
+from spinney.trees._kernels import columns as kernels
+from spinney.typing import Bools, Integers
+
+_HEAD = struct.Struct("<III")  # open nodes, split ones, bytes of sides
+Bytes = NDArray[np.uint8]
+
+
+class Partition:
+    """Which open nodes are split, which of their children stay open, and who goes left.
+
+    `sides` holds a bit for each row entry of a split node, every node from a byte of its own.
+    Not a dataclass: a codec would take it apart instead of calling `pack`.
+    """
+
+    def __init__(self, split: Bools, child_open: Bools, sides: Bytes) -> None:
+        self.split = split  # (n_open,)
+        self.child_open = child_open  # (2 * n_split,)
+        self.sides = sides
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partition):
+            return NotImplemented
+        return all(np.array_equal(value, vars(other)[name]) for name, value in vars(self).items())
+
+    __hash__ = None  # type: ignore[assignment]  # arrays
+
+    def pack(self) -> bytes:
+        """Return it with one bit for each flag."""
+        n_split = self.child_open.size // 2
+        head = _HEAD.pack(self.split.size, n_split, self.sides.size)
+        flags = np.packbits(np.concatenate([self.split, self.child_open]))
+        return b"".join([head, flags.tobytes(), self.sides.tobytes()])
+
+    def packed_size(self) -> int:
+        """Return the length of `pack()` without encoding."""
+        n_flags = self.split.size + self.child_open.size
+        return int(_HEAD.size + (n_flags + 7) // 8 + self.sides.size)
+
+    @classmethod
+    def unpacked_size(cls, data: bytes) -> int:
+        """Return about how many bytes `unpack(data)` would take: a flag becomes a byte."""
+        return 8 * len(data)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Partition":
+        """Return what `pack` wrote."""
+        if len(data) < _HEAD.size:
+            raise StorageError("A packed partition is too short to hold its head.")
+        n_open, n_split, n_bytes = _HEAD.unpack_from(data)
+        n_flags = n_open + 2 * n_split
+        at = _HEAD.size + (n_flags + 7) // 8
+        if len(data) != at + n_bytes or n_split > n_open:
+            raise StorageError("A packed partition is cut short or too long.")
+        packed = np.frombuffer(data, np.uint8, at - _HEAD.size, _HEAD.size)
+        flags = np.unpackbits(packed, count=n_flags).astype(np.bool_)
+        if int(flags[:n_open].sum()) != n_split:
+            raise StorageError("A packed partition does not fit its own counts.")
+        return cls(flags[:n_open], flags[n_open:], np.frombuffer(data, np.uint8, offset=at).copy())
+
+    def check(self, sizes: Integers) -> None:
+        """Raise unless it fits open nodes of these many row entries; others may have made it."""
+        n_split = int(self.split.sum()) if self.split.shape == sizes.shape else -1
+        if (
+            self.child_open.size != 2 * n_split
+            or self.sides.size != side_bytes(sizes[self.split]).sum()
+        ):
+            raise ProtocolError("A level's partition does not fit the nodes it is for.")
+
+
+def side_bytes(sizes: Integers) -> Integers:
+    """Return how many bytes the sides of nodes with so many row entries take."""
+    n_bytes: Integers = (sizes + 7) >> 3
+    return n_bytes
+
+
+def starts_of(lengths: Integers) -> Integers:
+    """Return where runs of these lengths begin."""
+    begin: Integers = np.cumsum(lengths) - lengths
+    return begin
+
+
+class PartitionMerge:
+    """The coordinator's copy book: parts of several parties become one, and none tells whose.
+
+    Knows how many row entries every open node has, from the roots on.
+    """
+
+    def __init__(self, sizes: Integers) -> None:
+        self.sizes = sizes
+
+    def merged(
+        self, split: Bools, child_open: Bools, parts: list[tuple[Integers, Bytes]]
+    ) -> Partition:
+        """Return the level's partition; each part holds the sides of some split nodes, in order."""
+        nodes = np.flatnonzero(split)
+        n_bytes = side_bytes(self.sizes[nodes])
+        begin = starts_of(n_bytes)
+        place = np.zeros(split.size, np.int64)
+        place[nodes] = np.arange(nodes.size)
+        out = np.zeros(int(n_bytes.sum()), np.uint8)
+        left = np.zeros(nodes.size, np.int64)
+        for own, sides in parts:
+            at = place[own]
+            if sides.size != n_bytes[at].sum():
+                raise ProtocolError("A party's sides do not have the rows of the nodes asked for.")
+            counted = np.zeros(own.size, np.int64)
+            kernels.place_bytes(sides, starts_of(n_bytes[at]), begin[at], n_bytes[at], out, counted)
+            left[at] = counted
+        if np.any(left > self.sizes[nodes]):
+            raise ProtocolError("A party's sides name more rows than a node has.")
+        sizes = np.empty(2 * nodes.size, np.int64)
+        sizes[0::2], sizes[1::2] = left, self.sizes[nodes] - left
+        self.sizes = sizes[child_open]
+        return Partition(split, child_open, out)

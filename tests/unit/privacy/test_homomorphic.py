@@ -1,0 +1,148 @@
+"""Additive encryption: sums, packing, refreshing, and what is refused, for every scheme."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spinney.errors import MissingExtraError, ProtocolError, SettingError
+from spinney.privacy import homomorphic
+from spinney.privacy.homomorphic import (
+    KEY_BITS,
+    available,
+    new_key,
+    of_public_key,
+    of_secret_key,
+    scheme_of,
+    unpacked,
+)
+
+SCHEMES = available()
+KEYS = {scheme: new_key(scheme, 2048) for scheme in SCHEMES}
+each = pytest.mark.parametrize("scheme", SCHEMES)
+
+
+def test_both_schemes_are_tried_here():
+    assert SCHEMES == ("okamoto-uchiyama", "paillier")
+    assert scheme_of("auto") == "okamoto-uchiyama"
+    assert scheme_of("paillier") == "paillier"
+
+
+@each
+@settings(max_examples=10)
+@given(data=st.data())
+def test_sums_are_those_of_the_numbers(scheme, data):
+    key = KEYS[scheme]
+    numbers = data.draw(st.lists(st.integers(0, 2**40), min_size=1, max_size=8))
+    places = st.integers(0, len(numbers) - 1)
+    groups = data.draw(st.lists(st.lists(places, min_size=1, max_size=6), min_size=1, max_size=5))
+    adding = of_public_key(scheme, key.public_key)
+    sums = adding.sums(adding.load(key.dump(key.encrypt(numbers)), len(numbers)), groups)
+    found = key.decrypt(key.load(adding.dump(sums), len(groups)), 50)
+    assert found == [sum(numbers[place] for place in group) for group in groups]
+
+
+@each
+def test_bucket_sums_are_bincounts(scheme):
+    key, random = KEYS[scheme], np.random.RandomState(0)
+    labels, bins = random.randint(0, 2, 60), random.randint(0, 8, 60)
+    groups = [np.flatnonzero(bins == one).tolist() for one in range(8)]
+    found = key.decrypt(key.sums(key.encrypt(labels.tolist()), groups), 10)
+    assert found == np.bincount(bins, labels, minlength=8).astype(int).tolist()
+
+
+@each
+@pytest.mark.parametrize("n", [12, 200])
+def test_packed_sums_come_apart_again(scheme, n):
+    key = KEYS[scheme]
+    numbers = np.random.RandomState(1).randint(0, 2**20, n).tolist()
+    numbers[:2] = [2**20 - 1, 2**20 - 1]  # full fields do not run into each other
+    packed = key.packed(key.encrypt(numbers), n, 20, 4)
+    assert unpacked(key.decrypt(packed, 80), n, 20, 4) == numbers
+
+
+@each
+def test_a_full_ciphertext_has_room_for_what_it_says(scheme):
+    key = KEYS[scheme]
+    largest = (1 << key.room) - 1
+    assert key.decrypt(key.encrypt([largest]), key.room) == [largest]
+
+
+@each
+def test_refreshed_ciphertexts_are_others_of_the_same_numbers(scheme):
+    key = KEYS[scheme]
+    sums = key.sums(key.encrypt([3, 4]), [[0, 1], [1]])
+    fresh = key.refreshed(sums)
+    assert key.dump(fresh) != key.dump(sums)
+    assert key.decrypt(fresh, 4) == [7, 4]
+
+
+@each
+def test_equal_numbers_have_different_ciphertexts_of_one_length(scheme):
+    key = KEYS[scheme]
+    one, other = (key.dump(key.encrypt([1])) for _ in range(2))
+    assert one != other
+    large = key.dump(key.encrypt([2**40]))
+    assert abs(len(one) - len(large)) <= 8  # no exponent tells a magnitude
+
+
+@each
+def test_a_key_that_was_written_down_is_the_same(scheme):
+    key = KEYS[scheme]
+    again = of_secret_key(scheme, key.public_key, key.secret_key)
+    assert again.key_id == key.key_id
+    assert again.decrypt(again.load(key.dump(key.encrypt([9])), 1), 4) == [9]
+
+
+@each
+def test_numbers_out_of_range_are_refused(scheme):
+    key = KEYS[scheme]
+    with pytest.raises(ProtocolError, match="of another key, damaged, or out of range"):
+        key.decrypt(key.encrypt([17]), 4)
+
+
+@each
+def test_ciphertexts_of_another_key_are_refused(scheme):
+    key, other = KEYS[scheme], new_key(scheme, 2048)
+    with pytest.raises(ProtocolError, match="of another key, damaged, or out of range"):
+        key.decrypt(key.load(other.dump(other.encrypt([1, 2])), 2), 40)
+
+
+@each
+@pytest.mark.parametrize("damage", ["cut", "empty", "more", "text"])
+def test_damaged_ciphertexts_are_refused(scheme, damage):
+    key = KEYS[scheme]
+    data = key.dump(key.encrypt([1, 2, 3]))
+    data = {"cut": data[:-1], "empty": b"", "more": data, "text": b"abc" * 100}[damage]
+    with pytest.raises(ProtocolError, match="of another key, damaged, or out of range"):
+        key.load(data, 4 if damage == "more" else 3)
+
+
+@each
+@pytest.mark.parametrize("data", [b"", b"\0" * 256, b"key", b"\1" * 800])
+def test_what_is_no_key_is_refused(scheme, data):
+    with pytest.raises(ProtocolError, match="key of 2048 or 3072 bits"):
+        of_public_key(scheme, data)
+
+
+@pytest.mark.slow
+@each
+def test_longer_keys_work_the_same(scheme):
+    key = new_key(scheme, KEY_BITS[1])
+    assert key.room > KEYS[scheme].room
+    assert key.decrypt(key.sums(key.encrypt([5, 6]), [[0, 1]]), 8) == [11]
+
+
+def test_other_key_sizes_and_schemes_are_refused():
+    with pytest.raises(SettingError, match="key_bits must be 2048 or 3072; got 256"):
+        new_key("paillier", 256)
+    with pytest.raises(SettingError, match="scheme must be 'auto', 'okamoto-uchiyama' or"):
+        scheme_of("rsa")
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(homomorphic, "available", tuple)
+    with pytest.raises(MissingExtraError, match=r"scheme='paillier' needs the package 'phe'"):
+        scheme_of("paillier")
+    with pytest.raises(MissingExtraError, match=r"pip install 'spinney\[he\]'"):
+        scheme_of("auto")
