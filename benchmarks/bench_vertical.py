@@ -1,0 +1,169 @@
+"""Vertical forests: shared labels against LightGBM's rf on the pooled rows, encrypted labels, ids.
+
+Forests are grown in turns; with `--threads 1` times are CPU times, which a busy machine hardly
+disturbs. Run: python benchmarks/bench_vertical.py [--fast] [--threads 1] [--part shared]
+"""
+
+import warnings
+from functools import partial
+from typing import Any
+
+import lightgbm
+import numpy as np
+from sklearn.datasets import make_classification
+
+from data import Split, drawn
+from harness import (
+    CORES,
+    arguments,
+    foreign,
+    interleaved,
+    median,
+    ratio,
+    save,
+    table,
+    timed,
+    timed_by_cpu,
+)
+from spinney import VerticalForestClassifier, deal_columns
+from spinney.errors import PrivacyLeakWarning
+from spinney.privacy.homomorphic import available
+from spinney.protocols.matching import MATCHINGS, MatchingParty, match, shared_sizes
+from spinney.transport.in_process import InProcess
+
+_DRAWN_SHARE = 0.632  # of the rows in a bootstrap
+
+
+def vertical(split: Split, trees: int, depth: int, threads: int, parties: int) -> Any:
+    columns = deal_columns(split.X, parties, random_state=0)
+    forest = VerticalForestClassifier(
+        trees,
+        max_depth=depth,
+        column_party=columns,
+        label_party="party_0",
+        n_jobs=threads,
+        random_state=0,
+    )
+    return forest.fit(split.X, split.y)
+
+
+def lightgbm_rf(split: Split, trees: int, depth: int, threads: int) -> Any:
+    settings = {
+        "objective": "binary",
+        "boosting": "rf",
+        "bagging_fraction": _DRAWN_SHARE,
+        "bagging_freq": 1,
+        "feature_fraction_bynode": int(split.X.shape[1] ** 0.5) / split.X.shape[1],
+        "num_leaves": 2**depth,
+        "max_depth": depth,
+        "min_data_in_leaf": 1,
+        "num_threads": threads,
+        "verbosity": -1,
+        "seed": 0,
+    }
+    return lightgbm.train(settings, lightgbm.Dataset(split.X, split.y), trees)
+
+
+def shared(threads: int, repeats: int, *, fast: bool) -> list[dict[str, Any]]:
+    """Grow 100 trees of depth 10 on 200,000 x 30 over two parties."""
+    rows, trees, depth = (20_000, 10, 6) if fast else (200_000, 100, 10)
+    split = drawn(rows, 30)
+    cases = {
+        "spinney, 2 parties": partial(vertical, split, trees, depth, threads, 2),
+        "spinney, 4 parties": partial(vertical, split, trees, depth, threads, 4),
+        "LightGBM rf, pooled": partial(lightgbm_rf, split, trees, depth, threads),
+    }
+    for case in cases.values():
+        case()  # kernels are compiled, memory is touched
+    clock = timed if threads > 1 else timed_by_cpu
+    samples, models = interleaved(cases, repeats, clock=clock)
+    rival = samples["LightGBM rf, pooled"]
+    found = []
+    for name, own in samples.items():
+        model = models[name]
+        is_rival = isinstance(model, lightgbm.Booster)
+        guess = model.predict(split.X_test) > 0.5 if is_rival else model.predict(split.X_test)
+        found.append(
+            {
+                "forest": name,
+                "seconds": median(own),
+                "times as fast as LightGBM": ratio(rival, own),
+                "accuracy": float(np.mean(guess == split.y_test)),
+                "foreign": foreign(own),
+            }
+        )
+    return found
+
+
+def encrypted(*, fast: bool) -> list[dict[str, Any]]:
+    """Grow one tree of depth 6 on 20,000 x 40 with 32 bins; the label party has no column."""
+    rows = 500 if fast else 20_000
+    X, y = make_classification(rows, 40, n_informative=16, random_state=0)
+    X = X.astype(np.float32)
+    how: dict[str, Any] = {"max_depth": 6, "max_features": None, "max_bins": 32, "random_state": 0}
+    pooled = VerticalForestClassifier(1, **how).fit(X, y)
+    found = []
+    for scheme in available():
+        forest = VerticalForestClassifier(
+            1,
+            column_party={"bank": [], "shop": list(range(40))},
+            label_party="bank",
+            labels="encrypted",
+            scheme=scheme,
+            **how,
+        )
+        sample, forest = timed(partial(forest.fit, X, y))
+        seconds = forest.report_.seconds
+        found.append(
+            {
+                "scheme": scheme,
+                "one-off encryption s": seconds["encrypting"],
+                "tree s": seconds["growing"],
+                "cpu s, all": sample.cpu,
+                "foreign": sample.foreign,
+                "MB up": sum(forest.report_.bytes_up.values()) / 1e6,
+                "same as pooled": forest.model_.to_bytes() == pooled.model_.to_bytes(),
+            }
+        )
+    return found
+
+
+def matching(*, fast: bool) -> list[dict[str, Any]]:
+    """Match 100,000 against 100,000 ids of which half are common."""
+    n = 2_000 if fast else 100_000
+    ids = {"bank": list(range(n)), "shop": list(range(n // 2, n + n // 2))}
+    found = []
+    for way in (*MATCHINGS, "sizes only"):
+        channel = InProcess({name: MatchingParty(own) for name, own in ids.items()})
+        work = (
+            partial(shared_sizes, channel, lead="bank")
+            if way == "sizes only"
+            else partial(match, channel, way, lead="bank")
+        )
+        sample, common = timed(work)
+        found.append(
+            {"matching": way, "seconds": sample.seconds, "cpu s": sample.cpu, "common": common}
+        )
+    return found
+
+
+def main() -> None:
+    options = arguments(__doc__, threads=CORES, repeats=3, part="all")
+    warnings.simplefilter("ignore", PrivacyLeakWarning)
+    tables: dict[str, Any] = {}
+    if options.part in {"all", "shared"}:
+        repeats = 1 if options.fast else options.repeats
+        tables["shared"] = shared(options.threads, repeats, fast=options.fast)
+        table(f"shared labels, {options.threads} threads", tables["shared"])
+    if options.part in {"all", "encrypted"}:
+        tables["encrypted"] = encrypted(fast=options.fast)
+        table("encrypted labels, 2048 bits", tables["encrypted"])
+    if options.part in {"all", "matching"}:
+        tables["matching"] = matching(fast=options.fast)
+        table("matching", tables["matching"])
+    if not options.fast:
+        save("bench_vertical", "median over turns", tables, threads=options.threads)
+
+
+if __name__ == "__main__":
+    main()
