@@ -23,7 +23,6 @@ from spinney.tables.holding import Holding
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
-from spinney.trees.threads import thread_count
 from spinney.typing import Floats, silent
 
 if TYPE_CHECKING:  # they load numba
@@ -164,25 +163,23 @@ class _VerticalForest(ForestEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return "partial_models_" in self.__dict__ or "_joined" in self.__dict__
 
-    def _predicted(self, X: Any) -> Floats:
+    def _predicted(self, X: Any, model: "ForestModel | None" = None) -> Floats:
         """Return the mean of the trees, (n_rows, n_outputs): one round for all rows and trees."""
         check_is_fitted(self)
-        X = checked_features(self, X, self.categorical_features, reset=False)
-        loaded: ForestModel | None = self.__dict__.get("_joined")
-        schema = self._schema if loaded is None else loaded.schema
-        columns = columns_of(X, schema, unknown_categories=self.unknown_categories)
-        if loaded is not None:
-            return loaded.predict(columns, n_threads=thread_count(self.n_jobs))
+        model = model or self.__dict__.get("_joined")
+        if model is not None:
+            return super()._predicted(X, model)
         from spinney.protocols.vertical_prediction import PredictingParty  # noqa: PLC0415
 
+        X = checked_features(self, X, self.categorical_features, reset=False)
+        columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
         values = columns.values(slice(None))
-        n_rows = values.shape[1]
         parts: dict[str, PartialModel] = self.partial_models_
         roles: Roles = self.roles_
         sides = {}
         for name, part in parts.items():
             own = VectorColumns(tuple(values[part.numbers])) if part.columns else None
-            sides[name] = PredictingParty(part, own, n_rows, n_jobs=self.n_jobs)
+            sides[name] = PredictingParty(part, own, values.shape[1], n_jobs=self.n_jobs)
         return roles.predict(InProcess(sides), n_jobs=self.n_jobs)
 
     def _agreed(self, parties: ColumnParties) -> None:

@@ -1,6 +1,7 @@
 """Vertical forests: bad input is refused in one sentence, at the right place, showing nothing."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -370,7 +371,7 @@ def test_sums_of_other_columns_are_refused():
 
 def test_no_label_is_in_any_message_to_others():
     """Labels as bytes, or as numbers, in the order of the rows: they are nowhere."""
-    told: list[Ask] = []
+    told: list[Ask[Any]] = []
 
     class Listening(Lying):
         def answer(self, ask):

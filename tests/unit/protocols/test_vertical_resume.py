@@ -3,6 +3,7 @@
 import struct
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,6 +103,8 @@ class OtherProcess:
         )
 
     def answer(self, ask):
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         name, body = type(ask).__name__.encode(), codec.encode(ask)
         try:
             self.process.stdin.write(struct.pack("<II", len(name), len(body)) + name + body)
@@ -150,7 +153,7 @@ def test_a_killed_party_starts_again_from_the_last_finished_level(tmp_path):
 @pytest.mark.parametrize("when", [(GainAsk, 2), "split", FinishAsk])
 def test_a_party_that_forgot_everything_is_brought_back(labels, name, when, tmp_path):
     """It is asked as if nothing had happened, and the forest is the same."""
-    forgotten = []
+    forgotten: list[Any] = []
 
     def is_time(ask):
         kind = type(ask).__name__
@@ -180,7 +183,7 @@ def test_a_party_that_forgot_everything_is_brought_back(labels, name, when, tmp_
 
 
 def test_a_party_without_its_notebook_cannot_go_on():
-    lost = []
+    lost: list[Any] = []
 
     def replaced(side, ask):
         if isinstance(ask, GainAsk) and ask.depth == 3 and not lost:
