@@ -272,7 +272,10 @@ class LabelSide:
     def choose(self, ask: ChooseAsk, growing: Growing) -> ChooseReply:
         """Return the best cut of each open node over all parties' columns."""
         if self._kept is None or self._kept[0] != ask.job:
-            raise ProtocolError("The label party has no key of this job. Start the job again.")
+            note = self._notebook.note(ask.job, "key")  # the party was stopped meanwhile
+            if note is None:
+                raise ProtocolError("The label party has no key of this job. Start the job again.")
+            self._kept = (ask.job, *self._read(note))
         found = [_own_candidates(growing, ask)]
         for number, foreign in enumerate(ask.others):
             found.append(self._candidates(growing, foreign, number))

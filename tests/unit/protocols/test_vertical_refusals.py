@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
 
-from spinney import VerticalForestClassifier, VerticalForestRegressor
+from spinney import VerticalForestClassifier, VerticalForestRegressor, deal_columns
 from spinney.errors import (
     PartyLostError,
     PolicyError,
@@ -427,12 +428,24 @@ def test_labels_are_randomised_only_with_a_ledger_and_shown_only_without():
 
 
 def test_the_report_says_how_many_labels_leaves_give_away():
-    forest = fitted(max_depth=None)
-    leakage = forest.report_.label_leakage
-    assert leakage.recovered > leakage.base
-    assert f"recovers {leakage.recovered:.1%} of the labels" in " ".join(
-        str(forest.report_).split()
-    )
+    X, y = load_breast_cancer(return_X_y=True)
+    parties = deal_columns(X, 2, names=["bank", "shop"], random_state=0)
+    found = {}
+    for epsilon in (None, 0.5):
+        forest = VerticalForestClassifier(
+            10,
+            column_party=parties,
+            label_party="bank",
+            label_epsilon=epsilon,
+            random_state=0,
+        ).fit(X, y)
+        found[epsilon] = forest.report_.label_leakage
+        printed = " ".join(str(forest.report_).split())
+        assert f"recovers {found[epsilon].recovered:.1%} of the labels" in printed
+    assert found[None].recovered > 0.9  # PRIVACY: 98 to 100 % from membership alone
+    assert found[None].base < 0.7
+    assert found[0.5].recovered < found[None].recovered
+    assert "with label_epsilon=0.5" in found[0.5].in_words()
     assert fitted(column_party=None, label_party=None).report_.label_leakage is None
 
 

@@ -110,7 +110,7 @@ class OtherProcess:
             self.process.stdin.write(struct.pack("<II", len(name), len(body)) + name + body)
             self.process.stdin.flush()
             (size,) = struct.unpack("<I", self.process.stdout.read(4))
-        except (BrokenPipeError, struct.error):
+        except (BrokenPipeError, ValueError, struct.error):
             raise PartyLostError("It does not answer.") from None
         return codec.decode(self.process.stdout.read(size), ask.reply_type)
 
