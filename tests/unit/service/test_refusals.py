@@ -190,7 +190,7 @@ REFUSED = {
     "a message too small": (
         GOOD.replace("= 3", "= 3\nmessage_limit = 1000"),
         10,
-        r"message_limit must be a whole number at least 65536; got 1000\.",
+        r"message_limit must be a whole number between 65536 and 2147483648; got 1000\.",
     ),
     "an unknown key": (
         GOOD.replace("n_estimators", "n_estimator"),
@@ -250,7 +250,7 @@ REFUSED = {
     "an unknown protocol": (
         GOOD.replace('"x"\n', '"x"\nprotocol = "boosting"\n'),
         10,
-        r"protocol must be 'horizontal_forest'; got 'boosting'\.",
+        r"protocol must be 'horizontal_forest' or .*; got 'boosting'\.",
     ),
     "an unknown task": (
         GOOD.replace('"x"\n', '"x"\ntask = "ranking"\n'),

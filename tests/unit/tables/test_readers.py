@@ -15,7 +15,7 @@ from spinney.errors import SchemaError, SettingError, TableError
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.readers import Source, describe_source, read_table
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MemoryTable, keys_of_ids
+from spinney.tables.table import MemoryTable
 
 SCHEMA = Schema(
     (
@@ -156,11 +156,19 @@ def test_a_file_that_changes_between_passes_is_refused(csv):
         list(table.batches())
 
 
-def test_row_ids_give_the_keys(csv):
-    text = "id,age,y\nu,1,2\nv,1,2\n"
+def test_row_ids_and_content_give_the_keys(csv):
     schema = Schema((Column("age", "number"),), Label("y", "number"))
-    (batch,) = read_table(csv(text, row_id="id"), schema).batches()
-    assert np.array_equal(batch.keys, keys_of_ids(["u", "v"]))
+
+    def keys(*lines):
+        (batch,) = read_table(
+            csv("\n".join(["id,age,y", *lines, ""]), row_id="id"), schema
+        ).batches()
+        return batch.keys.tolist()
+
+    u, v = keys("u,1,2", "v,1,2")
+    assert u != v  # the same content
+    assert keys("v,1,2", "u,1,2") == [v, u]  # whatever the order
+    assert keys("u,1,3", "v,1,2")[0] != u  # an id that two parties number by themselves
 
 
 def test_unknown_categories_can_be_taken_as_missing(csv):
