@@ -77,7 +77,7 @@ class Unmasked(Channel):
             return {name: ClaimsReply(()) for name in self.parties}
         return {name: self._party[name].answer(ask) for name in self.parties}
 
-    def sum(self, ask: Any) -> Any:
+    def sum(self, ask: Any, **_: Any) -> Any:
         replies = (ask.to_ring(party.answer(ask)) for party in self._party.values())
         return ask.from_ring(tuple(map(sum, zip(*replies, strict=True))))
 
@@ -85,7 +85,10 @@ class Unmasked(Channel):
 class Federation:
     """Five parties with a share of the rows each, and ledgers; they take part in job after job."""
 
-    def __init__(self, X: Any, y: Any, schema: Schema, n_parties: int = N_PARTIES) -> None:
+    def __init__(
+        self, X: Any, y: Any, schema: Schema, n_parties: int = N_PARTIES, honest: int | None = 0
+    ) -> None:
+        self._honest = n_parties if honest == 0 else honest  # 0: all, as the paper assumes
         self.n_rows, self.schema, self._n_jobs = len(y), schema, 0
         self._ledger = {f"party {k}": Ledger.in_memory(f"party {k}") for k in range(n_parties)}
         self._party: dict[str, dict[str, Any]] = {"tree": {}, "forest": {}}
@@ -95,7 +98,7 @@ class Federation:
             for kind, protocol in (("tree", private_tree), ("forest", private_forest)):
                 self._party[kind][name] = protocol.Party(held, n_jobs=1, ledger=self._ledger[name])
 
-    def privacy(self, epsilon: float, honest: int | None = None) -> PrivacySettings:
+    def privacy(self, epsilon: float) -> PrivacySettings:
         self._n_jobs += 1
         return PrivacySettings(
             job=f"job {self._n_jobs}",
@@ -103,7 +106,7 @@ class Federation:
             tree_rows="all",
             leaf_share="1/2",
             in_shares=True,
-            honest=honest or len(self._ledger),
+            honest=self._honest,
         )
 
     def tree(self, method: str, epsilon: float, max_depth: int, **more: Any) -> Any:

@@ -12,7 +12,9 @@ from spinney.trees.dtypes import MAX_BINS
 Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
 _MOST_DEPTH: Final = 24
-_SMALL: Final = 0.05  # noise beside rows
+_SMALL: Final = 0.02  # noise beside rows
+_USUAL_GAIN: Final = 0.04  # of a node's rows: what noise must not drown, or levels are wasted
+_LEAST_DEPTH: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +92,8 @@ def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
 
     Everything follows from what is declared. "auto" takes the first of these whose noise is small
     beside the rows of a deep node: histograms, and cuts that the parties propose, which trust
-    nobody; else one noisy maximum. But for "histograms", which is S3's own, a tree is no deeper
-    than the declared rows are good for.
+    nobody; else one noisy maximum, of as many levels as leave enough budget to tell cuts apart. But
+    for "histograms", which is S3's own, a tree is no deeper than the declared rows are good for.
     """
     depth = settings.max_depth
     if settings.n_rows is not None:
@@ -117,13 +119,16 @@ def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
         f"its cuts by {of_histograms:.0f} rows, and parties' proposals would be off by "
         f"{of_proposals:.0f}"
     )
-    method: Method = "noisy_max"
-    why = (
-        f"{about}. One noisy maximum over all cuts does better; the coordinator is trusted with "
-        "exact sums for it. Name method='propose' if it must not be."
-    )
     for name, noise in (("histograms", of_histograms), ("propose", of_proposals)):
-        if method == "noisy_max" and noise <= _SMALL * rows:
-            method = cast("Method", name)
+        if noise <= _SMALL * rows:
             why = f"{about}. method={name!r} is good enough, and trusts nobody."
-    return Chosen(replace(settings, method=method, max_depth=depth), why)
+            return Chosen(replace(settings, method=cast("Method", name), max_depth=depth), why)
+    told_apart = (
+        _USUAL_GAIN * settings.n_rows * level * depth / math.log(settings.n_bins * n_columns)
+    )
+    depth = min(depth, max(_LEAST_DEPTH, int(told_apart)))
+    why = (
+        f"{about}. One noisy maximum over all cuts does better, {depth} levels deep at most; the "
+        "coordinator is trusted with exact sums for it. Name method='propose' if it must not be."
+    )
+    return Chosen(replace(settings, method="noisy_max", max_depth=depth), why)

@@ -1,0 +1,229 @@
+"""Audits of whole private trees and forests, and what an attacker learns of membership.
+
+Two tables differ by one record, the canary; the real protocol runs many times on both. The whole
+transcript is reduced to the number that tells them apart best. Faults that an audit must catch are
+audited too. The long runs are marked slow.
+"""
+
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import DiscreteLaplace
+from spinney.privacy.noisy_max import NoisyMax
+from spinney.protocols import private_forest, private_tree
+from spinney.protocols.paying import ClaimsAsk, ClaimsReply
+from spinney.protocols.private_settings import PrivacySettings
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.transport.channel import Channel
+from statistical.audit import audit  # type: ignore[import-not-found]
+
+EPSILON = 1.0
+SCHEMA = Schema(
+    (Column("a", "number", (0.0, 1.0)), Column("b", "number", (0.0, 1.0))),
+    Label("ill", "class", ("no", "yes")),
+)
+CANARY = (0.999, 0.999)  # alone in its corner, and the only one that is ill there
+METHODS = ("histograms", "save_budget", "propose", "noisy_max")
+
+
+def rows(*, with_canary):
+    random = np.random.RandomState(0)
+    X = random.uniform(0, 0.7, (30, 2)).astype(np.float32)
+    y = (X[:, 0] > 0.35).astype(np.int32)
+    if with_canary:
+        X, y = np.r_[X, [CANARY]].astype(np.float32), np.r_[y, 1].astype(np.int32)
+    return MemoryTable(SCHEMA, MatrixColumns(X), y)
+
+
+class Alone(Channel):
+    """A channel to one party that adds up nothing and accounts for nothing: fast."""
+
+    parties = ("all",)
+    is_masked = False
+
+    def __init__(self, party):
+        self._party, self.rounds = party, []
+
+    def ask(self, ask, **_):
+        return {"all": ClaimsReply(()) if isinstance(ask, ClaimsAsk) else self._party.answer(ask)}
+
+    def sum(self, ask, **_):
+        return self._party.answer(ask)
+
+
+def privacy(job):
+    return PrivacySettings(
+        job=f"job {job}", epsilon=str(Fraction(EPSILON)), tree_rows="all", leaf_share="1/2"
+    )
+
+
+def forests(table, n_trials):
+    """Return, for every run, the counts of ill rows in the canary's leaves, over all trees."""
+    party = private_forest.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+    found = np.empty(n_trials)
+    canary = np.array([CANARY], np.float32)
+    for trial in range(n_trials):
+        settings = private_forest.Settings(
+            privacy=privacy(trial), n_estimators=4, max_depth=2, seed=3
+        )
+        forest = private_forest.train(Alone(party), settings).model.forest
+        leaves = [int(forest.leaves(canary, tree)[0]) for tree in range(4)]
+        found[trial] = forest.moments[leaves, 1].sum()
+    return found
+
+
+def trees(method, table, n_trials):
+    """Return, for every run, what a reader of the tree can hold against the canary.
+
+    The ill rows in its leaf, and a bonus where the tree has cut its corner off.
+    """
+    party = private_tree.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+    found = np.empty(n_trials)
+    canary = np.array([CANARY], np.float32)
+    for trial in range(n_trials):
+        settings = private_tree.Settings(
+            privacy=privacy(trial), method=method, max_depth=2, n_bins=4, min_samples_leaf=1
+        )
+        forest = private_tree.train(Alone(party), settings).model.forest
+        leaf = int(forest.leaves(canary, 0)[0])
+        corner = np.any(forest.threshold[forest.feature >= 0] > 0.7)
+        found[trial] = forest.moments[leaf, 1] + 1000 * corner
+    return found
+
+
+def audited(run, n_trials):
+    return audit(
+        partial(run, rows(with_canary=False)), partial(run, rows(with_canary=True)), n_trials
+    )
+
+
+def test_a_whole_forest_keeps_its_promise():
+    assert not audited(forests, 120).refutes(EPSILON)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_whole_tree_keeps_its_promise(method):
+    assert not audited(partial(trees, method), 50).refutes(EPSILON)
+
+
+@pytest.mark.slow
+def test_a_whole_forest_keeps_its_promise_over_many_runs():
+    found = audited(forests, 20_000)
+    assert not found.refutes(EPSILON)
+    assert found.epsilon > 0.15  # the audit sees the canary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_a_whole_tree_keeps_its_promise_over_many_runs(method):
+    assert not audited(partial(trees, method), 6_000).refutes(EPSILON)
+
+
+# --- faults that an audit must catch -------------------------------------------------------------
+
+
+def test_a_forest_whose_trees_forget_each_other_is_caught(monkeypatch):
+    """Noise for one tree, though a record is in a leaf of every tree."""
+
+    def forgetful(self):
+        return DiscreteLaplace(Fraction(8), shares=None)  # T times too little, and more
+
+    monkeypatch.setattr(private_forest.ForestPlan, "noise", property(forgetful))
+    monkeypatch.setattr(private_forest.ForestPlan, "terms", generous)
+    assert audited(forests, 120).refutes(EPSILON)
+
+
+def generous(self, data):
+    """Open the job with a budget that lets the fault pass the ledger, which would catch it too."""
+    from spinney.privacy.accounting import Job  # noqa: PLC0415
+    from spinney.privacy.scopes import Budget  # noqa: PLC0415
+
+    return Job(self.privacy.job, data, 1, 1, (Budget.pure(1000),))
+
+
+def test_a_tree_that_counts_its_leaves_without_noise_is_caught(monkeypatch):
+    def exact(self, epsilon, sensitivity):
+        return DiscreteLaplace(Fraction(60), Fraction(sensitivity))
+
+    monkeypatch.setattr("spinney.protocols.tree_budget.TreePlan._laplace", exact)
+    monkeypatch.setattr("spinney.protocols.tree_budget.TreePlan.terms", generous)
+    assert audited(partial(trees, "noisy_max"), 60).refutes(EPSILON)
+
+
+def test_a_choice_without_noise_is_caught(monkeypatch):
+    def certain(self, values):
+        return values
+
+    monkeypatch.setattr(NoisyMax, "_randomised", certain)
+
+    def structure(table, n_trials):
+        """Whether the canary is alone in a leaf: a matter of the splits alone."""
+        return (trees("noisy_max", table, n_trials) > 500).astype(float)
+
+    first, second = (
+        structure(table, 40) for table in (rows(with_canary=False), rows(with_canary=True))
+    )
+    assert set(first) <= {0.0, 1.0}
+    assert len({*first}) == len({*second}) == 1  # the same every time: nothing is random
+
+
+# --- membership inference ------------------------------------------------------------------------
+
+
+def advantage(epsilon, n_models, n_rows=40, seed=0):
+    """Return how much better than guessing an attacker does who thresholds a row's loss.
+
+    Half of the rows are in each training set. The largest difference of rates over all thresholds.
+    """
+    random = np.random.RandomState(seed)
+    inside, outside = [], []
+    for model in range(n_models):
+        X = random.random_sample((2 * n_rows, 2)).astype(np.float32)
+        y = random.randint(0, 2, 2 * n_rows).astype(np.int32)  # noise to be learnt by heart
+        table = MemoryTable(SCHEMA, MatrixColumns(X[:n_rows]), y[:n_rows])
+        party = private_forest.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+        settings = private_forest.Settings(
+            privacy=PrivacySettings(job="job", epsilon=epsilon, tree_rows="all"),
+            n_estimators=10,
+            max_depth=5,
+            seed=model,
+            shrinkage=0.0,
+        )
+        trained = private_forest.train(Alone(party), settings).model
+        shares = trained.predict(MatrixColumns(X))[np.arange(2 * n_rows), y]
+        inside.append(shares[:n_rows])
+        outside.append(shares[n_rows:])
+    seen, unseen = np.sort(np.concatenate(inside)), np.sort(np.concatenate(outside))
+    bars = np.concatenate([seen, unseen])
+    rates = [1 - np.searchsorted(held, bars) / held.size for held in (seen, unseen)]
+    return float(np.max(rates[0] - rates[1])), seen.size
+
+
+def bound(epsilon):
+    """Return the largest advantage that epsilon allows: (e^epsilon - 1) / (e^epsilon + 1)."""
+    return math.tanh(epsilon / 2)
+
+
+@pytest.mark.parametrize("epsilon", ["1/2", "1"])
+def test_a_membership_attack_stays_under_its_bound(epsilon):
+    found, n = advantage(epsilon, 15)
+    slack = 1.36 * math.sqrt(2 / n)  # of the largest difference by chance (Kolmogorov, 5 %)
+    assert found <= bound(float(Fraction(epsilon))) + slack
+
+
+def test_the_attack_works_where_there_is_nothing_to_stop_it():
+    found, n = advantage("10000", 10)
+    assert found > 0.5
+    assert found > bound(1.0) + 1.36 * math.sqrt(2 / n)
+
+
+@pytest.mark.slow
+def test_a_membership_attack_stays_under_its_bound_on_many_models():
+    found, n = advantage("1", 600)
+    assert found <= bound(1.0) + 1.36 * math.sqrt(2 / n)
