@@ -78,10 +78,10 @@ def forests(table, n_trials):
     return found
 
 
-def trees(method, table, n_trials):
+def trees(method, table, n_trials, *, in_all=False):
     """Return, for every run, what a reader of the tree can hold against the canary.
 
-    The ill rows in its leaf, and a bonus where the tree has cut its corner off.
+    The ill rows in its leaf, or in all leaves, and a bonus where the tree has cut its corner off.
     """
     party = private_tree.Party(table, n_jobs=1, ledger=Ledger.in_memory())
     found = np.empty(n_trials)
@@ -92,8 +92,8 @@ def trees(method, table, n_trials):
         )
         forest = private_tree.train(Alone(party), settings).model.forest
         leaf = int(forest.leaves(canary, 0)[0])
-        corner = np.any(forest.threshold[forest.feature >= 0] > 0.7)
-        found[trial] = forest.moments[leaf, 1] + 1000 * corner
+        corner = np.any(forest.threshold[forest.feature >= 0] > 0.7) and not in_all
+        found[trial] = forest.moments[0 if in_all else leaf, 1] + 1000 * corner
     return found
 
 
@@ -153,7 +153,7 @@ def test_a_tree_that_counts_its_leaves_without_noise_is_caught(monkeypatch):
 
     monkeypatch.setattr("spinney.protocols.tree_budget.TreePlan._laplace", exact)
     monkeypatch.setattr("spinney.protocols.tree_budget.TreePlan.terms", generous)
-    assert audited(partial(trees, "noisy_max"), 60).refutes(EPSILON)
+    assert audited(partial(trees, "noisy_max", in_all=True), 60).refutes(EPSILON)
 
 
 def test_a_choice_without_noise_is_caught(monkeypatch):
@@ -191,7 +191,7 @@ def advantage(epsilon, n_models, n_rows=40, seed=0):
         settings = private_forest.Settings(
             privacy=PrivacySettings(job="job", epsilon=epsilon, tree_rows="all"),
             n_estimators=10,
-            max_depth=5,
+            max_depth=9,
             seed=model,
             shrinkage=0.0,
         )
@@ -219,7 +219,7 @@ def test_a_membership_attack_stays_under_its_bound(epsilon):
 
 def test_the_attack_works_where_there_is_nothing_to_stop_it():
     found, n = advantage("10000", 10)
-    assert found > 0.5
+    assert found > 0.6
     assert found > bound(1.0) + 1.36 * math.sqrt(2 / n)
 
 
