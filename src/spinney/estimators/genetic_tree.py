@@ -197,7 +197,7 @@ class _GeneticTree(ForestEstimator):
             bool(scores["kept_home"]),
             scores.get(metric),
             scores.get(f"home_{metric}"),
-            scores["edit_distance"],
+            scores.get("edit_distance"),
         )
 
     @property

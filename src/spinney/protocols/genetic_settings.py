@@ -132,6 +132,11 @@ class GeneticSettings:
                 raise SettingError(f"{name} must be a number of at least 0; got {value!r}.")
 
     @property
+    def bootstrap(self) -> bool:
+        """Whether rows are drawn with repeats: every structure reads every row once."""
+        return False
+
+    @property
     def n_survivors(self) -> int:
         """How many structures survive a generation: P."""
         assert self.population_size is not None

@@ -33,7 +33,7 @@ class PersonalTree:
     depth: int
     is_home: bool  # whether it is the tree the party would have had alone
     score: float  # on the party's own validation rows
-    distance: float  # to the party's own structure: 0 equal, 1 nothing in common
+    distance: float | None  # to the party's own structure: 0 equal, 1 nothing in common
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,9 @@ class Home:
             distance = normalised_distance(home.genes, own, home.depth, depth)
             return PersonalTree(home.tree, home.genes, home.depth, True, home.score, distance)
         tree = self.table.fitted(genes[best], depth, self.table.all_rows)
-        distance = normalised_distance(genes[best], own, depth)
-        return PersonalTree(tree, genes[best], depth, False, score, distance)
+        kept = tree.genes(depth)
+        distance = normalised_distance(kept, own, depth, depth)
+        return PersonalTree(tree, kept, depth, False, score, distance)
 
     # --- rows --------------------------------------------------------------------------------
 

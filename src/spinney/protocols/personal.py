@@ -63,7 +63,7 @@ def _quality(evolved: Evolved, party: Party, tree: PersonalTree, home: HomeTree)
         f"home_{metric}": shown(metric, home.score, step),
         "nodes": float(tree.tree.n_decisions),
         "home_nodes": float(home.tree.n_decisions),
-        "edit_distance": tree.distance,
+        "edit_distance": float("nan") if tree.distance is None else tree.distance,
         "kept_home": float(tree.is_home),
     }
     return Quality("validation", party.home(evolved.job).n_rows, scores)

@@ -29,6 +29,7 @@ from spinney.trees.threads import thread_count
 
 Scores = dict[str, float]
 _TINY_ROWS = 256
+_OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
 
 
 class PartyComparison(msgspec.Struct, frozen=True):
@@ -89,6 +90,13 @@ class Comparison:
         ]
         return sum(joint > alone for alone, joint in pairs), len(pairs)
 
+    def _of_own_tree(self, party: str) -> Scores:
+        """Return the size of a party's own tree and what it comes from; nothing of a forest."""
+        if party not in self.training.model.owners:
+            return {}
+        found = self.training.quality[party].scores
+        return {key: found[key] for key in _OF_OWN_TREE if not np.isnan(found[key])}
+
     def _judged_by_all(self, score: str) -> list[PartyComparison]:
         """Return the parties at which every forest has a score; if no local one has, the others."""
         judged = [party for party in self.parties if score in party.federated]
@@ -100,7 +108,12 @@ class Comparison:
         if not any(party.n_held_out for party in self.parties):
             return report
         quality = tuple(
-            PartyQuality(party.party, "held-out", party.n_held_out, _in_one(party))
+            PartyQuality(
+                party.party,
+                "held-out",
+                party.n_held_out,
+                {**_in_one(party), **self._of_own_tree(party.party)},
+            )
             for party in self.parties
         )
         return msgspec.structs.replace(report, quality=quality)

@@ -19,6 +19,7 @@ PROTOCOLS = (  # as in `service.registry`, which is slow to import
     "horizontal_forest",
     "private_tree",
     "private_forest",
+    "genetic_tree",
 )
 _TASKS = ("classification", "regression")
 _SOURCES = ("csv", "parquet", "sql")
@@ -76,6 +77,23 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     shrinkage: int | float | None = None
     message_limit: int | None = None
     max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
+    population_size: int | None = None  # this and the next are of evolved trees
+    n_generations: int | None = None
+    participation: int | float | None = None
+    train_ratio: float | None = None
+    validation: str | None = None
+    metric: str | None = None
+    leaf_ratio: int | float | None = None
+    tournament_size: int | None = None
+    flip_ratio: int | float | None = None
+    swap_ratio: int | float | None = None
+    n_folds: int | None = None
+    min_depth: int | None = None
+    noise_threshold: int | float | None = None
+    complexity_threshold: int | float | None = None
+    unique_threshold: int | float | None = None
+    keep_home: bool | None = None
+    size_epsilon: int | float | None = None
     random_state: int = 0
     n_jobs: int | None = None
 

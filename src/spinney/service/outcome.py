@@ -31,6 +31,7 @@ class Outcome(msgspec.Struct, frozen=True):
     report: str
     version: str = __version__
     privacy: tuple[str, ...] = ()  # of private jobs: what is promised to whom
+    is_personal: bool = False  # whether every party has a tree of its own
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -51,6 +52,7 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         }
         for model in ("local", "federated", "pooled")
     }
+    is_personal = bool(comparison.training.model.owners)
     return Outcome(
         name,
         str(report.settings["task"]),
@@ -60,7 +62,9 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         {model: scores for model, scores in means.items() if scores},
         {score: comparison.helped(score) for score in names},
         comparison.is_pooled,
-        report.settings.get("binning") != "adaptive" and not report.is_private,
+        report.settings.get("binning") != "adaptive"
+        and not report.is_private
+        and not is_personal,
         report.rounds,
         report.bytes_up,
         report.bytes_down,
@@ -68,4 +72,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         str(folder / MODEL),
         str(folder / REPORT),
         privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
+        is_personal=is_personal,
     )

@@ -17,6 +17,7 @@ Step = Callable[[str, int, int], None]  # phase, steps done, steps in all or 0 i
 
 COMPILING = "compiling kernels, once: later runs skip it"
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster
+_EVOLVING = "evolving"  # its phases go on to tell the best score
 _SHARE_OF_PHASE = {"binning": (0.0, 0.15), "growing": (0.15, 0.75), "judging": (0.9, 0.1)}
 _UNKNOWN_DEPTH = 8  # half of the bar, where the depth has no limit
 
@@ -70,6 +71,8 @@ class _BarStages(Stages):
         def step(phase: str, n_done: int, total: int) -> None:
             level = f": level {n_done + 1}" + (f" of {total}" if total else "")
             text = f"{title}{level}" if phase == "growing" else f"{title}: {phase}"
+            if phase.startswith(_EVOLVING):
+                text = f"{title}: generation {n_done} of {total}{phase.removeprefix(_EVOLVING)}"
             completed = done + _share(phase, n_done, total)
             self._bar.update(self._task, description=text, completed=completed)
 
@@ -99,6 +102,8 @@ def shown() -> Iterator[Stages]:
 
 def _share(phase: str, n_done: int, total: int) -> float:
     """Return how much of a stage is done."""
+    if phase.startswith(_EVOLVING):
+        return n_done / max(total, 1)
     start, length = _SHARE_OF_PHASE.get(phase, (0.0, 0.0))
     if phase != "growing":
         return start

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from spinney.errors import SettingError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import horizontal_forest, private_forest, private_tree
+from spinney.protocols import genetic_tree, horizontal_forest, private_forest, private_tree
 from spinney.protocols.training import Training
 from spinney.service.config import JobFile
 from spinney.service.private_jobs import forest_baseline, tree_baseline, tree_settings_of
 from spinney.service.private_jobs import forest_settings_of as private_forest_settings_of
-from spinney.service.settings import forest_settings_of
+from spinney.service.settings import forest_settings_of, genetic_settings_of
 from spinney.tables.schema import Category
 from spinney.tables.table import Table
 from spinney.transport.channel import Answering, Ask, Channel
@@ -86,6 +86,11 @@ def _party_of(side: Callable[..., Answering]) -> Callable[[Table, Any, Site], An
     return party
 
 
+def _genetic_party(table: Table, settings: Any, site: Site) -> Answering:
+    ledger = site.ledger if settings.size_epsilon is not None else None
+    return genetic_tree.Party(table, site.name, n_jobs=site.n_jobs, ledger=ledger, data=site.data)
+
+
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         horizontal_forest.NAME,
@@ -113,6 +118,15 @@ ENTRIES: tuple[Entry, ...] = (
         private_forest.ASKS,
         private_forest.SUMMED,
         forest_baseline,
+    ),
+    Entry(
+        genetic_tree.NAME,
+        genetic_settings_of,
+        _genetic_party,
+        genetic_tree.train,
+        genetic_tree.ASKS,
+        genetic_tree.SUMMED,
+        lambda settings: (genetic_tree.NAME, settings),
     ),
 )
 

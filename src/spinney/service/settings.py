@@ -1,5 +1,8 @@
 """The settings of a job file as those of its protocol, with the estimator's defaults."""
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -7,6 +10,8 @@ import msgspec
 
 from spinney.errors import SettingError
 from spinney.estimators.private import privacy_settings
+from spinney.protocols.genetic_settings import GeneticSettings
+from spinney.protocols.private_settings import as_text
 from spinney.protocols.settings import ForestSettings, Task, refuse_max_leaf_nodes
 from spinney.seeds import job_seed
 from spinney.service.config import JobFile, SettingsConfig
@@ -22,6 +27,14 @@ _PRIVATE_DEFAULTS: dict[str, Any] = {
     "sample_rate": 0.5,
     "leaf_share": 0.25,
 }
+EVOLVED: frozenset[str] = frozenset(field.name for field in fields(GeneticSettings)) - {
+    "task",
+    "seed",
+    "job",
+    "privacy",
+}
+SHARED: frozenset[str] = frozenset({"max_depth", "max_bins", "binning"})  # with forests
+_RUNNING = frozenset({"random_state", "n_jobs", "secure_sum", "honest"})
 _REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
 
 
@@ -53,7 +66,8 @@ def forest_settings(
         The job's; a private job's charges stand under it in every party's ledger.
     """
     chosen = {} if task == "classification" else dict(_REGRESSION_DEFAULTS)
-    said = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
+    said = _said(given)
+    _refuse(said, EVOLVED - SHARED, "a forest")
     weights = said.pop("class_weight", None)
     seed = job_seed(said.pop("random_state"))
     said.pop("n_jobs", None)  # how a forest is grown, not what it is
@@ -71,6 +85,33 @@ def forest_settings(
         said["bootstrap"] = False
         said["binning"] = "ranges" if said.get("binning") in (None, "quantiles") else given.binning
     return ForestSettings(task=task, seed=seed, privacy=privacy, **chosen | said)
+
+
+def genetic_settings_of(job: JobFile, classes: tuple[Category, ...] | None) -> GeneticSettings:
+    """Return the settings of evolved trees, checked."""
+    del classes  # nothing is said by class
+    said = _said(job.settings)
+    _refuse(said, said.keys() - EVOLVED - _RUNNING, "evolved trees")
+    size = said.pop("size_epsilon", None)
+    own = {key: value for key, value in said.items() if key in EVOLVED}
+    return GeneticSettings(
+        task=cast("Task", job.job.task),
+        seed=job_seed(job.settings.random_state),
+        size_epsilon=None if size is None else as_text(size, "size_epsilon"),
+        job=job.job.name,
+        **own,
+    )
+
+
+def _said(given: SettingsConfig) -> dict[str, Any]:
+    return {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
+
+
+def _refuse(said: Mapping[str, Any], keys: AbstractSet[str], what: str) -> None:
+    """Raise if a setting of another protocol is given."""
+    wrong = sorted(key for key in said if key in keys)
+    if wrong:
+        raise SettingError(f"{wrong[0]} is not a setting of {what}. Drop it, or change protocol.")
 
 
 def _weights(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:

@@ -47,10 +47,10 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
 def opening(outcome: Outcome) -> str:
     """Return the line that says what was run."""
     rows = sum(party.n_training + party.n_held_out for party in outcome.parties)
-    return (
-        f"{outcome.name}: {len(outcome.parties)} parties with {rows:,} rows grew a forest of "
-        f"{outcome.n_trees} trees, depth {outcome.depth}."
-    )
+    who = f"{outcome.name}: {len(outcome.parties)} parties with {rows:,} rows"
+    if outcome.is_personal:
+        return f"{who} evolved a tree for each of them, depth {outcome.depth} at most."
+    return f"{who} grew a forest of {outcome.n_trees} trees, depth {outcome.depth}."
 
 
 def joining(outcome: Outcome) -> str:

@@ -5,12 +5,15 @@ path: hold rows back, grow, judge, write.
 """
 
 from pathlib import Path
+from typing import Any
 
 from spinney.estimators.private import with_read_facts
+from spinney.protocols import genetic_tree
 from spinney.service.comparison import Comparison, Running, compare
 from spinney.service.config import load_job
 from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
+from spinney.service.personal import compare_personal
 from spinney.service.progress import Stages
 from spinney.service.registry import entry_of
 from spinney.service.rows import dealt_out, own_tables, warn_of_shared_rows
@@ -48,7 +51,8 @@ def simulate(path: Path, folder: Path | None, stages: Stages) -> Outcome:
     given = job.settings
     in_shares = settings.privacy is not None and settings.privacy.in_shares
     running = Running(protocol, given.n_jobs, bool(given.secure_sum) or in_shares, given.honest)
-    return written(job.job.name, compare(parties, settings, running, stages), into)
+    comparing: Any = compare_personal if protocol.name == genetic_tree.NAME else compare
+    return written(job.job.name, comparing(parties, settings, running, stages), into)
 
 
 def written(name: str, comparison: Comparison, folder: Path) -> Outcome:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import structures as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.forest import Forest
-from spinney.trees.genome import Genes, n_genes, without_detached
+from spinney.trees.genome import NIL, Genes, n_genes, without_detached
 from spinney.trees.growth import LeafValues
 from spinney.trees.level import empty_bin_sets
 from spinney.trees.threads import run_ranges
@@ -49,6 +49,18 @@ class FittedTree:
     def n_decisions(self) -> int:
         """How many nodes ask a question."""
         return int((self.feature >= 0).sum())
+
+    def genes(self, depth: int) -> NDArray[np.int16]:
+        """Return the structure that the tree has: of what it was given, what rows have reached."""
+        genes = np.full(n_genes(depth), NIL, np.int16)
+        queue = [(0, 0, 0)]  # node, gene, level
+        while queue:
+            node, gene, level = queue.pop()
+            if self.feature[node] >= 0:
+                genes[gene] = self.feature[node]
+                left, below = int(self.left[node]), 1 << (depth - level - 1)
+                queue += [(left, gene + 1, level + 1), (left + 1, gene + below, level + 1)]
+        return genes
 
 
 @dataclass(frozen=True)

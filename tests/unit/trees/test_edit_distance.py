@@ -20,9 +20,9 @@ NOTHING = structure(-1, -1, -1)
 
 def test_equal_structures_have_no_distance():
     one = structure(1, 0, 2)
-    assert edit_distance(one, one, 2) == 0
-    assert normalised_distance(one, one, 2) == 0.0
-    assert normalised_distance(NOTHING, NOTHING, 2) == 0.0
+    assert edit_distance(one, one, 2, 2) == 0
+    assert normalised_distance(one, one, 2, 2) == 0.0
+    assert normalised_distance(NOTHING, NOTHING, 2, 2) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_equal_structures_have_no_distance():
     ],
 )
 def test_known_distances(one, other, distance):
-    assert edit_distance(one, other, 2) == edit_distance(other, one, 2) == distance
+    assert edit_distance(one, other, 2, 2) == edit_distance(other, one, 2, 2) == distance
 
 
 def test_detached_genes_do_not_count():
-    assert edit_distance(structure(-1, 0, 2), NOTHING, 2) == 0
+    assert edit_distance(structure(-1, 0, 2), NOTHING, 2, 2) == 0
 
 
 def test_structures_of_two_depths_can_be_compared():
@@ -49,7 +49,7 @@ def test_structures_of_two_depths_can_be_compared():
 
 
 def test_nothing_in_common_is_one():
-    assert normalised_distance(structure(1, 0, 2), NOTHING, 2) == 1.0
+    assert normalised_distance(structure(1, 0, 2), NOTHING, 2, 2) == 1.0
 
 
 def as_tree(genes, depth, gene=0, level=0):
@@ -84,4 +84,11 @@ def by_recursion(one, other):
 @given(st.integers(0, 2**32 - 1))
 def test_the_distance_is_that_of_the_definition(seed):
     one, other = genome.initial(np.random.default_rng(seed), 2, 3, 3, 0.25)
-    assert edit_distance(one, other, 3) == by_recursion(as_tree(one, 3), as_tree(other, 3))
+    assert edit_distance(one, other, 3, 3) == by_recursion(as_tree(one, 3), as_tree(other, 3))
+
+
+def test_trees_too_large_to_wait_for_have_no_distance():
+    whole = np.zeros(genome.n_genes(12), np.int16)
+    assert edit_distance(whole, whole, 12, 12) is None
+    assert normalised_distance(whole, whole, 12, 12) is None
+    assert edit_distance(whole, NOTHING, 12, 2) == whole.size

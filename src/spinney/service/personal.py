@@ -1,0 +1,85 @@
+"""Evolve the parties' trees and compare each with the tree its party grows alone.
+
+Each party is judged by its own tree on its own held-out rows. The pooled tree is CART's, of the
+depth that cross-validation on all training rows chooses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import uuid4
+
+from spinney.privacy.ledger import Ledger
+from spinney.protocols import genetic_tree
+from spinney.protocols.genetic_settings import GeneticSettings
+from spinney.protocols.model import ForestModel
+from spinney.protocols.personal import gathered, home_model
+from spinney.protocols.secure_sums import secured
+from spinney.service.comparison import Comparison, PartyComparison, Running, Scores
+from spinney.service.progress import Stages, Step
+from spinney.service.rows import Parties, PartyRows
+from spinney.service.scores import scores_on
+from spinney.tables.table import MemoryTable
+from spinney.transport.channel import Answering, Channel
+from spinney.transport.in_process import InProcess
+from spinney.trees.threads import thread_count
+
+
+def compare_personal(
+    parties: Parties, settings: GeneticSettings, running: Running, stages: Stages
+) -> Comparison:
+    """Evolve trees for all parties; judge them, the parties' own and the pooled one."""
+    stages.expect(1 + (parties.pooled is not None))
+    step = stages.begin("evolved trees")
+    with stages.compiling():
+        training, homes = _evolved(parties.training, settings, running, step)
+    pooled = None
+    if parties.pooled is not None:
+        step = stages.begin("pooled tree")
+        few = replace(settings, population_size=2, n_generations=1, size_epsilon=None)
+        _, alone = _evolved({"all": parties.pooled}, few, running.alone(), step)
+        pooled = alone.of_owner("all")
+    n_threads = thread_count(running.n_jobs)
+
+    def judged(name: str, rows: PartyRows) -> PartyComparison:
+        def scores(model: ForestModel) -> Scores:
+            return scores_on(model, rows.held_out, n_threads=n_threads)
+
+        return PartyComparison(
+            name,
+            rows.training.n_rows,
+            rows.held_out.n_rows,
+            scores(homes.of_owner(name)),
+            scores(training.model.of_owner(name)),
+            None if pooled is None else scores(pooled),
+        )
+
+    compared = tuple(judged(name, rows) for name, rows in parties.rows.items())
+    return Comparison(training, compared, None)
+
+
+def _evolved(
+    tables: Mapping[str, MemoryTable], settings: GeneticSettings, running: Running, step: Step
+) -> tuple[genetic_tree.Evolved, ForestModel]:
+    """Return the parties' evolved trees, and those they grow alone."""
+    with_noise = settings.size_epsilon is not None
+    parties = {
+        name: genetic_tree.Party(
+            table,
+            name,
+            n_jobs=running.n_jobs,
+            ledger=Ledger.in_memory(name) if with_noise else None,
+        )
+        for name, table in tables.items()
+    }
+    sides: dict[str, Answering] = dict(parties)
+    channel: Channel = InProcess(sides)
+    if running.secure_sum:
+        channel = secured(
+            sides,
+            InProcess,
+            genetic_tree.SUMMED,
+            job=f"simulation {uuid4()}",
+            honest=running.honest,
+        )
+    evolved = genetic_tree.train(channel, settings, progress=step)
+    return gathered(evolved, parties), home_model(evolved, parties)
