@@ -187,6 +187,14 @@ def evolve(X, random, connect):
     }
     small: dict[str, Any] = {"population_size": 4, "n_generations": 2, "binning": "pooled"}
     genetic_tree.train(connect(sides), genetic_tree.Settings(task="regression", **small))
+    two = fit_input(HorizontalForestClassifier(), X, np.arange(60) % 2, is_classifier=True, **how)
+    sides = {
+        name: genetic_tree.Party(table, name, ledger=Ledger.in_memory(name), only_noise=True)
+        for name, table in dealt_tables(two.table, np.arange(60) % 3).items()
+    }
+    privacy = PrivacySettings(job="evolved", epsilon="10")
+    small = {"population_size": 4, "n_generations": 2, "max_depth": 3, "privacy": privacy}
+    genetic_tree.train(connect(sides), genetic_tree.Settings(task="classification", **small))
     kinds = fit_input(
         HorizontalForestClassifier(), X[["kind"]], np.arange(60) % 2, is_classifier=True, **how
     )

@@ -1,6 +1,7 @@
 """`GeneticTreeClassifier` and `GeneticTreeRegressor`: scikit-learn faces of S4."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from spinney.protocols import genetic_tree
 from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.personal import gathered, home_model
-from spinney.protocols.private_settings import as_text
+from spinney.protocols.private_settings import PrivacySettings, as_text
 from spinney.protocols.secure_sums import secured
 from spinney.report.report import Report
 from spinney.report.tree_view import TreeView
@@ -104,17 +105,22 @@ class _GeneticTree(ForestEstimator):
             self.__dict__.pop(name, None)
         self._require_sound_parameters()
         settings = self._genetic_settings()
+        is_private = settings.privacy is not None
         given = fit_input(
             self,
             X,
             y,
             is_classifier=self._is_classifier,
-            needs_ranges=False,
+            needs_ranges=is_private,
             schema=self.schema,
             categorical_features=self.categorical_features,
+            is_private=is_private,
         )
-        if party is not None:
+        if party is not None or is_private:
             warn_of_leaks(given.read_facts)
+        if settings.privacy is not None:
+            privacy = replace(settings.privacy, read_facts=given.read_facts)
+            settings = replace(settings, privacy=privacy)
         tables = dealt_tables(given.table, party)
         self._require_rows(tables, settings)
         self._evolve(tables, settings)
@@ -126,10 +132,16 @@ class _GeneticTree(ForestEstimator):
 
     def _evolve(self, tables: dict[str, MemoryTable], settings: GeneticSettings) -> None:
         ledgers = {}
-        if settings.size_epsilon is not None:
+        if settings.size_epsilon is not None or settings.privacy is not None:
             ledgers = {name: Ledger.in_memory(name) for name in tables}
         parties = {
-            name: genetic_tree.Party(table, name, n_jobs=self.n_jobs, ledger=ledgers.get(name))
+            name: genetic_tree.Party(
+                table,
+                name,
+                n_jobs=self.n_jobs,
+                ledger=ledgers.get(name),
+                only_noise=settings.privacy is not None,
+            )
             for name, table in tables.items()
         }
         sides: dict[str, Answering] = dict(parties)
@@ -141,6 +153,7 @@ class _GeneticTree(ForestEstimator):
                 genetic_tree.SUMMED,
                 job=f"simulation {uuid4()}",
                 honest=self.honest,
+                min_survivors=len(parties) if settings.privacy else None,
             )
         progress = printed if self.verbose else silent
         evolved = gathered(genetic_tree.train(channel, settings, progress=progress), parties)
@@ -160,12 +173,23 @@ class _GeneticTree(ForestEstimator):
             )
         names = _SHARED if self._is_classifier else _SHARED + _OF_REGRESSION
         size = self.size_epsilon
+        epsilon = getattr(self, "epsilon", None)
+        private: dict[str, Any] = {}
+        if epsilon is not None:
+            private["privacy"] = PrivacySettings(
+                job=f"simulation {uuid4()}",
+                epsilon=as_text(epsilon, "epsilon"),
+                in_shares=bool(self.secure_sum),
+                honest=self.honest,
+            )
+            private["delta"] = as_text(self.delta, "delta")
         return GeneticSettings(
             task="classification" if self._is_classifier else "regression",
             seed=job_seed(self.random_state),
             size_epsilon=None if size is None else as_text(size, "size_epsilon"),
             job=f"simulation {uuid4()}" if size is not None else "simulation",
             **{name: getattr(self, name) for name in names},
+            **private,
         )
 
     def _require_rows(self, tables: dict[str, MemoryTable], settings: GeneticSettings) -> None:
@@ -289,6 +313,11 @@ class GeneticTreeClassifier(ClassifierMixin, _GeneticTree):  # type: ignore[misc
         trees are the same.
     honest
         How many parties secure sums count on to keep their secrets; half of them, rounded up.
+    epsilon, delta
+        For classes, the budget of the whole search (zCDP, read at `delta`): structures then evolve
+        from noisy counts of public halvings of declared ranges, in place of scores; every party
+        still fits its own tree exactly, and keeps it. Needs a small `max_depth`, such as 4, few
+        structures and generations, and many rows. None: no noise.
     random_state
         Fixes the search, the folds and who takes part.
     n_jobs
@@ -341,6 +370,8 @@ class GeneticTreeClassifier(ClassifierMixin, _GeneticTree):  # type: ignore[misc
         schema: Schema | None = None,
         secure_sum: bool = False,
         honest: int | None = None,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -367,6 +398,8 @@ class GeneticTreeClassifier(ClassifierMixin, _GeneticTree):  # type: ignore[misc
         self.schema = schema
         self.secure_sum = secure_sum
         self.honest = honest
+        self.epsilon = epsilon
+        self.delta = delta
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

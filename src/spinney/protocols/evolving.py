@@ -17,11 +17,11 @@ from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.dtypes import TARGET_BITS
-from spinney.trees.evolution import Breeding, Population
+from spinney.trees.evolution import Population
 from spinney.trees.genome import Genes, initial, require_structures
 from spinney.typing import Integers
 
-_ACTIVE, _BREED = 10, 11  # streams of the job's seed
+_ACTIVE, BREED = 10, 11  # streams of the job's seed
 
 
 class Search:
@@ -35,20 +35,13 @@ class Search:
         self._job = job
         self._step = _target_step(schema)
         self._joined = joined
-        self._random = seeds.generator(seeds.derived(settings.seed, _BREED))
+        self._random = seeds.generator(seeds.derived(settings.seed, BREED))
         self.depth = depth
         self.all_rows = False
         self.elitism = False
         self.best: list[float] = []
         self._coming = np.zeros((0, (1 << depth) - 1), np.int16)
-        breeding = Breeding(
-            len(schema.columns),
-            depth,
-            settings.n_survivors,
-            settings.tournament_size,
-            settings.flip_ratio,
-            settings.swap_ratio,
-        )
+        breeding = settings.breeding(len(schema.columns), depth)
         self.population = Population(breeding, distinct=settings.validation == "rotating")
 
     @classmethod

@@ -110,7 +110,7 @@ class ChoiceAsk(Ask[SumsReply]):
     reply_type: ClassVar[type[Any]] = SumsReply
 
 
-ASKS: tuple[type[Ask[Any]], ...] = (
+EXACT_ASKS: tuple[type[Ask[Any]], ...] = (
     SchemaAsk,
     FactsAsk,
     EdgesAsk,
@@ -120,5 +120,11 @@ ASKS: tuple[type[Ask[Any]], ...] = (
     ScoresAsk,
     ChoiceAsk,
 )
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, DepthAsk, VotesAsk, ScoresAsk, ChoiceAsk)
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
+EXACT_SUMMED: tuple[type[Ask[Any]], ...] = (
+    FactsAsk,
+    EdgesAsk,
+    DepthAsk,
+    VotesAsk,
+    ScoresAsk,
+    ChoiceAsk,
+)

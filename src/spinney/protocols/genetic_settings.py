@@ -1,16 +1,18 @@
 """The settings of evolved trees: Table II of S4 as defaults, checked once."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Final, Literal
 
 import numpy as np
 
 from spinney.errors import SettingError
-from spinney.protocols.private_settings import PrivacySettings
+from spinney.privacy.budget import probability
+from spinney.protocols.private_settings import PrivacySettings, fraction_of
 from spinney.protocols.settings import ForestSettings, Task
 from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.evolution import Breeding
 from spinney.trees.genome import MAX_DEPTH
 
 Metric = Literal["f1", "mse", "r2", "rae"]
@@ -23,6 +25,7 @@ VALIDATIONS: Final = ("rotating", "fixed")
 BINNINGS: Final = ("own", "pooled")
 POPULATION: Final[dict[Task, int]] = {"classification": 20, "regression": 40}
 _MOST_STRUCTURES: Final = 10_000
+_MOST_PRIVATE_DEPTH: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,7 @@ class GeneticSettings:
     size_epsilon: str | None = None
     seed: int = 0
     privacy: PrivacySettings | None = None  # None: nothing but sizes is noised
+    delta: str = "1/1000000"  # where the privacy of a private job is read as an epsilon
     job: str = "evolved trees"  # its name in a party's ledger
 
     def __post_init__(self) -> None:
@@ -100,6 +104,8 @@ class GeneticSettings:
         _choice("metric", self.metric, METRICS[self.task])
         _choice("validation", self.validation, VALIDATIONS)
         _choice("binning", self.binning, BINNINGS)
+        if self.privacy is not None:
+            self._require_private()
         if not isinstance(self.keep_home, bool):
             raise SettingError(f"keep_home must be True or False; got {self.keep_home!r}.")
 
@@ -116,6 +122,22 @@ class GeneticSettings:
             raise SettingError(
                 f"min_depth={self.min_depth} must not be above max_depth={self.max_depth}."
             )
+
+    def _require_private(self) -> None:
+        """Raise if noisy counts cannot give what is asked for."""
+        if self.task != "classification":
+            raise SettingError("epsilon is for classes: evolved trees for numbers have no noise.")
+        if self.max_depth > _MOST_PRIVATE_DEPTH:
+            raise SettingError(
+                f"max_depth={self.max_depth} cannot be used with epsilon: every leaf is a noisy "
+                f"count. Set it to {_MOST_PRIVATE_DEPTH} at most, for example to 4."
+            )
+        if self.participation < 1 or self.size_epsilon is not None:
+            raise SettingError(
+                "With epsilon all parties take part in every generation, and their sizes are not "
+                "told: leave participation and size_epsilon as they are."
+            )
+        probability(fraction_of(self.delta, "delta"), "delta")
 
     def _require_shares(self) -> None:
         _share("participation", self.participation, open_below=True)
@@ -151,14 +173,21 @@ class GeneticSettings:
         """Return how many parties are asked in a generation."""
         return max(1, round(self.participation * n_parties))
 
+    def breeding(self, n_columns: int, depth: int) -> Breeding:
+        """Return how offspring come about."""
+        return Breeding(
+            n_columns,
+            depth,
+            self.n_survivors,
+            self.tournament_size,
+            self.flip_ratio,
+            self.swap_ratio,
+        )
+
     def for_bins(self) -> ForestSettings:
         """Return settings that lay the pooled bins."""
         criterion = "gini" if self.task == "classification" else "squared_error"
         return ForestSettings(task=self.task, criterion=criterion, max_bins=self.max_bins)
-
-    def with_seed(self, seed: int) -> "GeneticSettings":
-        """Return the same settings for another draw."""
-        return replace(self, seed=seed)
 
 
 def _is_real(value: object) -> bool:

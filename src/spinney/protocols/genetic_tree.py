@@ -28,6 +28,8 @@ Parties learn all structures.
 keeps, or how well that does. Without `secure_sum` the channel adds up replies that it could read.
 Structures and sums of scores are exact functions of the rows: nothing is differentially private.
 
+With `privacy` structures evolve from noisy counts instead: see `noisy_evolution`.
+
 **Rounds and bytes.** Schemas 1, bins up to 4 ("pooled"), depths 1, structures 1 and 1 more for
 every generation with a late joiner, votes 1 (regression), scores G, choosing 1. A question about
 scores carries 2 bytes a gene, P to 2 P structures of 2^d - 1 genes; a reply 8 bytes a structure.
@@ -38,14 +40,14 @@ from typing import Any
 
 import numpy as np
 
-from spinney.errors import ProtocolError, SettingError, TableError
+from spinney.errors import PolicyError, ProtocolError, SettingError, TableError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.evolving import Search
+from spinney.protocols.evolving import BREED, Search
 from spinney.protocols.facts import binned, leaf_values, require_few_classes
 from spinney.protocols.fitness import weighed
 from spinney.protocols.genetic_asks import (
-    ASKS,
-    SUMMED,
+    EXACT_ASKS,
+    EXACT_SUMMED,
     ChoiceAsk,
     DepthAsk,
     EvolvingJob,
@@ -59,12 +61,19 @@ from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.growing import require_bins
 from spinney.protocols.home import Home, HomeTree, PersonalTree
 from spinney.protocols.model import ForestModel
+from spinney.protocols.noisy_evolution import (
+    NoisyCounting,
+    NoisyJoinAsk,
+    NoisyScoresAsk,
+    NoisySearch,
+)
 from spinney.protocols.own_bins import (
     CategoryBins,
     category_bins_of,
     own_binning,
     pooled_binning,
 )
+from spinney.protocols.paying import ClaimsAsk, Purse, claims_of
 from spinney.protocols.setup import (
     EdgesAsk,
     FactsAsk,
@@ -88,6 +97,9 @@ from spinney.typing import Integers, Progress, silent
 __all__ = ["ASKS", "NAME", "SUMMED", "Evolved", "EvolvingJob", "Party", "Settings", "train"]
 
 NAME = "genetic_tree"
+ASKS: tuple[type[Ask[Any]], ...] = (*EXACT_ASKS, NoisyJoinAsk, NoisyScoresAsk, ClaimsAsk)
+SUMMED: tuple[type[Ask[Any]], ...] = (*EXACT_SUMMED, NoisyScoresAsk)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""
 Settings = GeneticSettings
 _ACTIVE, _BREED = 10, 11  # streams of the job's seed
 
@@ -98,7 +110,8 @@ _ACTIVE, _BREED = 10, 11  # streams of the job's seed
 class Party:
     """One organisation's side. What it keeps between questions only saves time.
 
-    Its `personal` and `home` trees stay here: no question asks for them.
+    Its `personal` and `home` trees stay here: no question asks for them. With `only_noise`, as in
+    a private job, it answers nothing exactly.
     """
 
     def __init__(
@@ -109,33 +122,66 @@ class Party:
         n_jobs: int | None = None,
         ledger: Ledger | None = None,
         data: str | None = None,
+        only_noise: bool = False,
     ) -> None:
         self._table = table
         self._name = name
+        self._only_noise = only_noise
         self._n_threads = thread_count(n_jobs)
-        self._sizes = SizePurse(table, ledger, data)
+        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._sizes = SizePurse(table, self._purse)
+        self._noisy: NoisyCounting | None = None
         self._home: tuple[bytes, Home] | None = None
         self.personal: PersonalTree | None = None
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
         match ask:
+            case NoisyJoinAsk() | NoisyScoresAsk() | ClaimsAsk():
+                return self._answer_noisily(ask)
+            case FactsAsk() | EdgesAsk() if self._only_noise:
+                raise _not_exactly()
             case SchemaAsk() | FactsAsk() | EdgesAsk():
                 return answer_setup(ask, self._table, self._n_threads)
-            case DepthAsk():  # line 6
-                return SumsReply(self._depth(ask))
             case StructureAsk():  # lines 12, 30
-                return StructureReply(self.home(ask.job).structure(ask.depth)[None])
+                return StructureReply(self._exactly(ask.job).structure(ask.depth)[None])
+        return SumsReply(self._sums(ask))
+
+    def _sums(self, ask: Ask[Any]) -> Integers:
+        match ask:
+            case DepthAsk():  # line 6
+                return self._depth(ask)
             case VotesAsk():  # lines 16, 17
-                return SumsReply(self._votes(ask))
+                return self._votes(ask)
             case ScoresAsk():  # lines 28, 34
-                return SumsReply(self._scores(ask))
+                return self._scores(ask)
             case ChoiceAsk():  # lines 47, 48
-                return SumsReply(self._choose(ask))
+                return self._choose(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
+    def _answer_noisily(self, ask: NoisyJoinAsk | NoisyScoresAsk | ClaimsAsk) -> Any:
+        if self._purse is None:
+            raise PolicyError(
+                f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
+                "pay from. Give it one."
+            )
+        if isinstance(ask, ClaimsAsk):
+            return self._purse.claims(ask)
+        if isinstance(ask, NoisyJoinAsk):
+            return NoisyCounting(self._table, self._purse).join(ask)
+        self._require_structures(ask.job, ask.depth, ask.genes)
+        if self._noisy is None:
+            self._noisy = NoisyCounting(self._table, self._purse)
+        return self._noisy.answer(ask)
+
+    def _exactly(self, job: EvolvingJob) -> Home:
+        """Return the rows to answer a question exactly, which a private job's are not."""
+        if self._only_noise or job.settings.privacy is not None:
+            raise _not_exactly()
+        return self.home(job)
+
     def home(self, job: EvolvingJob) -> Home:
-        """Return the party's rows as this job wants them."""
+        """Return the party's rows as this job wants them; for its own eyes."""
         if self._home is None or self._home[0] != job.digest:
             require_schema(self._table, job.schema_digest)
             schema, threads = self._table.schema, self._n_threads
@@ -154,13 +200,13 @@ class Party:
         settings = ask.job.settings
         votes = np.zeros(settings.max_depth - settings.min_depth + 1, np.int64)
         if self._name in ask.active:
-            votes[self.home(ask.job).best_depth - settings.min_depth] = 1
+            votes[self._exactly(ask.job).best_depth - settings.min_depth] = 1
         return votes
 
     def _votes(self, ask: VotesAsk) -> Integers:
         if self._name not in ask.active:
             return np.zeros(3, np.int64)
-        home = self.home(ask.job)
+        home = self._exactly(ask.job)
         self._require_depth(ask.job, ask.depth)
         return np.array([1, home.vote_for_all_rows(ask.depth), home.vote_for_elitism()], np.int64)
 
@@ -169,7 +215,7 @@ class Party:
         if self._name not in ask.active:
             return sums
         self._require_structures(ask.job, ask.depth, ask.genes)
-        home = self.home(ask.job)
+        home = self._exactly(ask.job)
         weight = self._sizes.weight(ask.job.settings, ask.job.n_parties)  # line 32
         rows = home.rows_for(ask.generation, all_rows=ask.all_rows)
         sums[:-1] = weighed(home.scores(ask.genes, ask.depth, rows, self._n_threads), weight)
@@ -181,6 +227,8 @@ class Party:
         self.personal = self.home(ask.job).personal_tree(
             ask.genes, ask.depth, all_rows=ask.all_rows, n_threads=self._n_threads
         )
+        if ask.job.settings.privacy is not None:
+            return np.zeros(2, np.int64)  # what a party keeps is its own business
         return np.array([1, self.personal.is_home], np.int64)
 
     def _require_depth(self, job: EvolvingJob, depth: int) -> None:
@@ -232,7 +280,11 @@ def train(
         job = EvolvingJob(settings, schema.digest(), len(channel.parties), binning)
     with phases.phase("seeding"):
         progress("choosing a depth", 0, 0)
-        search = Search.begun(channel, job, schema)
+        search: Search | NoisySearch
+        if settings.privacy:
+            search = NoisySearch(channel, job, schema, BREED)
+        else:
+            search = Search.begun(channel, job, schema)
     with phases.phase("evolving"):
         for generation in range(settings.n_generations):  # line 26
             search.generation(generation)
@@ -241,6 +293,7 @@ def train(
         progress("choosing", 0, 0)
         choice = ChoiceAsk(job, search.depth, search.all_rows, search.population.genes)
         n_kept = int(channel.sum(choice, quorum=1).sums[1])  # lines 45 to 49
+    claims = claims_of(channel, settings.privacy) if settings.privacy else ()
     bins = binning.bin_of_category if binning else category_bins_of(schema, settings.max_bins)
     return Evolved(
         model=_skeleton(schema, bins, search),
@@ -250,6 +303,7 @@ def train(
         quality={},
         score=None,
         settings=asdict(settings),
+        claims=claims,
         history=tuple(search.best),
         job=job,
         depth=search.depth,
@@ -263,7 +317,7 @@ def train(
 # --- helpers -------------------------------------------------------------------------------------
 
 
-def _skeleton(schema: Schema, bins: CategoryBins, search: Search) -> ForestModel:
+def _skeleton(schema: Schema, bins: CategoryBins, search: Search | NoisySearch) -> ForestModel:
     """Return the last population as a model that knows columns but nothing of the rows."""
     n_classes = len(schema.label.classes or ())
     trees = skeletons(search.population.genes, search.depth, n_classes)
@@ -272,6 +326,10 @@ def _skeleton(schema: Schema, bins: CategoryBins, search: Search) -> ForestModel
     values = leaf_values(schema, np.ones(n_classes), TARGET_BITS)
     forest = forest_of(trees, [binning] * len(trees), values)
     return ForestModel(NAME, schema, forest, bins)
+
+
+def _not_exactly() -> PolicyError:
+    return PolicyError("A private job asks for noisy counts only. Nothing was released.")
 
 
 def _is_pooled(settings: Settings) -> bool:

@@ -29,6 +29,8 @@ def gathered(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
     if not chosen:
         raise InternalError("No party has chosen a tree.")
     model = _model(evolved, parties, {name: tree.tree for name, tree in chosen.items()})
+    if evolved.settings["privacy"] is not None:  # exact scores are for the party's own eyes
+        return replace(evolved, model=model)
     homes = {name: parties[name].home_tree(evolved.job) for name in chosen}
     quality = {
         name: _quality(evolved, parties[name], tree, homes[name]) for name, tree in chosen.items()

@@ -12,7 +12,6 @@ import numpy as np
 from spinney.errors import PolicyError
 from spinney.privacy.accounting import Job
 from spinney.privacy.budget import Unit
-from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Protection, Spend
@@ -61,9 +60,9 @@ class SizePlan:
 class SizePurse:
     """A party's number of rows, as it weighs its scores."""
 
-    def __init__(self, table: Table, ledger: Ledger | None, data: str | None) -> None:
+    def __init__(self, table: Table, purse: Purse | None) -> None:
         self._table = table
-        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._purse = purse
 
     def weight(self, settings: GeneticSettings, n_parties: int) -> int:
         """Return the number of rows, noised once and for all if the job says so; at least 1."""

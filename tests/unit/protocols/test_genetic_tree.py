@@ -15,8 +15,10 @@ from spinney.protocols import genetic_tree
 from spinney.protocols.evolving import _active, _median
 from spinney.protocols.genetic_asks import ScoresAsk, StructureAsk
 from spinney.protocols.home import Home
+from spinney.protocols.paying import JoinAsk
 from spinney.protocols.personal import gathered, home_model
 from spinney.protocols.secure_sums import secured
+from spinney.protocols.settings import ForestSettings
 from spinney.report.report import Report
 from spinney.transport.in_process import InProcess
 
@@ -343,7 +345,6 @@ def test_a_party_refuses_structures_that_do_not_fit(change, tables, label):
 
 
 def test_a_question_of_another_protocol_is_not_answered(tables):
-    from spinney.protocols.paying import ClaimsAsk  # noqa: PLC0415
-
-    with pytest.raises(ProtocolError, match="A party in genetic_tree does not answer ClaimsAsk"):
-        parties_of(tables)["0"].answer(ClaimsAsk("x"))
+    ask = JoinAsk(ForestSettings(task="classification"), "", 3)
+    with pytest.raises(ProtocolError, match="A party in genetic_tree does not answer JoinAsk"):
+        parties_of(tables)["0"].answer(ask)

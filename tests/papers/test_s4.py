@@ -1,0 +1,50 @@
+"""S4's experiment: what parties gain by evolved trees. Hours on two cores, less if resumed."""
+
+import json
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("shared_data"),
+    pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning"),
+]
+BENCHMARK = "papers_s4"
+SPLITS = RUNS = 3
+
+
+@pytest.fixture(scope="module")
+def tables(benchmark_module):
+    """The tables at N = 20, for all parties and for a tenth of them; what is written is not rerun."""
+    path = benchmark_module.RESULTS / "papers_s4.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    found = benchmark_module.written(path)
+    wanted = [
+        run
+        for run in benchmark_module.runs(SPLITS, RUNS, fast=False)
+        if run.n_parties == 20 and run.participation in {1.0, 0.1}
+    ]
+    for run in wanted:
+        if run.key not in found:
+            found[run.key] = benchmark_module.done(run)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": run.key, "found": found[run.key]}) + "\n")
+    return benchmark_module.summary(wanted, found)
+
+
+def test_parties_gain_f1_and_more_than_by_truex(tables):
+    mean = tables["classification, N = 20, c = 100 %"][-1]
+    assert mean["Delta"] >= 5
+    assert mean["gain %"] > 70
+    assert mean["Delta"] >= mean["Truex Delta"] + 6
+
+
+def test_errors_fall_on_most_regression_tables(tables):
+    lines = tables["regression, N = 20, c = 100 %"][:-1]
+    assert len(lines) >= 12
+    assert sum(line["Delta"] < 0 for line in lines) >= 0.7 * len(lines)
+
+
+def test_a_tenth_of_the_parties_is_nearly_as_good(tables):
+    few, all_ = (tables[f"classification, N = 20, c = {c} %"][-1]["Delta"] for c in (10, 100))
+    assert few == pytest.approx(all_, abs=1.5)
