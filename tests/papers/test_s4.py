@@ -15,7 +15,7 @@ SPLITS = RUNS = 3
 
 @pytest.fixture(scope="module")
 def tables(benchmark_module):
-    """The tables at N = 20, for all parties and for a tenth of them; what is written is not rerun."""
+    """The tables at N = 20, for all parties and a tenth of them; what is written is not rerun."""
     path = benchmark_module.RESULTS / "papers_s4.jsonl"
     path.parent.mkdir(exist_ok=True)
     found = benchmark_module.written(path)
