@@ -40,7 +40,6 @@ from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.noisy_histograms import NoisyReply, ShareReply
 from spinney.protocols.paying import JoinReply, Purse
 from spinney.protocols.private_settings import PrivacySettings
-from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import require_schema
 from spinney.protocols.shares import OnlyMasked
 from spinney.tables.schema import Schema
@@ -197,8 +196,7 @@ class NoisyCounting:
 
 def public_cells(schema: Schema) -> Binning:
     """Return bins that follow from the schema alone."""
-    settings = ForestSettings(task="classification", binning="ranges", max_bins=_BINS)
-    return public_binning(schema, settings)
+    return public_binning(schema, _BINS)
 
 
 def leaves_of_rows(

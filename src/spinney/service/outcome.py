@@ -62,9 +62,7 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         {model: scores for model, scores in means.items() if scores},
         {score: comparison.helped(score) for score in names},
         comparison.is_pooled,
-        report.settings.get("binning") != "adaptive"
-        and not report.is_private
-        and not is_personal,
+        report.settings.get("binning") != "adaptive" and not report.is_private and not is_personal,
         report.rounds,
         report.bytes_up,
         report.bytes_down,

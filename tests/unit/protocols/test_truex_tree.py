@@ -26,7 +26,7 @@ def table(n=3000):
     codes = random.integers(0, 4, (n, 3))
     frame = pd.DataFrame({f"c{i}": pd.Categorical(codes[:, i]) for i in range(3)})
     frame.loc[::50, "c2"] = None
-    return frame, ((codes[:, 0] > 1) ^ (codes[:, 1] > 1)).astype(int)
+    return frame, ((codes[:, 0] > 1) & (codes[:, 1] > 1)).astype(int)
 
 
 def tables_of(X, y, n_parties=4):
