@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,11 @@ def postgres_server(tmp_path_factory):
         yield f"postgresql://me@/postgres?host={home}"
     finally:
         run(programs / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop")
+
+
+@pytest.fixture
+def tree_explainer():
+    """SHAP's own; importing it warns of matplotlib's future, which is not ours to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return import_module("shap").TreeExplainer

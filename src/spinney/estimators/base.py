@@ -30,7 +30,7 @@ from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Progress, silent
+from spinney.typing import Floats, Progress, Values, silent
 
 if TYPE_CHECKING:
     from spinney.privacy.ledger import Ledger
@@ -121,7 +121,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self._adopt(training.model)
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
 
-        self.report_ = Report.of(training)
+        self.report_ = Report.of(training, ledgers=ledgers)
         self.ledger_ = ledgers
         if getattr(self, "oob_score", False):
             self.oob_score_ = training.score
@@ -166,6 +166,34 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", None)
         return sklearn_forest(self.model_, classes, names, self.unknown_categories)
+
+    def to_onnx(self) -> Any:
+        """Return the forest as an `onnx.ModelProto`: float32 in, categories by their number.
+
+        Needs `spinney[export]`. Its input `X` is what `encoded` returns.
+        """
+        check_is_fitted(self)
+        from spinney.estimators.to_onnx import onnx_forest  # noqa: PLC0415  for exports alone
+
+        return onnx_forest(self.model_)
+
+    def to_treelite(self) -> Any:
+        """Return the forest as a `treelite.Model`: float32 in, categories by their number.
+
+        Needs `spinney[export]`. It takes what `encoded` returns.
+        """
+        check_is_fitted(self)
+        from spinney.estimators.to_treelite import treelite_forest  # noqa: PLC0415  for exports alone
+
+        return treelite_forest(self.model_)
+
+    def encoded(self, X: Any) -> Values:
+        """Return X as exported models take it: a row a line, categories numbered, NaN missing."""
+        check_is_fitted(self)
+        self._require_sound_parameters()
+        X = checked_features(self, X, self.categorical_features, reset=False)
+        columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
+        return np.ascontiguousarray(columns.values(slice(None)).T)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: a ledger stays where its party is."""

@@ -94,7 +94,6 @@ class _TreeWriter:
         self._model = model
         self._part = slice(int(forest.tree_start[number]), int(forest.tree_start[number + 1]))
         self._start = self._part.start
-        self._depth = int(forest.depths[number])
         self._weight = forest.moments[self._part].sum(axis=1).astype(np.float64)
         if model.schema.label.kind == "number":
             self._weight = forest.moments[self._part, 0].astype(np.float64)
@@ -117,14 +116,17 @@ class _TreeWriter:
         nodes["weighted_n_node_samples"] = self._weight
         values = forest.value[part][:, None, :]
         extra: list[Any] = []
+        steps = (feature >= 0).astype(np.int64)
         for node in np.flatnonzero(forest.subset[part] >= 0):
+            before = len(extra)
             self._write_chain(nodes, int(node), extra, n)
+            steps[node] += len(extra) - before
         if extra:
             more = np.array([record for record, _ in extra], NODE_DTYPE)
             nodes = np.concatenate([nodes, more])
             values = np.concatenate([values, values[[parent for _, parent in extra]]])
         return {
-            "max_depth": self._depth,
+            "max_depth": _longest(left, steps),
             "node_count": len(nodes),
             "nodes": nodes,
             "values": np.ascontiguousarray(values),
@@ -167,3 +169,11 @@ class _TreeWriter:
                 nodes[node] = record
             else:
                 extra.append((record.item(), node))
+
+
+def _longest(left: NDArray[np.int64], steps: NDArray[np.int64]) -> int:
+    """Return the longest way from the root to a leaf; readers set memory aside by it."""
+    depth = np.zeros(left.size, np.int64)
+    for node in np.flatnonzero(steps):  # children come after their parents
+        depth[left[node] : left[node] + 2] = depth[node] + steps[node]
+    return int(depth.max())

@@ -85,7 +85,17 @@ class ForestModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "ForestModel":
         """Read a model that `save` wrote."""
-        meta, arrays = storage.read_file(path, _KIND)
+        return cls._of_parts(*storage.read_file(path, _KIND), name=str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, name: str) -> "ForestModel":
+        """Return the model that `to_bytes` wrote; errors call it `name`."""
+        return cls._of_parts(*storage.from_bytes(data, _KIND, name=name), name=name)
+
+    @classmethod
+    def _of_parts(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, name: str
+    ) -> "ForestModel":
         try:
             schema = msgspec.convert(meta["schema"], type=Schema)
             forest = Forest(**{field.name: arrays.pop(field.name) for field in fields(Forest)})
@@ -97,8 +107,8 @@ class ForestModel:
                 noise = NodeNoise(**{name: arrays.pop(f"noise.{name}") for name in _NOISE})
             model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise StorageError(f"{str(path)!r} lacks a part of a model: {error}.") from None
-        model.check(str(path))
+            raise StorageError(f"{name!r} lacks a part of a model: {error}.") from None
+        model.check(name)
         return model
 
     def check(self, name: str) -> None:

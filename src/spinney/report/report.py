@@ -3,14 +3,26 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from spinney import __version__
-from spinney.errors import StorageError
+from spinney.errors import SettingError, StorageError
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.explaining import Explained
 from spinney.protocols.leakage import LabelLeakage
+from spinney.protocols.model import ForestModel
 from spinney.protocols.training import Trained
+from spinney.report.budgets import PartyBudget, budgets_of
+from spinney.report.explained import (
+    Explanation,
+    Importance,
+    explanation_of,
+    impurity_importances,
+    with_losses,
+)
 from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
 from spinney.report.run_folder import REPORT, file_in
 from spinney.tables.schema import listed
@@ -27,6 +39,7 @@ class PartyQuality(msgspec.Struct, frozen=True):
     rows: str  # which rows: "out-of-bag", "training" or "held-out"
     n_rows: int
     scores: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = {}  # 95 %, by score; "gain_..." is joint over local
 
 
 class RoundTraffic(msgspec.Struct, frozen=True):
@@ -50,7 +63,7 @@ class Disclosure(msgspec.Struct, frozen=True):
     protection: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, dict=True):
     """Quality, traffic, time, disclosures and privacy of one job."""
 
     protocol: str
@@ -68,11 +81,34 @@ class Report(msgspec.Struct, frozen=True):
     privacy: tuple[PrivacyClaim, ...] = ()  # what is promised to whom
     history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
     label_leakage: LabelLeakage | None = None  # of vertical jobs
+    importances: tuple[Importance, ...] = ()
+    explanation: Explanation | None = None
+    budgets: tuple[PartyBudget, ...] = ()  # of private jobs whose ledgers are at hand
+    ended: str = ""  # why the job ended before its end; empty: it did not
+    hardened: tuple[str, ...] = ()  # what was done to the model before it left
 
     @classmethod
-    def of(cls, training: Trained, *, label_leakage: LabelLeakage | None = None) -> "Report":
-        """Return the report of a training; of a vertical one, with what its labels' party found."""
+    def of(
+        cls,
+        training: Trained,
+        *,
+        ledgers: Mapping[str, Ledger] | None = None,
+        label_leakage: LabelLeakage | None = None,
+    ) -> "Report":
+        """Return the report of a training.
+
+        Parameters
+        ----------
+        training
+            What was trained, and how it came about.
+        ledgers
+            Those of parties that are at hand: their accounts are told.
+        label_leakage
+            Of a vertical training: what its labels' party found.
+        """
         shape = training.shape
+        model = getattr(training, "model", None)
+        forest = model if isinstance(model, ForestModel) else None
         quality = (
             PartyQuality(party, found.rows, found.n_rows, _known(found.scores))
             for party, found in training.quality.items()
@@ -83,7 +119,7 @@ class Report(msgspec.Struct, frozen=True):
             )
             for r in training.rounds
         )
-        return cls(
+        report = cls(
             shape.protocol,
             training.parties,
             shape.n_trees,
@@ -97,6 +133,18 @@ class Report(msgspec.Struct, frozen=True):
             privacy=privacy_of(training),
             history=training.history,
             label_leakage=label_leakage,
+            importances=() if forest is None else impurity_importances(forest),
+            budgets=budgets_of(ledgers or {}),
+        )
+        report.__dict__["model"] = forest  # to draw from; it is no part of the value
+        return report
+
+    def explained(self, model: ForestModel, found: Explained, rows: str) -> "Report":
+        """Return the report with why the model says what it says, as counted over `rows`."""
+        return msgspec.structs.replace(
+            self,
+            importances=with_losses(self.importances, model.schema, found),
+            explanation=explanation_of(model, found, rows),
         )
 
     @property
@@ -124,9 +172,42 @@ class Report(msgspec.Struct, frozen=True):
 
         return as_text(self)
 
+    def plot_gain(self, ax: Any = None) -> Any:
+        """Draw each party's scores alone and together; needs `spinney[plot]`."""
+        return _plots().gain(self.quality, ax)
+
+    def plot_budget(self, ax: Any = None) -> Any:
+        """Draw what each party has spent and what is left; needs `spinney[plot]`."""
+        return _plots().budget(self.budgets, ax)
+
+    def plot_importances(self, ax: Any = None) -> Any:
+        """Draw which columns matter; needs `spinney[plot]`."""
+        return _plots().importances(self.importances, ax)
+
+    def plot_tree(self, number: int, model: ForestModel | None = None, ax: Any = None) -> Any:
+        """Draw a tree, counted from 0; a report from a file needs its `model` (`forest.model_`)."""
+        found = model or self.__dict__.get("model")
+        if found is None:
+            raise SettingError(
+                "This report has no model with it. Give one: "
+                "report.plot_tree(0, model=load_model(folder).model_)."
+            )
+        return _plots().tree(found, number, ax)
+
+    def _repr_html_(self) -> str:
+        from spinney.report.page.page import summary_of  # noqa: PLC0415  for notebooks
+
+        return summary_of(self)
+
     def to_json(self) -> str:
         """Return the report as JSON."""
         return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
+        """Write the report as one page that needs no network; with the model, its trees too."""
+        from spinney.report.page.page import page_of  # noqa: PLC0415  only where one is wanted
+
+        write_whole(path, page_of(self, model).encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all."""
@@ -152,6 +233,11 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         ) from None
     _require_known_parties(report, str(source))
     return report
+
+
+def _plots() -> Any:
+    """Return the module that draws; it needs all the others of this folder."""
+    return import_module("spinney.report.plots")
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 MODEL = "model.spinney"
 REPORT = "report.json"
+PAGE = "report.html"
 
 
 def file_in(path: str | os.PathLike[str], name: str) -> Path:

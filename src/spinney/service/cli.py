@@ -20,8 +20,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Decision trees and forests grown together by organisations that may not pool their rows.",
 )
-model = typer.Typer(no_args_is_help=True, help="Look at a saved model.")
+model = typer.Typer(no_args_is_help=True, help="Look at a saved model, use it, take it out.")
 app.add_typer(model, name="model")
+report = typer.Typer(no_args_is_help=True, help="Read a run's report.")
+app.add_typer(report, name="report")
+runs = typer.Typer(no_args_is_help=True, help="Past runs: list them, compare two.")
+app.add_typer(runs, name="runs")
 ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: what its data has cost.")
 app.add_typer(ledger, name="ledger")
 app.add_typer(cli_deployed.coordinator, name="coordinator")
@@ -119,6 +123,141 @@ def model_show(
 
         found = described(path)
         typer.echo(found.to_json() if as_json else str(found))
+
+
+@model.command("tree")
+def model_tree(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    number: Annotated[int, typer.Argument(help="Which tree, from 1.")] = 1,
+    *,
+    debug: Debug = False,
+) -> None:
+    """Print one tree of a saved model as text."""
+    with told(debug=debug or context.obj):
+        from spinney.service.models import tree_as_text  # noqa: PLC0415
+
+        typer.echo(tree_as_text(path, number))
+
+
+@model.command("export")
+def model_export(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    out: Annotated[Path, typer.Argument(help="The file to write.")],
+    *,
+    to: Annotated[str, typer.Option(help="onnx, treelite or spinney.")] = "onnx",
+    smallest_leaf: Annotated[
+        int, typer.Option(help="Close splits with fewer rows than this on a side.")
+    ] = 1,
+    threshold_digits: Annotated[
+        int | None, typer.Option(help="Significant digits of thresholds.")
+    ] = None,
+    value_digits: Annotated[int | None, typer.Option(help="Digits of predictions.")] = None,
+    exact_counts: Annotated[bool, typer.Option(help="Keep exact counts of rows in nodes.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model for another runtime, hardened as asked; counts are coarse unless allowed."""
+    with told(debug=debug or context.obj) as ending:
+        from spinney.report.hardening import Hardening  # noqa: PLC0415
+        from spinney.service.taking_out import exported  # noqa: PLC0415
+
+        how = Hardening(smallest_leaf, threshold_digits, value_digits, exact_counts)
+        done = exported(path, out, to, how)
+        ending.written = True
+        for step in done:
+            typer.echo(f"Hardened: {step}.")
+        typer.echo(f"Model   {out}")
+
+
+@model.command("predict")
+def model_predict(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    table: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the model's columns.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV to write.", show_default="stdout")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Predict for every row of a file; needs no network."""
+    with told(debug=debug or context.obj) as ending:
+        from spinney.service.taking_out import predict_file  # noqa: PLC0415
+
+        text, n_rows = predict_file(path, table, out)
+        ending.written = True
+        typer.echo(text if out is None else f"{n_rows} rows  {out}", nl=out is not None)
+
+
+@report.command("open")
+def report_open(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.html.")],
+    *,
+    debug: Debug = False,
+) -> None:
+    """Open a run's page in the browser; where there is none, say where the page is."""
+    with told(debug=debug or context.obj):
+        from spinney.service.models import page_in  # noqa: PLC0415
+
+        page = page_in(path)
+        if typer.launch(page.resolve().as_uri()) == 0:
+            typer.echo(f"Opened  {page}")
+        else:
+            typer.echo(f"No browser answers here. Open it yourself: {page}")
+
+
+@report.command("show")
+def report_show(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.json.")],
+    *,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print a run's report as text."""
+    with told(debug=debug or context.obj):
+        from spinney.report.report import load_report  # noqa: PLC0415
+
+        found = load_report(path)
+        typer.echo(found.to_json() if as_json else str(found))
+
+
+RunsFolder = Annotated[Path, typer.Option("--in", help="The folder that holds runs.")]
+
+
+@runs.command("list")
+def runs_list(
+    context: typer.Context,
+    *,
+    folder: RunsFolder = Path("runs"),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List past runs and how well their models do."""
+    with told(debug=debug or context.obj):
+        from spinney.service.runs import in_json, listed_runs, runs_as_text  # noqa: PLC0415
+
+        found = listed_runs(folder)
+        typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
+
+
+@runs.command("compare")
+def runs_compare(
+    context: typer.Context,
+    first: Annotated[Path, typer.Argument(help="A run's folder.")],
+    second: Annotated[Path, typer.Argument(help="Another's.")],
+    *,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show two runs side by side: their scores, costs and settings."""
+    with told(debug=debug or context.obj):
+        from spinney.service.runs import compared_runs, in_json  # noqa: PLC0415
+
+        found = compared_runs(first, second)
+        typer.echo(in_json(found) if as_json else str(found))
 
 
 LedgerFile = Annotated[Path, typer.Argument(help="A party's ledger file.")]

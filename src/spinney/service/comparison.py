@@ -6,7 +6,7 @@ grown without noise, for they hide nothing from anybody.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -15,13 +15,16 @@ import numpy as np
 
 from spinney.errors import SpinneyError
 from spinney.privacy.ledger import Ledger
+from spinney.protocols import explaining
+from spinney.protocols.explaining import Explained
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.training import Training
 from spinney.report.report import PartyQuality, Report
+from spinney.service.intervals import Interval, intervals
 from spinney.service.progress import Stages, Step
 from spinney.service.registry import Entry, Site, entry_of
 from spinney.service.rows import Parties, PartyRows
-from spinney.service.scores import LESS_IS_BETTER, score_names, scores_on
+from spinney.service.scores import LESS_IS_BETTER, predicted_on, score_names, scores_of
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
@@ -41,6 +44,7 @@ class PartyComparison(msgspec.Struct, frozen=True):
     local: Scores
     federated: Scores
     pooled: Scores | None
+    intervals: dict[str, Interval] = {}  # 95 %, by score
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Comparison:
     training: Training
     parties: tuple[PartyComparison, ...]
     is_pooled: bool | None  # bit for bit the forest of the pooled rows; None: not compared
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # of private jobs
+    explained: Explained | None = None
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -104,7 +110,9 @@ class Comparison:
 
     def report(self) -> Report:
         """Return the training's report, judged by held-out rows where there are any."""
-        report = Report.of(self.training)
+        report = Report.of(self.training, ledgers=self.ledgers)
+        if self.explained is not None:
+            report = report.explained(self.training.model, self.explained, "held-out")
         if not any(party.n_held_out for party in self.parties):
             return report
         quality = tuple(
@@ -113,6 +121,7 @@ class Comparison:
                 "held-out",
                 party.n_held_out,
                 {**_in_one(party), **self._of_own_tree(party.party)},
+                party.intervals,
             )
             for party in self.parties
         )
@@ -127,7 +136,14 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     stages.begin("loading kernels")
     with stages.compiling():
         _warm_up(parties.training, settings, running)
-    joint = _train(parties.training, settings, running, stages.begin("joint forest"))
+    ledgers = (
+        {name: Ledger.in_memory(name) for name in parties.training} if settings.privacy else {}
+    )
+    step = stages.begin("joint forest")
+    joint = _train(parties.training, settings, running, step, ledgers)
+    explained = None
+    if held_out and not settings.privacy:  # exact counts of own rows would cost budget
+        joint, explained = _explained(joint, parties, running)
     name, without_noise = running.protocol.baseline(settings)
     alone = replace(running.alone(), protocol=entry_of(name))
     pooled = None
@@ -143,21 +159,42 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
         _judged(name, rows, {"local": local.get(name), **trained}, thread_count(running.n_jobs))
         for name, rows in parties.rows.items()
     )
-    if pooled is None or settings.privacy:
-        return Comparison(joint, compared, None)
-    return Comparison(joint, compared, joint.model.to_bytes() == pooled.model.to_bytes())
+    same = None
+    if pooled is not None and not settings.privacy:
+        same = joint.model.to_bytes() == pooled.model.to_bytes()
+    return Comparison(joint, compared, same, ledgers, explained)
+
+
+def _explained(
+    joint: Training, parties: Parties, running: Running
+) -> tuple[Training, Explained | None]:
+    """Ask the parties, by their held-out rows, why the forest says what it says."""
+    sides: dict[str, Answering] = {
+        name: explaining.Party(rows.held_out, n_jobs=running.n_jobs)
+        for name, rows in parties.rows.items()
+    }
+    channel: Channel = InProcess(sides)
+    if running.secure_sum:
+        job = f"simulation {uuid4()}"
+        channel = secured(sides, InProcess, explaining.SUMMED, job=job, honest=running.honest)
+    explained = explaining.explain(channel, explaining.question_of(joint.model))
+    n_before = len(joint.rounds)
+    asked = (replace(r, number=r.number + n_before) for r in channel.rounds)
+    return replace(joint, rounds=(*joint.rounds, *asked)), explained
 
 
 def _train(
-    tables: Mapping[str, MemoryTable], settings: Any, running: Running, step: Step
+    tables: Mapping[str, MemoryTable],
+    settings: Any,
+    running: Running,
+    step: Step,
+    ledgers: Mapping[str, Ledger] | None = None,
 ) -> Training:
     protocol, privacy = running.protocol, settings.privacy
+    if privacy and ledgers is None:
+        ledgers = {name: Ledger.in_memory(name) for name in tables}
     sides: dict[str, Answering] = {
-        name: protocol.party(
-            table,
-            settings,
-            Site(name, running.n_jobs, Ledger.in_memory(name) if privacy else None),
-        )
+        name: protocol.party(table, settings, Site(name, running.n_jobs, (ledgers or {}).get(name)))
         for name, table in tables.items()
     }
     channel: Channel = InProcess(sides)
@@ -187,10 +224,15 @@ def _train_alone(
 def _judged(
     name: str, rows: PartyRows, trained: Mapping[str, Training | None], n_threads: int
 ) -> PartyComparison:
+    is_class = rows.held_out.schema.label.kind == "class"
+    truth, predicted = np.zeros(0), {}
+    for model, training in trained.items():
+        if training is not None:
+            truth, predicted[model] = predicted_on(
+                training.model, rows.held_out, n_threads=n_threads
+            )
     scores = {
-        model: scores_on(training.model, rows.held_out, n_threads=n_threads)
-        for model, training in trained.items()
-        if training is not None
+        model: scores_of(truth, means, is_class=is_class) for model, means in predicted.items()
     }
     return PartyComparison(
         name,
@@ -199,6 +241,7 @@ def _judged(
         scores.get("local", {}),
         scores["federated"],
         scores.get("pooled"),
+        intervals(truth, predicted, is_class=is_class, seed=0),
     )
 
 

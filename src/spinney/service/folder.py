@@ -6,8 +6,9 @@ from shutil import rmtree
 
 from spinney.errors import StorageError
 from spinney.protocols.model import ForestModel
+from spinney.report.page.page import page_of
 from spinney.report.report import Report
-from spinney.report.run_folder import MODEL, REPORT
+from spinney.report.run_folder import MODEL, PAGE, REPORT
 
 
 def require_writable(folder: Path) -> None:
@@ -19,13 +20,13 @@ def require_writable(folder: Path) -> None:
         raise _unwritable(folder, f"{str(existing)!r} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise _unwritable(folder, f"{str(existing)!r} may not be written to")
-    for name in (MODEL, REPORT):
+    for name in (MODEL, REPORT, PAGE):
         if (folder / name).is_dir():
             raise _unwritable(folder, f"{str(folder / name)!r} is a folder")
 
 
 def write_run(folder: Path, model: ForestModel, report: Report) -> None:
-    """Write a run's model and report into a folder, replacing those of an earlier run.
+    """Write a run's model, report and page into a folder, replacing those of an earlier run.
 
     The files are made in a folder of their own and moved when all are whole.
     """
@@ -36,6 +37,7 @@ def write_run(folder: Path, model: ForestModel, report: Report) -> None:
         beside.mkdir(parents=True)
         _write(beside / MODEL, model.to_bytes())
         _write(beside / REPORT, report.to_json().encode())
+        _write(beside / PAGE, page_of(report, model).encode())
         _move(beside, folder)
     except BaseException as error:
         rmtree(beside, ignore_errors=True)
@@ -56,7 +58,7 @@ def _move(beside: Path, folder: Path) -> None:
     if not folder.exists():
         beside.rename(folder)
         return
-    for name in (MODEL, REPORT):
+    for name in (MODEL, REPORT, PAGE):
         (beside / name).replace(folder / name)
     beside.rmdir()
 

@@ -1,12 +1,14 @@
-"""`spinney model show`: what a saved model is."""
+"""`spinney model show` and `spinney model tree`: what a saved model is; where its page is."""
 
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from spinney.errors import SettingError, StorageError
 from spinney.protocols.model import ForestModel
-from spinney.report.run_folder import MODEL, file_in
+from spinney.report.run_folder import MODEL, PAGE, file_in
+from spinney.report.tree_text import tree_text
 from spinney.tables.schema import Schema
 
 
@@ -57,3 +59,22 @@ def described(path: Path) -> ModelDescription:
         schema,
         dict(zip(schema.names, shares, strict=True)),
     )
+
+
+def tree_as_text(path: Path, number: int) -> str:
+    """Return one tree of a saved model, counted from 1, as text."""
+    model = ForestModel.load(file_in(path, MODEL))
+    n_trees = model.forest.n_trees
+    if not 1 <= number <= n_trees:
+        raise SettingError(f"The model has trees 1 to {n_trees}; got {number}.")
+    return tree_text(model, number - 1).rstrip()
+
+
+def page_in(path: Path) -> Path:
+    """Return where the page of a run is."""
+    page = file_in(path, PAGE)
+    if not page.is_file():
+        raise StorageError(
+            f"There is no page {str(page)!r}. Give the folder of a run; each has a {PAGE}."
+        )
+    return page

@@ -7,7 +7,7 @@ import msgspec
 from spinney import __version__
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
-from spinney.report.run_folder import MODEL, REPORT
+from spinney.report.run_folder import MODEL, PAGE, REPORT
 from spinney.service.comparison import Comparison, PartyComparison, Scores
 
 
@@ -29,6 +29,7 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float
     model: str
     report: str
+    page: str
     version: str = __version__
     privacy: tuple[str, ...] = ()  # of private jobs: what is promised to whom
     is_personal: bool = False  # whether every party has a tree of its own
@@ -69,6 +70,7 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         round(sum(report.seconds.values()), 6),
         str(folder / MODEL),
         str(folder / REPORT),
+        str(folder / PAGE),
         privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
         is_personal=is_personal,
     )

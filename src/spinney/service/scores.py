@@ -26,8 +26,23 @@ def score_names(task: str) -> tuple[str, ...]:
 
 def scores_on(model: ForestModel, table: Table, *, n_threads: int) -> dict[str, float]:
     """Return how well a model does on a table's rows."""
-    if not table.n_rows:
+    truth, predicted = predicted_on(model, table, n_threads=n_threads)
+    return scores_of(truth, predicted, is_class=model.schema.label.kind == "class")
+
+
+def scores_of(truth: NDArray[Any], predicted: Floats, *, is_class: bool) -> dict[str, float]:
+    """Return how well predictions do; none without rows."""
+    if not truth.size:
         return {}
+    if is_class:
+        return _class_scores(truth, predicted)
+    return _number_scores(truth, predicted[:, 0])
+
+
+def predicted_on(
+    model: ForestModel, table: Table, *, n_threads: int
+) -> tuple[NDArray[Any], Floats]:
+    """Return the labels of a table's rows, and what a model says of each."""
     predicted = np.empty((table.n_rows, model.n_outputs))
     is_class = model.schema.label.kind == "class"
     truth: NDArray[Any] = np.empty(table.n_rows, np.int64 if is_class else np.float64)
@@ -37,9 +52,7 @@ def scores_on(model: ForestModel, table: Table, *, n_threads: int) -> dict[str, 
         (predicted[rows],) = model.predict_batches(iter([batch.values]), n_threads=n_threads)
         truth[rows] = batch.target
         start = rows.stop
-    if is_class:
-        return _class_scores(truth, predicted)
-    return _number_scores(truth, predicted[:, 0])
+    return truth, predicted
 
 
 def _number_scores(truth: Floats, predicted: Floats) -> dict[str, float]:

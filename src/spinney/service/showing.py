@@ -42,6 +42,7 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
     )
     console.print(f"Model   {outcome.model}")
     console.print(f"Report  {outcome.report}")
+    console.print(f"Page    {outcome.page}")
 
 
 def opening(outcome: Outcome) -> str:

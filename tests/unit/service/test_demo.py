@@ -24,7 +24,11 @@ def test_the_demo_shows_a_table_and_says_where_the_model_is(place):
     assert lines[12].startswith("Joining helped ")
     assert lines[13] == "The federated forest is identical to the pooled one, bit for bit."
     assert "rounds; " in lines[14]
-    assert lines[15:] == ["Model   spinney-demo/model.spinney", "Report  spinney-demo/report.json"]
+    assert lines[15:] == [
+        "Model   spinney-demo/model.spinney",
+        "Report  spinney-demo/report.json",
+        "Page    spinney-demo/report.html",
+    ]
     assert load_report("spinney-demo").parties == PARTIES
     assert load_model("spinney-demo/model.spinney").classes_.tolist() == ["No", "Yes"]
 

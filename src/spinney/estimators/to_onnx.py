@@ -1,0 +1,154 @@
+"""A forest as an ONNX graph of one tree ensemble: float32, categories by their number.
+
+A category split becomes a chain of questions "is it this one?", whose yes leads to one child; the
+runtime takes such chains for sets. The schema, which says what number a category has, is in the
+model's metadata under "spinney.schema".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import msgspec
+
+from spinney import __version__
+from spinney.errors import MissingExtraError
+from spinney.estimators.walked import Leaf, Split, nodes_of
+from spinney.protocols.model import ForestModel
+from spinney.typing import Floats
+
+_OPSETS = {"": 17, "ai.onnx.ml": 3}
+_IR_VERSION = 8  # of the same age as the opsets, so that older runtimes read it
+
+
+def onnx_forest(model: ForestModel) -> Any:
+    """Return an `onnx.ModelProto`: input `X`, outputs `label` and `probabilities`, or `value`."""
+    try:
+        onnx = import_module("onnx")
+    except ImportError:
+        raise MissingExtraError("onnx", "export", "to_onnx()") from None
+    helper, kinds = onnx.helper, onnx.TensorProto
+    nodes = _Nodes(model.forest.n_trees)
+    for tree in range(model.forest.n_trees):
+        nodes.add_tree(tree, list(nodes_of(model, tree)))
+    classes = model.schema.label.classes
+    if classes is None:
+        ensemble = helper.make_node(
+            "TreeEnsembleRegressor", ["X"], ["value"], domain="ai.onnx.ml",
+            n_targets=1, aggregate_function="SUM", **nodes.attributes("target"),
+        )  # fmt: skip
+        outputs = [helper.make_tensor_value_info("value", kinds.FLOAT, [None, 1])]
+    else:
+        labels, kind = _labels(classes, kinds)
+        ensemble = helper.make_node(
+            "TreeEnsembleClassifier", ["X"], ["label", "probabilities"], domain="ai.onnx.ml",
+            post_transform="NONE", **labels, **nodes.attributes("class"),
+        )  # fmt: skip
+        outputs = [
+            helper.make_tensor_value_info("label", kind, [None]),
+            helper.make_tensor_value_info("probabilities", kinds.FLOAT, [None, len(classes)]),
+        ]
+    given = helper.make_tensor_value_info("X", kinds.FLOAT, [None, len(model.schema.columns)])
+    made = helper.make_model(
+        helper.make_graph([ensemble], "spinney", [given], outputs),
+        opset_imports=[helper.make_opsetid(name, version) for name, version in _OPSETS.items()],
+        producer_name="spinney",
+        producer_version=__version__,
+        ir_version=_IR_VERSION,
+    )
+    schema = msgspec.json.encode(model.schema).decode()
+    helper.set_model_props(made, {"spinney.schema": schema, "spinney.protocol": model.protocol})
+    onnx.checker.check_model(made)
+    return made
+
+
+def _labels(classes: Sequence[Any], kinds: Any) -> tuple[dict[str, Any], int]:
+    """Return the class labels as ONNX can hold them: whole numbers, or texts."""
+    if all(type(label) is int for label in classes):
+        return {"classlabels_int64s": list(classes)}, kinds.INT64
+    return {"classlabels_strings": [str(label) for label in classes]}, kinds.STRING
+
+
+@dataclass
+class _Nodes:
+    """The ensemble's attributes, written node by node."""
+
+    n_trees: int
+    node: dict[str, list[Any]] = field(
+        default_factory=lambda: {
+            name: []
+            for name in (
+                "treeids", "nodeids", "featureids", "values", "modes", "truenodeids",
+                "falsenodeids", "missing_value_tracks_true",
+            )
+        }
+    )  # fmt: skip
+    leaf: dict[str, list[Any]] = field(
+        default_factory=lambda: {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    )
+
+    def attributes(self, outputs: str) -> dict[str, list[Any]]:
+        """Return all as the operator names them; `outputs` is "class" or "target"."""
+        nodes = {f"nodes_{name}": values for name, values in self.node.items()}
+        return {**nodes, **{f"{outputs}_{name}": values for name, values in self.leaf.items()}}
+
+    def add_tree(self, tree: int, nodes: list[Split | Leaf]) -> None:
+        """Write a tree; the further nodes of category chains are numbered after its own."""
+        more = len(nodes)
+        for number, node in enumerate(nodes):
+            if isinstance(node, Leaf):
+                self._add(tree, number, _Question(0, 0.0, "LEAF", 0, 0, 0))
+                self._add_leaf(tree, number, node.value)
+            elif node.categories is None:
+                self._add(tree, number, _at_most(node, node.threshold))
+            else:
+                more = self._add_chain(tree, number, node, more)
+
+    def _add_chain(self, tree: int, number: int, split: Split, more: int) -> int:
+        """Ask for one category after another; only yes may lead to a child more than once."""
+        assert split.categories is not None
+        here, left = number, split.categories.tolist()
+        if split.missing_left or not left:  # no category is below 0: a missing value is caught here
+            following = more if left else split.right
+            missing = int(split.missing_left)
+            self._add(
+                tree,
+                here,
+                _Question(split.column, -1.0, "BRANCH_LEQ", split.left, following, missing),
+            )
+            here, more = more, more + bool(left)
+        for step, category in enumerate(left):
+            following = more if step < len(left) - 1 else split.right
+            question = _Question(
+                split.column, float(category), "BRANCH_EQ", split.left, following, 0
+            )
+            self._add(tree, here, question)
+            here, more = more, more + (step < len(left) - 1)
+        return more
+
+    def _add(self, tree: int, number: int, question: "_Question") -> None:
+        for values, one in zip(self.node.values(), (tree, number, *question), strict=True):
+            values.append(one)
+
+    def _add_leaf(self, tree: int, number: int, value: Floats) -> None:
+        for output in range(value.size):  # a runtime reads a class that is left out as it likes
+            fields = (tree, number, output, float(value[output] / self.n_trees))
+            for values, one in zip(self.leaf.values(), fields, strict=True):
+                values.append(one)
+
+
+class _Question(NamedTuple):
+    """One node: what it asks, and where yes, no and a missing value lead."""
+
+    column: int
+    value: float
+    mode: str
+    true: int
+    false: int
+    missing_true: int
+
+
+def _at_most(split: Split, value: float) -> _Question:
+    missing = int(split.missing_left)
+    return _Question(split.column, value, "BRANCH_LEQ", split.left, split.right, missing)

@@ -1,0 +1,53 @@
+"""A forest's nodes as other formats take them: what each split asks, in plain terms."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinney.protocols.model import ForestModel
+from spinney.typing import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Split:
+    """A question about a number (`categories` is None) or a category, and where answers lead.
+
+    Children are numbered within the tree. A category is its number in the schema.
+    """
+
+    column: int
+    threshold: float
+    categories: Integers | None  # those that go left
+    missing_left: bool
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What a leaf predicts."""
+
+    value: Floats
+
+
+def nodes_of(model: ForestModel, tree: int) -> Iterator[Split | Leaf]:
+    """Give a tree's nodes in their order; the root is the first."""
+    forest = model.forest
+    start, end = int(forest.tree_start[tree]), int(forest.tree_start[tree + 1])
+    for node in range(start, end):
+        column = int(forest.feature[node])
+        if column < 0:
+            yield Leaf(forest.value[node])
+            continue
+        left = int(forest.left[node]) - start
+        subset = int(forest.subset[node])
+        threshold = float(forest.threshold[node])
+        missing = bool(forest.missing_left[node])
+        categories = None
+        if subset >= 0:
+            words, bins = forest.bin_sets[subset], model.bin_of_category[column]
+            side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
+            categories = np.flatnonzero(side)
+            missing = bool(words[3] >> np.uint64(63))
+        yield Split(column, threshold, categories, missing, left, left + 1)

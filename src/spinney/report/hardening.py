@@ -1,0 +1,147 @@
+"""What is done to a model before it leaves: small leaves closed, numbers rounded, counts coarse.
+
+None of it is differential privacy, and none of it takes back what the parties' coordinator has
+seen. It keeps a reader of the model from exact counts, from leaves that speak of a few people and
+from thresholds that are somebody's value to the last digit.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SettingError
+from spinney.protocols.model import ForestModel
+from spinney.trees.forest import Forest
+from spinney.typing import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Hardening:
+    """How a model is hardened; the defaults change nothing.
+
+    Attributes
+    ----------
+    smallest_leaf
+        A split one of whose children has fewer rows becomes a leaf.
+    threshold_digits, value_digits
+        Significant digits of thresholds; digits after the point of shares, or significant digits
+        of predicted numbers. None: all.
+    exact_counts
+        Whether nodes keep their exact counts. Without them counts are rounded to powers of two.
+    """
+
+    smallest_leaf: int = 1
+    threshold_digits: int | None = None
+    value_digits: int | None = None
+    exact_counts: bool = True
+
+    def __post_init__(self) -> None:
+        if self.smallest_leaf < 1:
+            raise SettingError(f"smallest_leaf must be at least 1; got {self.smallest_leaf}.")
+        for name in ("threshold_digits", "value_digits"):
+            digits = getattr(self, name)
+            if digits is not None and not 1 <= digits <= 15:
+                raise SettingError(f"{name} must be between 1 and 15; got {digits}.")
+
+
+def hardened(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
+    """Return the model as it may leave, and what was done to it in words."""
+    forest, done = model.forest, []
+    is_class = model.schema.label.kind == "class"
+    if how.smallest_leaf > 1:
+        forest, n_closed = _without_small_leaves(forest, _rows(forest, is_class), how.smallest_leaf)
+        done.append(f"{n_closed} splits with fewer than {how.smallest_leaf} rows on a side closed")
+    if how.threshold_digits is not None:
+        rounded = _significant(forest.threshold.astype(np.float64), how.threshold_digits)
+        forest = replace(forest, threshold=rounded.astype(np.float32))
+        done.append(f"thresholds rounded to {how.threshold_digits} significant digits")
+    if how.value_digits is not None:
+        forest = replace(forest, value=_rounded_values(forest.value, how.value_digits, is_class))
+        done.append(f"predictions of leaves rounded to {how.value_digits} digits")
+    if not how.exact_counts:
+        forest = replace(
+            forest, moments=_coarse(forest, is_class), gain=_significant(forest.gain, 2)
+        )
+        done.append("counts of nodes rounded to powers of two; no exact count is left")
+    if not done:
+        return model, ()
+    changed = replace(model, forest=forest)
+    changed.check("the hardened model")
+    return changed, tuple(done)
+
+
+def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  which moments there are
+    rows: Integers = forest.moments.sum(axis=1) if is_class else forest.moments[:, 0]
+    return rows
+
+
+def _without_small_leaves(forest: Forest, rows: Integers, least: int) -> tuple[Forest, int]:
+    """Return the forest with splits closed whose smaller child has too few rows."""
+    left = forest.left.astype(np.int64)
+    splits = np.flatnonzero(forest.feature >= 0)
+    small = splits[np.minimum(rows[left[splits]], rows[left[splits] + 1]) < least]
+    feature = forest.feature.copy()
+    feature[small] = -1
+    keep = _reached(forest, feature)
+    number = np.cumsum(keep) - 1
+    is_leaf = feature[keep] < 0
+    new_left = np.where(is_leaf, np.arange(int(keep.sum())), number[left[keep]])
+    start = np.concatenate(
+        [[0], np.cumsum(np.add.reduceat(keep.astype(np.int64), forest.tree_start[:-1]))]
+    )
+    subset = np.where(is_leaf, -1, forest.subset[keep])
+    kept = Forest(
+        start.astype(np.int64),
+        feature[keep],
+        np.where(is_leaf, np.float32(0), forest.threshold[keep]),
+        new_left.astype(np.uint32),
+        forest.missing_left[keep] & ~is_leaf,
+        subset.astype(np.int32),
+        forest.bin_sets,
+        forest.moments[keep],
+        np.where(is_leaf, 0.0, forest.gain[keep]),
+        forest.value[keep],
+    )
+    return kept, int(np.isin(np.flatnonzero(keep), small).sum())
+
+
+def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which nodes a row can still come to."""
+    keep = np.zeros(forest.n_nodes, np.bool_)
+    level = forest.tree_start[:-1]
+    while level.size:
+        keep[level] = True
+        splits = level[feature[level] >= 0]
+        left = forest.left[splits].astype(np.int64)
+        level = np.concatenate([left, left + 1])
+    return keep
+
+
+def _significant(values: Floats, digits: int) -> Floats:
+    size = np.where(values == 0, 1.0, np.abs(values))
+    unit = 10.0 ** (np.floor(np.log10(size)) - digits + 1)
+    rounded: Floats = np.rint(values / unit) * unit
+    return rounded
+
+
+def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # noqa: FBT001
+    """Return shares that are rounded and still sum to one, or rounded numbers."""
+    if not is_class:
+        return _significant(value, digits)
+    rounded = np.round(value, digits)
+    total = rounded.sum(axis=1, keepdims=True)
+    shares: Floats = np.where(total > 0, rounded / np.where(total > 0, total, 1.0), value)
+    return shares
+
+
+def _coarse(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001
+    """Return counts as powers of two, spread over classes as the node's value says."""
+    rows = np.maximum(_rows(forest, is_class), 1)
+    power = (2.0 ** np.rint(np.log2(rows))).astype(np.int64)
+    moments = np.zeros_like(forest.moments)
+    if is_class:
+        moments[:] = np.rint(forest.value * power[:, None]).astype(np.int64)
+    else:
+        moments[:, 0] = power
+    return moments

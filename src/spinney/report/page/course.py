@@ -1,0 +1,77 @@
+"""How it went: rounds, bytes, seconds, scores as trees were added, who was lost."""
+
+from spinney.report.page.charts import bar, line_chart
+from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.render import size
+from spinney.report.report import Report, RoundTraffic
+
+
+def how_it_went(report: Report) -> Html:
+    """Return the section."""
+    up = max(report.bytes_up.values(), default=0)
+    down = max(report.bytes_down.values(), default=0)
+    total = sum(report.seconds.values())
+    words = (
+        f"{report.rounds} rounds, {size(up)} from and {size(down)} to the busiest party, "
+        f"{total:.2f} seconds."
+    )
+    parts: list[Content] = [tag("p", words, class_="lead"), _lost(report), _phases(report)]
+    curve = report.explanation.score_by_trees if report.explanation else ()
+    if curve:
+        assert report.explanation is not None
+        score = report.explanation.score
+        title = f"{score} on {report.explanation.rows} rows, by number of trees"
+        line = [(score, [value for _, value in curve])]
+        parts.append(tag("div", line_chart(title, [n for n, _ in curve], line), class_="small"))
+    if report.history:
+        steps = list(range(1, len(report.history) + 1))
+        line = [("best score", list(report.history))]
+        chart = line_chart("Best score of each generation", steps, line)
+        parts.append(tag("div", chart, class_="small"))
+    rounds = table(
+        "Every round",
+        ["round", "question", "sent to the parties", "sent by them", "seconds", "answered"],
+        [_round(r) for r in report.traffic],
+    )
+    parts.append(tag("details", tag("summary", f"All {report.rounds} rounds"), rounds))
+    settings: list[list[Content]] = [[name, repr(v)] for name, v in report.settings.items()]
+    shown = table("Settings", ["setting", "value"], settings)
+    parts.append(tag("details", tag("summary", "Settings"), shown))
+    return joined(*parts)
+
+
+def lost_parties(report: Report) -> list[str]:
+    """Return who answered at first, and no more when counts were last asked for."""
+    rounds = [r for r in report.traffic if len(r.bytes_down) > 0]
+    if not rounds:
+        return []
+    last = rounds[-1]
+    return [p for p in report.parties if p in rounds[0].bytes_up and p not in last.bytes_up]
+
+
+def _lost(report: Report) -> Html:
+    lost = lost_parties(report)
+    if not lost:
+        return tag("p", "No party was lost.")
+    return tag("p", f"Lost on the way: {', '.join(lost)}.", class_="warn")
+
+
+def _phases(report: Report) -> Html:
+    total = sum(report.seconds.values()) or 1.0
+    lines: list[list[Content]] = [
+        [phase, f"{seconds:.2f}", bar(seconds / total)] for phase, seconds in report.seconds.items()
+    ]
+    return table("Seconds by phase", ["phase", "seconds", "share"], lines, class_="with-bars")
+
+
+def _round(r: RoundTraffic) -> list[Content]:
+    answered = str(len(r.bytes_up))
+    sent = size(sum(r.bytes_down.values()))
+    return [
+        r.number,
+        r.question,
+        sent,
+        size(sum(r.bytes_up.values())),
+        f"{r.seconds:.3f}",
+        answered,
+    ]

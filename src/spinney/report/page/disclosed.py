@@ -1,0 +1,95 @@
+"""What left the building? Statistics, promises, and what the noise cost."""
+
+from fractions import Fraction
+
+from spinney.report.budgets import ChargeLine, PartyBudget, amount, word_of_measure
+from spinney.report.page.charts import bar
+from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.privacy import in_words
+from spinney.report.render import size
+from spinney.report.report import Disclosure, Report
+
+
+def what_left(report: Report) -> Html:
+    """Return the section."""
+    if report.is_private:
+        words = "Noise was added to what left the parties, and paid for by each party's ledger."
+    else:
+        words = "Not differentially private: no noise was added. No row left its party."
+    parts: list[Content] = [tag("p", words, class_="lead"), _statistics(report.disclosures)]
+    if report.privacy:
+        parts.append(tag("h3", "What is promised to whom"))
+        claims = (tag("li", text) for text in in_words(report.parties, report.privacy))
+        parts.append(tag("ul", *claims))
+        parts.append(_claims(report))
+    if report.budgets:
+        parts += [tag("h3", "Budget"), _budgets(report.budgets), _charges(report.budgets)]
+    if report.hardened:
+        parts.append(tag("h3", "Before the model left"))
+        parts.append(tag("ul", *(tag("li", step) for step in report.hardened)))
+    return joined(*parts)
+
+
+def _statistics(disclosures: tuple[Disclosure, ...]) -> Html:
+    lines: list[list[Content]] = [
+        [
+            entry.statistic,
+            str(entry.times),
+            size(max(entry.bytes_up.values(), default=0)),
+            entry.seen_by,
+            entry.protection,
+        ]
+        for entry in disclosures
+    ]
+    headings = ["statistic", "times", "bytes, most from one party", "seen by", "protection"]
+    return table("Every kind of statistic that left a party", headings, lines)
+
+
+def _claims(report: Report) -> Html:
+    lines: list[list[Content]] = [
+        [
+            claim.unit,
+            claim.view,
+            claim.verdict.lower(),
+            "-" if claim.epsilon is None else amount(claim.epsilon),
+            "-" if claim.delta is None else amount(claim.delta),
+            ", ".join(claim.parties),
+        ]
+        for claim in report.privacy
+    ]
+    headings = ["protects", "against", "verdict", "epsilon", "delta", "at"]
+    return table("Claims by unit and view", headings, lines)
+
+
+def _budgets(budgets: tuple[PartyBudget, ...]) -> Html:
+    lines: list[list[Content]] = []
+    for found in budgets:
+        whole = found.before and float(Fraction(found.before))
+        part = float(Fraction(found.spent)) / whole if whole else 0.0
+        lines.append(
+            [
+                found.party,
+                found.unit,
+                word_of_measure(found.measure),
+                amount(found.before),
+                amount(found.spent),
+                amount(found.left),
+                bar(part),
+            ]
+        )
+    headings = ["party", "protects", "counted in", "before", "spent", "left", "share spent"]
+    return table("Each party's budget for this job", headings, lines)
+
+
+def _charges(budgets: tuple[PartyBudget, ...]) -> Html:
+    """Return every charge; parties with the same charges are told together."""
+    parties: dict[tuple[ChargeLine, ...], list[str]] = {}
+    for found in budgets:
+        parties.setdefault(found.charges, []).append(found.party)
+    parts = []
+    for charges, names in parties.items():
+        lines: list[list[Content]] = [[c.what, str(c.times), c.cost, c.noise] for c in charges]
+        shown = table("Charges", ["what", "times", "cost of one", "noise"], lines)
+        who = ", ".join(dict.fromkeys(names))
+        parts.append(tag("details", tag("summary", f"Every charge at {who}"), shown))
+    return joined(*parts)

@@ -1,0 +1,168 @@
+"""The trees of a forest in few bytes, for the page to draw: no node is written out as markup.
+
+Nodes stand level by level in each tree, so that links need not be written: the children of a
+tree's k-th split are its nodes 2k + 1 and 2k + 2. What a split asks is a number in its column's
+list of cuts, or the threshold itself where hardly two are alike. A first class's share is what
+the others leave. Numbers of the same kind follow one another and are deflated together.
+"""
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.protocols.model import ForestModel
+from spinney.trees.forest import Forest
+from spinney.typing import Integers
+
+MOST_BYTES = 3_600_000
+"""How long the deflated trees may be; in base64 a third longer."""
+
+_UNITS = 65535  # a class's share is drawn from so many steps
+
+
+@dataclass(frozen=True)
+class PackedTrees:
+    """What the page's script reads: a description, and the deflated arrays in base64."""
+
+    head: str
+    data: str
+    n_drawn: int
+
+
+def packed(model: ForestModel) -> PackedTrees:
+    """Return the trees, or the first of them if they are too many for a page."""
+    n_trees = model.forest.n_trees
+    while True:
+        found = _packed(model, n_trees)
+        if len(found.data) * 3 // 4 <= MOST_BYTES or n_trees == 1:
+            return found
+        n_trees = max(1, min(n_trees - 1, n_trees * MOST_BYTES * 4 // (3 * len(found.data))))
+
+
+def level_order(forest: Forest, n_trees: int) -> Integers:
+    """Return the nodes of the first trees, each tree's level by level."""
+    orders = []
+    for tree in range(n_trees):
+        level = forest.tree_start[tree : tree + 1]
+        while level.size:
+            orders.append(level)
+            splits = level[forest.feature[level] >= 0]
+            left = forest.left[splits].astype(np.int64)
+            level = np.stack([left, left + 1], axis=1).reshape(-1)
+    return np.concatenate(orders)
+
+
+def _packed(model: ForestModel, n_trees: int) -> PackedTrees:
+    forest, schema = model.forest, model.schema
+    order = level_order(forest, n_trees)
+    feature = forest.feature[order]
+    is_leaf = feature < 0
+    splits, leaves = order[~is_leaf], order[is_leaf]
+    wide = len(schema.columns) >= 255
+    number = np.where(is_leaf, 65535 if wide else 255, feature)
+    cuts, is_direct = _cuts(model, splits)
+    arrays: dict[str, NDArray[Any]] = {
+        "feature": number.astype(np.uint16 if wide else np.uint8),
+        "missing_left": _missing_left(forest, splits),
+        **cuts,
+        "cover": _cover(model)[leaves].clip(0, 2**32 - 1).astype(np.uint32),
+        "value": _values(model, leaves),
+    }
+    head = {
+        "n_trees": n_trees,
+        "of_trees": forest.n_trees,
+        "n_nodes": np.diff(forest.tree_start)[:n_trees].tolist(),
+        "is_direct": is_direct,
+        "columns": [_column(model, place) for place in range(len(schema.columns))],
+        "label": schema.label.name,
+        "classes": None if schema.label.classes is None else list(schema.label.classes),
+        "arrays": [[name, a.dtype.str.lstrip("<|"), a.size] for name, a in arrays.items()],
+    }
+    body = b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())
+    data = base64.b64encode(zlib.compress(body, 6)).decode()
+    return PackedTrees(json.dumps(head, ensure_ascii=True), data, n_trees)
+
+
+def _column(model: ForestModel, place: int) -> dict[str, Any]:
+    column = model.schema.columns[place]
+    return {
+        "name": column.name,
+        "kind": column.kind,
+        "middle": _middle(model.forest, place),
+        "categories": None if column.categories is None else list(map(str, column.categories)),
+        "bins": model.bin_of_category[place].tolist(),
+    }
+
+
+def _middle(forest: Forest, place: int) -> float | None:
+    """Return a cut in the middle of a column's, to begin with; None if nothing is asked of it."""
+    cuts = forest.threshold[(forest.feature == place) & (forest.subset < 0)]
+    return float(f"{np.median(cuts):.5g}") if cuts.size else None
+
+
+def _missing_left(forest: Forest, splits: Integers) -> NDArray[np.uint8]:
+    """Return where a missing value goes, for numbers and categories alike."""
+    side = forest.missing_left[splits].astype(np.uint8)
+    sets = forest.subset[splits]
+    has_set = sets >= 0
+    side[has_set] = (forest.bin_sets[sets[has_set], 3] >> np.uint64(63)).astype(np.uint8)
+    return side
+
+
+def _cuts(model: ForestModel, splits: Integers) -> tuple[dict[str, NDArray[Any]], bool]:
+    """Return each split's cut as a number in its column's list, and the lists.
+
+    Where hardly two thresholds are alike they stand split by split instead; tell whether.
+    """
+    forest = model.forest
+    feature = forest.feature[splits]
+    cut = np.zeros(splits.size, np.int64)
+    n_cuts = np.zeros(len(model.schema.columns), np.uint32)
+    thresholds: list[NDArray[Any]] = [np.zeros(0, np.float32)]
+    sets: list[NDArray[Any]] = [np.zeros((0, 4), np.uint64)]
+    is_number = forest.subset[splits] < 0
+    n_different = np.unique(forest.threshold[splits[is_number]]).size
+    is_direct = bool(2 * n_different > is_number.sum())
+    if is_direct:
+        thresholds = [np.where(is_number, forest.threshold[splits], np.float32(0))]
+    for column in np.unique(feature):
+        here = feature == column
+        if len(model.bin_of_category[column]):
+            rows = forest.bin_sets[forest.subset[splits[here]]]
+            known, place = np.unique(rows, axis=0, return_inverse=True)
+            sets.append(known)
+        elif is_direct:
+            continue
+        else:
+            known, place = np.unique(forest.threshold[splits[here]], return_inverse=True)
+            thresholds.append(known)
+        n_cuts[column] = len(known)
+        cut[here] = place.reshape(-1)
+    most = int(n_cuts.max(initial=0))
+    kind = np.uint8 if most <= 256 else np.uint16 if most <= 65536 else np.uint32
+    arrays = {
+        "cut": cut.astype(kind),
+        "n_cuts": n_cuts,
+        "threshold": np.concatenate(thresholds),
+        "set": np.concatenate(sets).astype("<u8").view(np.uint8).reshape(-1),
+    }
+    return arrays, is_direct
+
+
+def _cover(model: ForestModel) -> NDArray[np.int64]:
+    """Return how many rows, drawn ones as often as drawn, each node has."""
+    moments = model.forest.moments
+    return moments[:, 0] if model.schema.label.kind == "number" else moments.sum(axis=1)
+
+
+def _values(model: ForestModel, leaves: Integers) -> NDArray[Any]:
+    """Return what leaves predict, from the second class on: shares in steps, or numbers."""
+    value = model.forest.value[leaves]
+    if model.schema.label.kind == "number":
+        return value[:, 0].astype(np.float32)
+    return np.rint(value.T[1:] * _UNITS).clip(0, _UNITS).astype(np.uint16).reshape(-1)

@@ -1,0 +1,176 @@
+"""A report as one self-contained page: opens from disk, asks no network, runs only its own script.
+
+The page's security policy forbids every connection, and every script but ours (by its digest).
+All texts that come from tables and parties go through `markup`, which escapes them.
+"""
+
+import base64
+import hashlib
+from importlib.resources import files
+
+from spinney.protocols.model import ForestModel
+from spinney.report.page.course import how_it_went
+from spinney.report.page.disclosed import what_left
+from spinney.report.page.markup import Content, Html, joined, tag, void
+from spinney.report.page.packed_trees import PackedTrees, packed
+from spinney.report.page.quality import worth_it
+from spinney.report.page.special import special_of
+from spinney.report.page.why import why
+from spinney.report.report import Report
+
+_SCRIPTS = ("forest.js", "drawing.js", "controls.js")
+
+
+def page_of(report: Report, model: ForestModel | None = None) -> str:
+    """Return the page; without a model (a job that ended early has none) it draws no trees."""
+    classes = None if model is None else model.schema.label.classes
+    sections: list[tuple[str, str, Html]] = [
+        ("worth", "Was it worth it?", worth_it(report)),
+        ("left", "What left the building?", what_left(report)),
+        ("why", "Why?", why(report, classes)),
+        ("trees", "The trees", _trees(model)),
+        ("course", "How it went", how_it_went(report)),
+    ]
+    script = _read(*_SCRIPTS)
+    body = tag(
+        "body",
+        tag("a", "Skip to the report", href="#main", class_="skip"),
+        _header(report),
+        tag(
+            "nav",
+            tag(
+                "ul", *(tag("li", tag("a", title, href=f"#{name}")) for name, title, _ in sections)
+            ),
+            aria_label="Sections",
+        ),
+        tag(
+            "main",
+            _early_end(report),
+            special_of(report, model),
+            *(
+                tag("section", tag("h2", title), content, id=name, aria_label=title)
+                for name, title, content in sections
+            ),
+            id="main",
+        ),
+        tag("footer", f"Written by Spinney {report.version}. This file needs no network."),
+        tag("script", Html(script)),
+    )
+    return f"<!doctype html>\n{tag('html', _head(report, script), body, lang='en')}\n"
+
+
+def summary_of(report: Report) -> str:
+    """Return the first two sections, for a notebook."""
+    parts = [tag("h3", "Was it worth it?"), worth_it(report)]
+    return tag("div", _header(report), _early_end(report), *parts, what_left(report))
+
+
+def _head(report: Report, script: str) -> Html:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return tag(
+        "head",
+        void("meta", charset="utf-8"),
+        void("meta", http_equiv="Content-Security-Policy", content=policy),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        tag("title", f"Spinney: {report.protocol}, {len(report.parties)} parties"),
+        tag("style", Html(_read("page.css"))),
+    )
+
+
+def _header(report: Report) -> Html:
+    n_parties, n_trees = len(report.parties), report.n_trees
+    words = (
+        f"{n_parties} {'party' if n_parties == 1 else 'parties'}: {', '.join(report.parties)}. "
+        f"{n_trees} {'tree' if n_trees == 1 else 'trees'}, depth {report.depth}, "
+        f"{report.n_nodes:,} nodes."
+    )
+    title = report.protocol.replace("_", " ")
+    return tag("header", tag("h1", title[:1].upper() + title[1:]), tag("p", words, class_="soft"))
+
+
+def _early_end(report: Report) -> Html:
+    if not report.ended:
+        return joined()
+    words = f"This job ended before its end: {report.ended} What is below is what there is."
+    return tag("p", words, class_="warn", role="alert")
+
+
+def _trees(model: ForestModel | None) -> Html:
+    if model is None:
+        return tag("p", "There is no model: its trees cannot be shown.")
+    trees = packed(model)
+    return tag(
+        "div",
+        _what_is_drawn(trees, model.forest.n_trees),
+        _controls(trees.n_drawn),
+        tag("p", id="tree-legend"),
+        tag("p", id="trees-status", role="status", aria_live="polite", class_="soft"),
+        tag("div", id="tree-canvas"),
+        tag(
+            "details",
+            tag("summary", "This tree as text"),
+            tag("pre", id="tree-text", tabindex=0),
+            id="tree-as-text",
+        ),
+        tag("h3", "Follow one row"),
+        tag(
+            "p",
+            "Enter a row: its way is marked in the tree above, and its prediction explained. "
+            "An empty field is a missing value. Columns that no split asks are left out.",
+            class_="soft",
+        ),
+        tag("form", id="row-form"),
+        tag("noscript", tag("p", "The drawing needs JavaScript.", class_="warn")),
+        tag(
+            "script",
+            Html(trees.head.replace("<", "\\u003c")),
+            type="application/json",
+            id="trees-head",
+        ),
+        tag("script", Html(trees.data), type="text/plain", id="trees-data"),
+        id="trees-here",
+    )
+
+
+def _what_is_drawn(trees: PackedTrees, n_trees: int) -> Html:
+    words = (
+        "Click a node, or press Enter, to open or close it. Arrow keys move, + and - zoom. "
+        "“Yes” goes to the upper child; “missing” marks where a missing value goes. The bar shows "
+        "the mean prediction of the training rows in a node."
+    )
+    if trees.n_drawn < n_trees:
+        words += (
+            f" The first {trees.n_drawn} of {n_trees} trees are here; more make a page too large."
+        )
+    return tag("p", words, class_="soft")
+
+
+def _controls(n_trees: int) -> Html:
+    number = void(
+        "input", type="number", id="tree-number", min=1, max=n_trees, value=1, aria_label="Tree"
+    )
+    buttons: list[Content] = [
+        tag("label", "Tree ", number, f" of {n_trees}"),
+        _button("tree-before", "Previous"),
+        _button("tree-after", "Next"),
+        _button("tree-open", "Open one level"),
+        _button("tree-close", "Close all"),
+        _button("tree-in", "Zoom in"),
+        _button("tree-out", "Zoom out"),
+        _button("tree-fit", "Fit width"),
+        tag("label", "Find a column ", void("input", type="search", id="tree-seek")),
+    ]
+    return tag("div", *buttons, class_="controls", role="group", aria_label="The drawing")
+
+
+def _button(name: str, words: str) -> Html:
+    return tag("button", words, type="button", id=name)
+
+
+def _read(*names: str) -> str:
+    here = files("spinney.report.page")
+    return "\n".join((here / name).read_text(encoding="utf-8") for name in names)

@@ -1,0 +1,114 @@
+"""Was it worth it? Each party's forests beside each other, on its own rows."""
+
+from collections.abc import Sequence
+
+from spinney.report.page.charts import Dot, dots
+from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.report import PartyQuality, Report
+
+MODELS = {
+    "local": "alone",
+    "": "together",
+    "personal": "own tree, evolved together",
+    "pooled": "pooled",
+}
+WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
+LESS_IS_BETTER = frozenset({"rmse"})
+
+
+def worth_it(report: Report) -> Html:
+    """Return the section."""
+    if not report.quality:
+        why = (
+            "exact scores of own rows would cost budget."
+            if report.is_private
+            else "no party has judged the model."
+        )
+        return tag("p", "Quality was not measured: ", why)
+    found = report.quality
+    rows = ", ".join(dict.fromkeys(q.rows for q in found))
+    parts: list[Content] = [tag("p", verdict(report), class_="lead")]
+    parts.append(tag("p", f"Judged on each party's own {rows} rows.", _intervals(found)))
+    for score in score_names(found):
+        lines = [
+            (q.party, [_dot(q, model, score) for model in _models(found, score)]) for q in found
+        ]
+        title = f"{_word(score)} at each party" + (", less is better" * (score in LESS_IS_BETTER))
+        parts.append(dots(title, lines))
+    parts.append(_numbers(found))
+    return joined(*parts)
+
+
+def verdict(report: Report) -> str:
+    """Say in one sentence whether joining was worth it, by the score that decides."""
+    found = report.quality
+    names = score_names(found)
+    compared = [
+        q for q in found if names and names[0] in q.scores and f"local_{names[0]}" in q.scores
+    ]
+    if not compared:
+        return "No party has a model of its own to compare with, so nothing can be said of a gain."
+    score = names[0]
+    sign = -1 if score in LESS_IS_BETTER else 1
+    gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
+    alone = sum(q.scores[f"local_{score}"] for q in compared) / len(compared)
+    together = sum(q.scores[score] for q in compared) / len(compared)
+    text = (
+        f"Joining helped {sum(g > 0 for g in gains)} of {len(compared)} parties by "
+        f"{_word(score)}: on average {alone:.3f} alone and {together:.3f} together."
+    )
+    known = [q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals]
+    if known:
+        sure = sum(low > 0 for low, _ in known)
+        text += f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
+    return text
+
+
+def score_names(found: Sequence[PartyQuality]) -> list[str]:
+    """Return the scores' plain names, the one that decides first."""
+    names = (name for q in found for name in q.scores)
+    return list(dict.fromkeys(n for n in names if n.split("_")[0] not in MODELS))
+
+
+def _models(found: Sequence[PartyQuality], score: str) -> list[str]:
+    return [m for m in MODELS if any(_key(m, score) in q.scores for q in found)]
+
+
+def _key(model: str, score: str) -> str:
+    return f"{model}_{score}" if model else score
+
+
+def _word(score: str) -> str:
+    return WORDS.get(score, score)
+
+
+def _dot(quality: PartyQuality, model: str, score: str) -> Dot:
+    key = _key(model, score)
+    return Dot(MODELS[model], quality.scores.get(key), quality.intervals.get(key))
+
+
+def _intervals(found: Sequence[PartyQuality]) -> str:
+    if not any(q.intervals for q in found):
+        return ""
+    return " Lines are 95 % intervals, from drawing those rows again and again."
+
+
+def _numbers(found: Sequence[PartyQuality]) -> Html:
+    names = score_names(found)
+    keys = [(m, s) for s in names for m in _models(found, s)]
+    headings = ["party", *(f"{_word(s)} {MODELS[m]}" for m, s in keys), "rows"]
+    lines: list[list[Content]] = []
+    for q in found:
+        cells: list[Content] = [_cell(q, _key(m, s)) for m, s in keys]
+        lines.append([q.party, *cells, f"{q.n_rows:,}"])
+    return table("Scores by party", headings, lines)
+
+
+def _cell(quality: PartyQuality, key: str) -> str:
+    if key not in quality.scores:
+        return "-"
+    text = f"{quality.scores[key]:.4f}"
+    if key in quality.intervals:
+        low, high = quality.intervals[key]
+        text += f" ({low:.3f} to {high:.3f})"
+    return text

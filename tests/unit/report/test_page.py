@@ -1,0 +1,108 @@
+"""The page as text: what it says, and what it never lets through. A browser looks at it too."""
+
+import re
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from spinney import HorizontalForestClassifier, deal_rows
+from spinney.report.page.markup import Html, tag
+from spinney.report.page.packed_trees import level_order, packed
+from spinney.report.page.page import page_of
+from spinney.report.report import PartyQuality, Report
+
+pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+
+
+@pytest.fixture
+def forest(ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    site = np.array(["north", "south"])[deal_rows(y, 2, random_state=0)]
+    return HorizontalForestClassifier(3, max_depth=4, random_state=0).fit(ward_table, y, party=site)
+
+
+def test_texts_are_escaped_and_markup_is_not():
+    assert tag("p", "<b>", Html("<i>x</i>"), title='"') == (
+        '<p title="&quot;">&lt;b&gt;<i>x</i></p>'
+    )
+    assert tag("option", selected=True, hidden=False, lang=None) == "<option selected></option>"
+
+
+def test_a_page_has_its_sections_and_needs_no_network(forest):
+    page = page_of(forest.report_, forest.model_)
+    for words in (
+        "Was it worth it?",
+        "What left the building?",
+        "The trees",
+        "Why?",
+        "How it went",
+    ):
+        assert f"<h2>{words}</h2>" in page
+    assert "default-src &#x27;none&#x27;" in page
+    assert not re.search(r"(src|href)=.(https?:|//)", page)
+    assert len(page) < 200_000
+
+
+def test_a_sentence_says_whether_joining_was_worth_it(forest):
+    quality = (
+        PartyQuality("a", "held-out", 50, {"f1": 0.7, "local_f1": 0.6}, {"gain_f1": (0.02, 0.2)}),
+        PartyQuality("b", "held-out", 50, {"f1": 0.5, "local_f1": 0.6}, {"gain_f1": (-0.2, 0.1)}),
+    )
+    page = page_of(msgspec.structs.replace(forest.report_, quality=quality))
+    assert "Joining helped 1 of 2 parties by F1: on average 0.600 alone and 0.600 together." in page
+    assert "At 1 of them the gain is more than chance" in page
+
+
+def test_a_job_that_ended_early_shows_what_there_is():
+    report = Report("horizontal_forest", ("a", "b"), 0, 0, 0, (), (), {}, (), {}, ended="b left.")
+    page = page_of(report)
+    assert "This job ended before its end: b left. What is below is what there is." in page
+    assert "There is no model: its trees cannot be shown." in page
+    assert "Quality was not measured: no party has judged the model." in page
+
+
+def test_a_thousand_columns_stay_a_page():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(80, 1000)), columns=[f"列 {i}" for i in range(1000)])
+    forest = HorizontalForestClassifier(3, max_depth=3, random_state=0)
+    page = page_of(forest.fit(X, (X.iloc[:, 7] > 0).to_numpy()).report_, forest.model_)
+    assert "980 more columns" in page
+    assert len(page.encode()) < 1_000_000
+
+
+def test_nodes_are_packed_level_by_level(forest):
+    trees = forest.model_.forest
+    order = level_order(trees, trees.n_trees)
+    assert sorted(order.tolist()) == list(range(trees.n_nodes))
+    place = np.argsort(order)
+    start = trees.tree_start
+    for tree in range(trees.n_trees):
+        nodes = order[start[tree] : start[tree + 1]]
+        splits = [node for node in nodes if trees.feature[node] >= 0]
+        for k, node in enumerate(splits):
+            assert place[trees.left[node]] == start[tree] + 2 * k + 1
+    assert packed(forest.model_).n_drawn == 3
+
+
+def test_trees_too_many_for_a_page_are_left_out_and_it_says_so(forest, monkeypatch):
+    monkeypatch.setattr("spinney.report.page.packed_trees.MOST_BYTES", 100)
+    page = page_of(forest.report_, forest.model_)
+    assert "The first 1 of 3 trees are here" in page
+
+
+def test_a_private_page_shows_noise_and_every_charge(ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    forest = HorizontalForestClassifier(2, max_depth=2, epsilon=4.0, random_state=0)
+    forest.fit(ward_table, y, party=np.arange(len(y)) % 2)
+    (first, *_) = forest.report_.budgets
+    assert (first.before, first.unit) == ("4", "record, add or remove")
+    page = page_of(forest.report_, forest.model_)
+    for words in (
+        "Every count behind this model carries noise",
+        "Each party&#x27;s budget",
+        "spent",
+    ):
+        assert words in page
+    assert "Every charge at" in page

@@ -1,0 +1,117 @@
+"""`spinney model`, `report` and `runs` over the folders of real runs."""
+
+import json
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import typer
+
+from spinney import load_model, load_report
+
+
+@pytest.fixture
+def run(place):
+    place.job()
+    assert place.run("simulate", "job.toml").exit_code == 0
+    return place
+
+
+def test_a_run_has_a_page_with_trees_intervals_and_explanations(run):
+    page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    report = load_report("runs/visits")
+    assert report.explanation.rows == "held-out"
+    assert report.explanation.n_rows == sum(q.n_rows for q in report.quality)
+    assert {one.column for one in report.explanation.dependence} <= {"age", "ward"}
+    assert report.importances[0].permutation is not None
+    low, high = report.quality[0].intervals["f1"]
+    assert low <= report.quality[0].scores["f1"] <= high
+    assert "Explain" in {entry.question for entry in report.disclosures}
+    told = run.run("report", "show", "runs/visits")
+    assert "horizontal_forest   5 parties" in told.stdout
+
+
+def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
+    told = run.run("model", "export", "runs/visits", "out.onnx")
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout == (
+        "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
+        "Model   out.onnx\n"
+    )
+    model = load_model("runs/visits")
+    frame = pd.read_csv("visits.csv")[["age", "ward"]]
+    session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
+    found = session.run(None, {"X": model.encoded(frame)})[1]
+    assert np.allclose(found, model.predict_proba(frame), atol=1e-6)
+
+
+def test_export_to_other_forms_and_hardened(run):
+    given = ("--smallest-leaf", "10", "--threshold-digits", "2", "--exact-counts")
+    told = run.run("model", "export", "runs/visits", "small.spinney", "--to", "spinney", *given)
+    assert told.exit_code == 0, told.stderr
+    forest = load_model("small.spinney").model_.forest
+    assert forest.moments.sum(axis=1)[forest.feature < 0].min() >= 10
+    assert run.run("model", "export", "runs/visits", "f.tl", "--to", "treelite").exit_code == 0
+    code, line = run.refused("model", "export", "runs/visits", "x", "--to", "pmml")
+    assert (code, line) == (
+        10,
+        "spinney: --to must be one of onnx, treelite, spinney; got 'pmml'.",
+    )
+
+
+def test_a_model_predicts_a_file(run):
+    told = run.run("model", "predict", "runs/visits", "visits.csv")
+    lines = told.stdout.splitlines()
+    assert lines[0] == "ill,share of no,share of yes"
+    assert len(lines) == 121
+    expected = load_model("runs/visits").predict(pd.read_csv("visits.csv")[["age", "ward"]])
+    assert [line.split(",")[0] for line in lines[1:]] == expected.tolist()
+    told = run.run("model", "predict", "runs/visits", "visits.csv", "--out", "said.csv")
+    assert told.stdout == "120 rows  said.csv\n"
+    run.csv("other.csv", [("1",)], header=("age",))
+    code, line = run.refused("model", "predict", "runs/visits", "other.csv")
+    assert code == 22
+    assert "'other.csv' has no column 'ward', which the model asks for. It has: age." in line
+    code, line = run.refused("model", "predict", "runs/visits", "none.csv")
+    assert "there is no such file. Check the path." in line
+
+
+def test_a_tree_is_printed(run):
+    told = run.run("model", "tree", "runs/visits", "2")
+    assert "|-- " in told.stdout
+    code, line = run.refused("model", "tree", "runs/visits", "9")
+    assert (code, line) == (10, "spinney: The model has trees 1 to 4; got 9.")
+
+
+def test_runs_are_listed_and_compared(run):
+    run.job(n_estimators="6")
+    assert run.run("simulate", "job.toml", "--out", "runs/more").exit_code == 0
+    told = run.run("runs", "list")
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["more", "visits"]
+    told = run.run("runs", "compare", "runs/visits", "runs/more")
+    assert "trees                   4" in told.stdout
+    assert "Settings that differ:\nn_estimators  4  6" in told.stdout
+    found = json.loads(run.run("runs", "compare", "runs/visits", "runs/more", "--json").stdout)
+    assert found["different_settings"] == {"n_estimators": ["4", "6"]}
+    (run.folder / "runs/more/report.json").write_text('{"format": 9, "version": "7.0"}')
+    told = run.run("runs", "list")
+    assert "has report format 9" in told.stdout.splitlines()[0]
+    code, line = run.refused("runs", "list", "--in", "nowhere")
+    assert code == 22
+    assert "There is no folder 'nowhere'. Give the folder that holds your runs." in line
+
+
+def test_a_page_is_opened_or_told(run, monkeypatch):
+    opened = []
+    monkeypatch.setattr(typer, "launch", lambda url: opened.append(url) or 0)
+    assert run.run("report", "open", "runs/visits").stdout.startswith("Opened  ")
+    assert opened[0].startswith("file:///")
+    assert opened[0].endswith("runs/visits/report.html")
+    monkeypatch.setattr(typer, "launch", lambda _: 1)
+    told = run.run("report", "open", "runs/visits")
+    assert told.stdout.startswith("No browser answers here. Open it yourself: ")
+    code, line = run.refused("report", "open", "nowhere")
+    assert code == 22
+    assert "There is no page 'nowhere'." in line
