@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-slow check bench clean
+.PHONY: help demo test test-slow check bench docs clean
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -39,5 +39,8 @@ test-slow: $(VENV)/.bench   ## the slow tests: papers, quality on ../shared/data
 bench: $(VENV)/.bench   ## every benchmark, as tables and JSON in benchmarks/results
 	$(BIN)/python benchmarks/run_all.py
 
+docs: $(VENV)/.dev   ## the documentation site, into site/
+	$(BIN)/mkdocs build --strict
+
 clean:           ## remove what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

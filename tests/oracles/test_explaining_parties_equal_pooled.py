@@ -1,6 +1,7 @@
 """Importances and partial dependence from five parties are those of the pooled rows."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_questions_that_do_not_fit_are_refused(fitted):
     model, table = fitted
     ask = explaining.question_of(model)
     party = explaining.Party(table, n_jobs=1)
-    wrong = {
+    wrong: dict[str, Any] = {
         "shuffled": np.array([99]),
         "point_column": np.array([-1]),
         "n_repeats": 0,

@@ -2,10 +2,10 @@
 
 import sys
 
-import matplotlib as mpl
 import msgspec
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from spinney import HorizontalForestClassifier, deal_rows, load_report
 from spinney.errors import MissingExtraError, SettingError
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarni
 
 @pytest.fixture(autouse=True)
 def _headless():
-    mpl.use("agg")
+    plt.switch_backend("agg")
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.fixture

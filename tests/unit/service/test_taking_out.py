@@ -105,7 +105,12 @@ def test_runs_are_listed_and_compared(run):
 
 def test_a_page_is_opened_or_told(run, monkeypatch):
     opened = []
-    monkeypatch.setattr(typer, "launch", lambda url: opened.append(url) or 0)
+
+    def launch(url):
+        opened.append(url)
+        return 0
+
+    monkeypatch.setattr(typer, "launch", launch)
     assert run.run("report", "open", "runs/visits").stdout.startswith("Opened  ")
     assert opened[0].startswith("file:///")
     assert opened[0].endswith("runs/visits/report.html")

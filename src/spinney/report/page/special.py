@@ -10,6 +10,8 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
     parts: list[Content] = []
     if report.is_private:
         parts.append(_noise(report))
+    if report.label_leakage is not None:
+        parts.append(tag("p", report.label_leakage.in_words(), class_="warn"))
     owner = report.settings.get("column_party")
     if isinstance(owner, dict) and model is not None:
         parts.append(_owners(owner, model))

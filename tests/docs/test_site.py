@@ -1,0 +1,56 @@
+"""The documentation site: it builds without a warning, its Python runs, its lists are complete."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib import pyplot as plt
+
+import spinney
+from spinney import errors
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+RUN = ("start.md", "report.md", "export.md")
+
+
+@pytest.mark.parametrize("name", RUN)
+@pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+def test_the_python_of_a_guide_runs(name, tmp_path, monkeypatch):
+    plt.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1
+    exec(compile(blocks[0], name, "exec"), {})
+    plt.close("all")
+
+
+def test_every_error_has_its_line_and_code():
+    text = (DOCS / "errors.md").read_text(encoding="utf-8")
+    for name, kind in inspect.getmembers(errors, inspect.isclass):
+        if name in {"SpinneyError", "SpinneyWarning", "Fraction"} or not name[0].isupper():
+            continue
+        assert f"`{name}`" in text, name
+        if issubclass(kind, errors.SpinneyError):
+            assert f"| `{name}` | {kind.exit_code} |" in text
+
+
+def test_every_public_name_is_in_the_api():
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    for name in spinney.__all__:
+        assert name == "__version__" or f"`{name}`" in text, name
+
+
+def test_the_site_builds_with_every_link_whole(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    listed = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md"))
+    for page in listed:
+        place = "index.html" if page == "index.md" else f"{page.removesuffix('.md')}/index.html"
+        assert (tmp_path / place).is_file()
