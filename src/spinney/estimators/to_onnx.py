@@ -1,8 +1,9 @@
-"""A forest as an ONNX graph of one tree ensemble: float32, categories by their number.
+"""A forest as an ONNX graph around one tree ensemble: float32, categories by their number.
 
 A category split becomes a chain of questions "is it this one?", whose yes leads to one child; the
 runtime takes such chains for sets. The schema, which says what number a category has, is in the
-model's metadata under "spinney.schema".
+model's metadata under "spinney.schema". Classes are told by the largest share: the operator for
+classifiers decides between two classes in a way of its own.
 """
 
 from collections.abc import Sequence
@@ -33,25 +34,26 @@ def onnx_forest(model: ForestModel) -> Any:
     for tree in range(model.forest.n_trees):
         nodes.add_tree(tree, list(nodes_of(model, tree)))
     classes = model.schema.label.classes
-    if classes is None:
-        ensemble = helper.make_node(
-            "TreeEnsembleRegressor", ["X"], ["value"], domain="ai.onnx.ml",
-            n_targets=1, aggregate_function="SUM", **nodes.attributes("target"),
-        )  # fmt: skip
-        outputs = [helper.make_tensor_value_info("value", kinds.FLOAT, [None, 1])]
-    else:
+    said = "value" if classes is None else "probabilities"
+    graph = [
+        helper.make_node(
+            "TreeEnsembleRegressor", ["X"], [said], domain="ai.onnx.ml",
+            n_targets=model.n_outputs, aggregate_function="SUM", **nodes.attributes(),
+        )
+    ]  # fmt: skip
+    outputs = [helper.make_tensor_value_info(said, kinds.FLOAT, [None, model.n_outputs])]
+    constants = []
+    if classes is not None:
         labels, kind = _labels(classes, kinds)
-        ensemble = helper.make_node(
-            "TreeEnsembleClassifier", ["X"], ["label", "probabilities"], domain="ai.onnx.ml",
-            post_transform="NONE", **labels, **nodes.attributes("class"),
-        )  # fmt: skip
-        outputs = [
-            helper.make_tensor_value_info("label", kind, [None]),
-            helper.make_tensor_value_info("probabilities", kinds.FLOAT, [None, len(classes)]),
+        constants = [helper.make_tensor("classes", kind, [len(classes)], labels)]
+        graph += [
+            helper.make_node("ArgMax", [said], ["best"], axis=1, keepdims=0),
+            helper.make_node("Gather", ["classes", "best"], ["label"], axis=0),
         ]
+        outputs.insert(0, helper.make_tensor_value_info("label", kind, [None]))
     given = helper.make_tensor_value_info("X", kinds.FLOAT, [None, len(model.schema.columns)])
     made = helper.make_model(
-        helper.make_graph([ensemble], "spinney", [given], outputs),
+        helper.make_graph(graph, "spinney", [given], outputs, constants),
         opset_imports=[helper.make_opsetid(name, version) for name, version in _OPSETS.items()],
         producer_name="spinney",
         producer_version=__version__,
@@ -63,11 +65,11 @@ def onnx_forest(model: ForestModel) -> Any:
     return made
 
 
-def _labels(classes: Sequence[Any], kinds: Any) -> tuple[dict[str, Any], int]:
+def _labels(classes: Sequence[Any], kinds: Any) -> tuple[list[Any], int]:
     """Return the class labels as ONNX can hold them: whole numbers, or texts."""
     if all(type(label) is int for label in classes):
-        return {"classlabels_int64s": list(classes)}, kinds.INT64
-    return {"classlabels_strings": [str(label) for label in classes]}, kinds.STRING
+        return list(classes), kinds.INT64
+    return [str(label).encode() for label in classes], kinds.STRING
 
 
 @dataclass
@@ -88,10 +90,10 @@ class _Nodes:
         default_factory=lambda: {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
     )
 
-    def attributes(self, outputs: str) -> dict[str, list[Any]]:
-        """Return all as the operator names them; `outputs` is "class" or "target"."""
+    def attributes(self) -> dict[str, list[Any]]:
+        """Return all as the operator names them."""
         nodes = {f"nodes_{name}": values for name, values in self.node.items()}
-        return {**nodes, **{f"{outputs}_{name}": values for name, values in self.leaf.items()}}
+        return {**nodes, **{f"target_{name}": values for name, values in self.leaf.items()}}
 
     def add_tree(self, tree: int, nodes: list[Split | Leaf]) -> None:
         """Write a tree; the further nodes of category chains are numbered after its own."""
@@ -132,7 +134,7 @@ class _Nodes:
             values.append(one)
 
     def _add_leaf(self, tree: int, number: int, value: Floats) -> None:
-        for output in range(value.size):  # a runtime reads a class that is left out as it likes
+        for output in range(value.size):
             fields = (tree, number, output, float(value[output] / self.n_trees))
             for values, one in zip(self.leaf.values(), fields, strict=True):
                 values.append(one)

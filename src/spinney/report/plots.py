@@ -103,7 +103,8 @@ def _draw(ax: Any, nodes: dict[int, NodeText], node: int, within: tuple[float, f
     is_cut = bool(text.question) and text.depth == _DEEPEST
     words = "…" if is_cut else text.question + "?" if text.question else "\n".join(text.lines)
     box = {"boxstyle": "round", "facecolor": "white", "edgecolor": COLOURS[0]}
-    ax.text(x, y, words, ha="center", va="center", fontsize=7, bbox=box, parse_math=False, zorder=2)
+    how = {"ha": "center", "va": "center", "fontsize": 7, "parse_math": False, "in_layout": False}
+    ax.text(x, y, words, bbox=box, zorder=2, **how)
     if is_cut or not text.question:
         return
     for child, part in ((text.left, (low, x)), (text.left + 1, (x, high))):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spinney.errors import StorageError
-from spinney.report.run_folder import MODEL, REPORT
+from spinney.report.run_folder import MODEL, PAGE, REPORT
 from spinney.service import folder as module
 from spinney.service.folder import require_writable, write_run
 
@@ -25,6 +25,11 @@ class Report:
         return '{"n": 1}'
 
 
+@pytest.fixture(autouse=True)
+def _a_plain_page(monkeypatch):
+    monkeypatch.setattr(module, "page_of", lambda *_: "page")
+
+
 def write(folder, data=b"model"):
     model: Any = Model(data)
     report: Any = Report()
@@ -36,16 +41,16 @@ def names(folder):
 
 
 @pytest.mark.parametrize("out", ["run", "a/b/run", "."])
-def test_a_run_is_two_files(tmp_path, monkeypatch, out):
+def test_a_run_is_three_files(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     folder = Path(out)
     require_writable(folder)
     write(folder)
-    assert names(folder) == [MODEL, REPORT]
+    assert names(folder) == [MODEL, PAGE, REPORT]
     assert (folder / MODEL).read_bytes() == b"model"
     assert (folder / REPORT).read_text(encoding="utf-8") == '{"n": 1}'
     wanted = 0o666 & ~_umask()
-    assert all((folder / name).stat().st_mode & 0o777 == wanted for name in (MODEL, REPORT))
+    assert all((folder / name).stat().st_mode & 0o777 == wanted for name in (MODEL, REPORT, PAGE))
 
 
 def test_a_later_run_replaces_the_files_and_nothing_else(tmp_path):

@@ -56,7 +56,11 @@ def test_one_table_dealt_out_gives_the_table_model_and_report(place):
     assert [line.split()[0] for line in lines[4:10]] == [*(f"party_{i}" for i in range(5)), "plain"]
     assert "Joining helped " in told.stdout
     assert "identical to the pooled one, bit for bit." in told.stdout
-    assert lines[-2:] == ["Model   runs/visits/model.spinney", "Report  runs/visits/report.json"]
+    assert lines[-3:] == [
+        "Model   runs/visits/model.spinney",
+        "Report  runs/visits/report.json",
+        "Page    runs/visits/report.html",
+    ]
     assert place.files() == {
         "job.toml",
         "visits.csv",
