@@ -70,6 +70,7 @@ def test_masked_sums_explain_the_same(fitted):
     plain = explaining.explain(InProcess(parties_of(table, 3)), ask)
     masked = secured(parties_of(table, 3), InProcess, explaining.SUMMED, job="explained")
     assert explaining.explain(masked, ask) == plain
+    assert plain is not None
     assert plain.n_rows == table.n_rows
     assert plain.by_trees[-1] == (6, plain.baseline)
     assert max(loss for loss, _ in plain.loss.values()) > 0.05

@@ -15,7 +15,7 @@ import msgspec
 
 from spinney import __version__
 from spinney.errors import MissingExtraError
-from spinney.estimators.walked import Leaf, Split, nodes_of
+from spinney.estimators.walked import Leaf, Split, nodes_of, require_one_answer
 from spinney.protocols.model import ForestModel
 from spinney.typing import Floats
 
@@ -25,6 +25,7 @@ _IR_VERSION = 8  # of the same age as the opsets, so that older runtimes read it
 
 def onnx_forest(model: ForestModel) -> Any:
     """Return an `onnx.ModelProto`: input `X`, outputs `label` and `probabilities`, or `value`."""
+    require_one_answer(model)
     try:
         onnx = import_module("onnx")
     except ImportError:

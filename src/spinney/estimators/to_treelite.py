@@ -4,12 +4,13 @@ from importlib import import_module
 from typing import Any
 
 from spinney.errors import MissingExtraError
-from spinney.estimators.walked import Leaf, Split, nodes_of
+from spinney.estimators.walked import Leaf, Split, nodes_of, require_one_answer
 from spinney.protocols.model import ForestModel
 
 
 def treelite_forest(model: ForestModel) -> Any:
     """Return a `treelite.Model` whose predictions are the mean over trees."""
+    require_one_answer(model)
     try:
         building = import_module("treelite.model_builder")
     except ImportError:

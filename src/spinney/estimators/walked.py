@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
 from spinney.typing import Floats, Integers
 
@@ -29,6 +30,15 @@ class Leaf:
     """What a leaf predicts."""
 
     value: Floats
+
+
+def require_one_answer(model: ForestModel) -> None:
+    """Raise if a model holds trees that are no forest together: one for each party."""
+    if len(model.owners) > 1:
+        raise SettingError(
+            "This model holds a tree for each party, which give no common answer. Export one "
+            f"party's: model_.of_owner({model.owners[0]!r})."
+        )
 
 
 def nodes_of(model: ForestModel, tree: int) -> Iterator[Split | Leaf]:

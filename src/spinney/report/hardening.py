@@ -5,7 +5,7 @@ seen. It keeps a reader of the model from exact counts, from leaves that speak o
 from thresholds that are somebody's value to the last digit.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,12 @@ def hardened(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str
     forest, done = model.forest, []
     is_class = model.schema.label.kind == "class"
     if how.smallest_leaf > 1:
-        forest, n_closed = _without_small_leaves(forest, _rows(forest, is_class), how.smallest_leaf)
+        forest, keep, n_closed = _without_small_leaves(
+            forest, _rows(forest, is_class), how.smallest_leaf
+        )
+        if model.noise is not None:
+            of_node = {f.name: getattr(model.noise, f.name)[keep] for f in fields(model.noise)}
+            model = replace(model, noise=type(model.noise)(**of_node))
         done.append(f"{n_closed} splits with fewer than {how.smallest_leaf} rows on a side closed")
     if how.threshold_digits is not None:
         rounded = _significant(forest.threshold.astype(np.float64), how.threshold_digits)
@@ -76,7 +81,9 @@ def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  which mo
     return rows
 
 
-def _without_small_leaves(forest: Forest, rows: Integers, least: int) -> tuple[Forest, int]:
+def _without_small_leaves(
+    forest: Forest, rows: Integers, least: int
+) -> tuple[Forest, NDArray[np.bool_], int]:
     """Return the forest with splits closed whose smaller child has too few rows."""
     left = forest.left.astype(np.int64)
     splits = np.flatnonzero(forest.feature >= 0)
@@ -103,7 +110,7 @@ def _without_small_leaves(forest: Forest, rows: Integers, least: int) -> tuple[F
         np.where(is_leaf, 0.0, forest.gain[keep]),
         forest.value[keep],
     )
-    return kept, int(np.isin(np.flatnonzero(keep), small).sum())
+    return kept, keep, int(np.isin(np.flatnonzero(keep), small).sum())
 
 
 def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:

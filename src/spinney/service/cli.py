@@ -155,6 +155,9 @@ def model_export(
     ] = None,
     value_digits: Annotated[int | None, typer.Option(help="Digits of predictions.")] = None,
     exact_counts: Annotated[bool, typer.Option(help="Keep exact counts of rows in nodes.")] = False,
+    party: Annotated[
+        str | None, typer.Option(help="Whose tree, of a model with one for each party.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Write a model for another runtime, hardened as asked; counts are coarse unless allowed."""
@@ -163,7 +166,7 @@ def model_export(
         from spinney.service.taking_out import exported  # noqa: PLC0415
 
         how = Hardening(smallest_leaf, threshold_digits, value_digits, exact_counts)
-        done = exported(path, out, to, how)
+        done = exported(path, out, to, how, party)
         ending.written = True
         for step in done:
             typer.echo(f"Hardened: {step}.")

@@ -142,7 +142,8 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     step = stages.begin("joint forest")
     joint = _train(parties.training, settings, running, step, ledgers)
     explained = None
-    if held_out and not settings.privacy:  # exact counts of own rows would cost budget
+    # exact counts of own rows would cost budget; trees of single parties have no common answer
+    if held_out and not settings.privacy and not joint.model.owners:
         joint, explained = _explained(joint, parties, running)
     name, without_noise = running.protocol.baseline(settings)
     alone = replace(running.alone(), protocol=entry_of(name))

@@ -19,11 +19,22 @@ from spinney.trees.storage import write_whole
 FORMATS = ("onnx", "treelite", "spinney")
 
 
-def exported(source: Path, target: Path, form: str, hardening: Hardening) -> tuple[str, ...]:
-    """Write a model in another form, hardened as asked; return what was done to it."""
+def exported(
+    source: Path, target: Path, form: str, hardening: Hardening, party: str | None = None
+) -> tuple[str, ...]:
+    """Write a model in another form, hardened as asked; return what was done to it.
+
+    Of a model that holds a tree for each party, that of `party` is written.
+    """
     if form not in FORMATS:
         raise SettingError(f"--to must be one of {', '.join(FORMATS)}; got {form!r}.")
-    model, done = hardened(ForestModel.load(file_in(source, MODEL)), hardening)
+    whole = ForestModel.load(file_in(source, MODEL))
+    if whole.owners and party is None:
+        raise SettingError(
+            f"This model holds a tree for each party. Say whose, with --party: "
+            f"{', '.join(whole.owners)}."
+        )
+    model, done = hardened(whole if party is None else whole.of_owner(party), hardening)
     if form == "onnx":
         write_whole(target, onnx_forest(model).SerializeToString())
     elif form == "treelite":

@@ -57,7 +57,7 @@ def test_a_later_run_replaces_the_files_and_nothing_else(tmp_path):
     write(tmp_path / "run", b"old")
     (tmp_path / "run" / "notes.txt").write_text("mine", encoding="utf-8")
     write(tmp_path / "run", b"new")
-    assert names(tmp_path / "run") == [MODEL, "notes.txt", REPORT]
+    assert names(tmp_path / "run") == [MODEL, "notes.txt", PAGE, REPORT]
     assert (tmp_path / "run" / MODEL).read_bytes() == b"new"
 
 

@@ -68,6 +68,7 @@ def test_one_table_dealt_out_gives_the_table_model_and_report(place):
         "runs/visits",
         "runs/visits/model.spinney",
         "runs/visits/report.json",
+        "runs/visits/report.html",
     }
 
 

@@ -1,6 +1,7 @@
 """`spinney model`, `report` and `runs` over the folders of real runs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -9,6 +10,8 @@ import pytest
 import typer
 
 from spinney import load_model, load_report
+from spinney.errors import SettingError
+from spinney.estimators.to_onnx import onnx_forest
 
 
 @pytest.fixture
@@ -120,3 +123,16 @@ def test_a_page_is_opened_or_told(run, monkeypatch):
     code, line = run.refused("report", "open", "nowhere")
     assert code == 22
     assert "There is no page 'nowhere'." in line
+
+
+def test_of_trees_of_many_parties_one_is_taken_out(run):
+    whole = load_model("runs/visits").model_
+    trees = replace(whole, owners=("a", "b", "c", "d"))
+    trees.save("own.spinney")
+    code, line = run.refused("model", "export", "own.spinney", "x.onnx")
+    assert code == 10
+    assert "holds a tree for each party. Say whose, with --party: a, b, c, d." in line
+    told = run.run("model", "export", "own.spinney", "b.onnx", "--party", "b")
+    assert told.exit_code == 0, told.stderr
+    with pytest.raises(SettingError, match="Export one party's"):
+        onnx_forest(trees)

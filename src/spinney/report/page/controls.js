@@ -19,8 +19,10 @@ async function begin() {
     number.value = wanted;
     drawing.show(wanted - 1);
     writeText();
-    says(`Tree ${wanted} of ${forest.nTrees}.`);
+    const owner = forest.head.owners[wanted - 1];
+    says(`Tree ${wanted} of ${forest.nTrees}${owner === undefined ? "" : `, that of ${owner}`}.`);
   };
+  if (forest.head.owners.length) says(`Tree 1, that of ${forest.head.owners[0]}.`);
   number.max = forest.nTrees;
   number.addEventListener("change", () => show(Number(number.value)));
   by("tree-before").addEventListener("click", () => show(Number(number.value) - 1));

@@ -78,6 +78,7 @@ def _packed(model: ForestModel, n_trees: int) -> PackedTrees:
         "of_trees": forest.n_trees,
         "n_nodes": np.diff(forest.tree_start)[:n_trees].tolist(),
         "is_direct": is_direct,
+        "owners": list(model.owners),
         "columns": [_column(model, place) for place in range(len(schema.columns))],
         "label": schema.label.name,
         "classes": None if schema.label.classes is None else list(schema.label.classes),

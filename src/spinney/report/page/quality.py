@@ -66,8 +66,7 @@ def verdict(report: Report) -> str:
 
 def score_names(found: Sequence[PartyQuality]) -> list[str]:
     """Return the scores' plain names, the one that decides first."""
-    names = (name for q in found for name in q.scores)
-    return list(dict.fromkeys(n for n in names if n.split("_")[0] not in MODELS))
+    return list(dict.fromkeys(n for q in found for n in q.scores if n in WORDS))
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:

@@ -10,6 +10,8 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
     parts: list[Content] = []
     if report.is_private:
         parts.append(_noise(report))
+    if model is not None and model.owners:
+        parts.append(_personal(model))
     if report.label_leakage is not None:
         parts.append(tag("p", report.label_leakage.in_words(), class_="warn"))
     owner = report.settings.get("column_party")
@@ -27,6 +29,19 @@ def _noise(report: Report) -> Html:
         "values below are noisy too; a leaf with few rows may be noise alone."
     )
     return tag("p", words, class_="warn")
+
+
+def _personal(model: ForestModel) -> Html:
+    """Return each party's own tree in a few facts, side by side."""
+    forest, names = model.forest, model.schema.names
+    lines: list[list[Content]] = []
+    for tree, owner in enumerate(model.owners):
+        asked = forest.feature[forest.tree_start[tree] : forest.tree_start[tree + 1]]
+        used = dict.fromkeys(names[column] for column in asked.tolist() if column >= 0)
+        n_leaves, depth = int((asked < 0).sum()), int(forest.depths[tree])
+        lines.append([owner, str(n_leaves), str(depth), ", ".join(used) or "none"])
+    headings = ["party", "leaves", "depth", "columns asked, from the root down"]
+    return table("Every party has a tree of its own", headings, lines)
 
 
 def _owners(owner: dict[str, list[str]], model: ForestModel) -> Html:
