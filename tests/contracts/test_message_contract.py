@@ -23,6 +23,7 @@ from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Exact
 from spinney.protocols import (
+    explaining,
     extra_trees,
     genetic_tree,
     horizontal_forest,
@@ -120,7 +121,9 @@ def sent_messages():
     plain = horizontal_forest.Settings(
         task="classification", n_estimators=3, max_depth=3, max_bins=16
     )
-    horizontal_forest.train(connect(parties()), plain)
+    grown = horizontal_forest.train(connect(parties()), plain)
+    judges = {name: explaining.Party(table) for name, table in tables.items()}
+    explaining.explain(connect(judges), explaining.question_of(grown.model))
     horizontal_forest.train(connect(parties()), replace(plain, binning="adaptive"))
     masked = secured(parties(), connect, horizontal_forest.SUMMED, job="test")
     horizontal_forest.train(masked, plain)
@@ -302,6 +305,8 @@ ARRAYS = {
     ("FactsReply", "missing"): np.int64,
     ("FactsReply", "categories"): np.int64,
     ("QualityReply", "counts"): np.int64,
+    ("ExplainReply", "judged"): np.int64,
+    ("ExplainReply", "dependence"): np.int64,
     ("AdaptiveHistograms", "moments"): np.int64,
     # sums of scores, weighed by rows; and which column each node of a party's tree asks about
     ("SumsReply", "sums"): np.int64,
@@ -354,6 +359,11 @@ ARRAYS = {
     ("Binning", "bin_of_category"): np.uint8,
     ("Binning", "has_missing"): np.bool_,
     ("QualityAsk", "class_weight"): np.float64,
+    ("ExplainAsk", "model"): np.uint8,
+    ("ExplainAsk", "shuffled"): np.int64,
+    ("ExplainAsk", "tree_counts"): np.int64,
+    ("ExplainAsk", "point_column"): np.int64,
+    ("ExplainAsk", "point_value"): np.float32,
     ("TreeSoFar", "asked"): np.int64,
     ("ScoresAsk", "genes"): np.int16,
     ("ChoiceAsk", "genes"): np.int16,
@@ -498,6 +508,10 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
     "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
+    "ExplainAsk": (
+        "explaining",
+        "summed over parties, a confusion matrix (or four sums of errors)",
+    ),
     "MeetAsk": ("matching", "each party's number of ids and of which kind they are"),
     "SecretAsk": ("matching", "letters it cannot open"),
     "TakeAsk": ("matching", "letters it cannot open"),

@@ -85,12 +85,21 @@ def demo(
 @app.command()
 def simulate(
     context: typer.Context,
-    job: Annotated[Path, typer.Argument(help="The job file, TOML; docs/files.md describes it.")],
+    job: Annotated[
+        Path,
+        typer.Argument(help="The job file, TOML (docs/files.md); with --label a CSV or Parquet."),
+    ],
     *,
     out: Annotated[
         Path | None,
         typer.Option(help="The folder for model and report.", show_default="runs/<job's name>"),
     ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Of a CSV or Parquet file: the column to predict.")
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="With --label: classification or regression.")
+    ] = "classification",
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -102,7 +111,7 @@ def simulate(
             stages.begin("starting")
             from spinney.service import simulation as work  # noqa: PLC0415
 
-            outcome = work.simulate(job, out, stages)
+            outcome = work.simulate(job, out, stages, label=label, task=task)
         ending.written = True
         from spinney.service.showing import opening, show  # noqa: PLC0415
 

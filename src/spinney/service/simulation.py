@@ -10,7 +10,7 @@ from typing import Any
 from spinney.estimators.private import with_read_facts
 from spinney.protocols import genetic_tree
 from spinney.service.comparison import Comparison, Running, compare
-from spinney.service.config import load_job
+from spinney.service.config import job_of_table, load_job
 from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
 from spinney.service.personal import compare_personal
@@ -20,19 +20,28 @@ from spinney.service.rows import dealt_out, own_tables, warn_of_shared_rows
 from spinney.service.sources import tables_of
 
 
-def simulate(path: Path, folder: Path | None, stages: Stages) -> Outcome:
+def simulate(
+    path: Path,
+    folder: Path | None,
+    stages: Stages,
+    *,
+    label: str | None = None,
+    task: str = "classification",
+) -> Outcome:
     """Run a job file and write its model and report.
 
     Parameters
     ----------
     path
-        The job file.
+        The job file; with `label`, a table.
     folder
         Where to write. Default: runs/ and the job's name, here.
     stages
         What is told of the progress.
+    label, task
+        Of a table: the column to predict, and how.
     """
-    job = load_job(path)
+    job = load_job(path) if label is None else job_of_table(path, label, task)
     into = Path("runs") / job.job.name if folder is None else folder
     require_writable(into)
     protocol = entry_of(job.job.protocol)

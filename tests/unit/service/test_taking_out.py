@@ -136,3 +136,15 @@ def test_of_trees_of_many_parties_one_is_taken_out(run):
     assert told.exit_code == 0, told.stderr
     with pytest.raises(SettingError, match="Export one party's"):
         onnx_forest(trees)
+
+
+def test_a_csv_of_ones_own_becomes_a_report_with_one_command(place):
+    told = place.run("simulate", "visits.csv", "--label", "ill")
+    assert told.exit_code == 0, told.stderr
+    assert "Page    runs/visits/report.html" in told.stdout
+    assert "warning" in told.stderr  # its classes were read from the rows
+    told = place.run("simulate", "visits.csv", "--label", "age", "--task", "regression")
+    assert told.exit_code == 0, told.stderr
+    code, line = place.refused("simulate", "visits.csv", "--label", "sick")
+    assert code == 21
+    assert "'sick'" in line
