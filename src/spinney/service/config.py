@@ -20,6 +20,7 @@ PROTOCOLS = (  # as in `service.registry`, which is slow to import
     "private_tree",
     "private_forest",
     "genetic_tree",
+    "extra_trees",
 )
 _TASKS = ("classification", "regression")
 _SOURCES = ("csv", "parquet", "sql")
@@ -75,6 +76,9 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     n_bins: int | None = None
     n_rows: int | None = None
     shrinkage: int | float | None = None
+    thresholds: str | None = None
+    label_privacy: str | None = None
+    label_scheme: str | None = None
     message_limit: int | None = None
     max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
     population_size: int | None = None  # this and the next are of evolved trees
@@ -100,7 +104,8 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def is_private(self) -> bool:
         """Whether noise is asked for."""
-        return self.epsilon is not None or self.epsilon_per_count is not None
+        given = (self.epsilon, self.epsilon_per_count, self.label_privacy)
+        return any(value is not None for value in given)
 
 
 Columns = tuple[str, ...] | dict[str, ColumnConfig]

@@ -10,9 +10,16 @@ from typing import Any, Protocol
 
 from spinney.errors import SettingError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import genetic_tree, horizontal_forest, private_forest, private_tree
+from spinney.protocols import (
+    extra_trees,
+    genetic_tree,
+    horizontal_forest,
+    private_forest,
+    private_tree,
+)
 from spinney.protocols.training import Training
 from spinney.service.config import JobFile
+from spinney.service.extra_jobs import extra_baseline, extra_party, extra_settings_of
 from spinney.service.private_jobs import forest_baseline, tree_baseline, tree_settings_of
 from spinney.service.private_jobs import forest_settings_of as private_forest_settings_of
 from spinney.service.settings import forest_settings_of, genetic_settings_of
@@ -127,6 +134,15 @@ ENTRIES: tuple[Entry, ...] = (
         genetic_tree.ASKS,
         genetic_tree.SUMMED,
         lambda settings: (genetic_tree.NAME, settings),
+    ),
+    Entry(
+        extra_trees.NAME,
+        extra_settings_of,
+        extra_party,
+        extra_trees.train,
+        extra_trees.ASKS,
+        extra_trees.SUMMED,
+        extra_baseline,
     ),
 )
 

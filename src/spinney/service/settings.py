@@ -35,7 +35,7 @@ EVOLVED: frozenset[str] = frozenset(field.name for field in fields(GeneticSettin
 }
 SHARED: frozenset[str] = frozenset({"max_depth", "max_bins", "binning"})  # with forests
 _RUNNING = frozenset({"random_state", "n_jobs", "secure_sum", "honest"})
-_REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
+REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
 
 
 def forest_settings_of(job: JobFile, classes: tuple[Category, ...] | None) -> ForestSettings:
@@ -65,7 +65,7 @@ def forest_settings(
     name
         The job's; a private job's charges stand under it in every party's ledger.
     """
-    chosen = {} if task == "classification" else dict(_REGRESSION_DEFAULTS)
+    chosen = {} if task == "classification" else dict(REGRESSION_DEFAULTS)
     said = _said(given)
     _refuse(said, EVOLVED - SHARED, "a forest")
     weights = said.pop("class_weight", None)
@@ -73,13 +73,16 @@ def forest_settings(
     said.pop("n_jobs", None)  # how a forest is grown, not what it is
     private = {key: said.pop(key, default) for key, default in _PRIVATE_DEFAULTS.items()}
     refuse_max_leaf_nodes(said.pop("max_leaf_nodes", None))
+    for key in ("thresholds", "label_privacy", "label_scheme"):
+        if key in said:
+            raise SettingError(f"{key} is for protocol = 'extra_trees' only. Drop it.")
     if given.secure_sum and given.binning == "adaptive":
         raise SettingError(
             "binning = 'adaptive' cannot be masked: the coordinator merges each party's own "
             "histograms. Use 'quantiles' or 'ranges' with secure_sum = true."
         )
     if weights is not None:
-        chosen["class_weight"] = _weights(weights, task, classes)
+        chosen["class_weight"] = weights_of(weights, task, classes)
     privacy = privacy_settings(SimpleNamespace(**private), name)
     if privacy and not privacy.perturbs_input:  # as the estimators do
         said["bootstrap"] = False
@@ -114,7 +117,7 @@ def _refuse(said: Mapping[str, Any], keys: AbstractSet[str], what: str) -> None:
         raise SettingError(f"{wrong[0]} is not a setting of {what}. Drop it, or change protocol.")
 
 
-def _weights(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:
+def weights_of(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:
     """Return the class weights in the order of the classes; TOML has them by name."""
     if task == "regression":
         raise SettingError("class_weight is for classification only. Drop it.")

@@ -69,7 +69,9 @@ def _schema(
     job: JobFile, configs: Mapping[str, TableConfig], sources: Mapping[str, Source]
 ) -> tuple[Schema, tuple[str, ...]]:
     """Return the schema that all tables share, and what had to be read off them, naming it."""
-    needs_ranges = job.settings.binning == "ranges" or job.settings.is_private
+    binning = job.settings.binning
+    drawn = job.job.protocol == "extra_trees" and binning != "quantiles"  # cuts between the bounds
+    needs_ranges = drawn or binning == "ranges" or job.settings.is_private
     given = {name: declared(job, config) for name, config in configs.items()}
     names = open_in_any(given.values(), needs_ranges=needs_ranges)
     found = {}
