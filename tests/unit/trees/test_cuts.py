@@ -1,0 +1,255 @@
+"""Drawn cuts: inside their box, counted like a plain loop does, chosen as scikit-learn would."""
+
+import numpy as np
+import pytest
+
+from spinney.trees._kernels import cuts as kernels
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.cuts import (
+    Candidates,
+    CutSearch,
+    Drawing,
+    ReportedBits,
+    add_up,
+    cut_counts,
+    drawn,
+)
+from spinney.trees.frontier import Draws, Frontier, tree_keys
+from spinney.trees.magnitudes import magnitude_edges
+from spinney.trees.quantiles import LEAD_BITS
+from spinney.trees.ranges import cuts_between, joined, node_ranges
+from spinney.trees.rows import standing_at_roots
+from spinney.trees.split import Criterion, LeastLeaf
+
+N = 500
+BINNING = Binning(
+    (
+        np.linspace(0, 1, 12, dtype=np.float32),
+        np.array([0.0, 0.001, 0.01, 100.0], np.float32),
+        np.zeros(0, np.float32),
+        np.array([0.5], np.float32),
+    ),
+    (
+        np.zeros(0, np.uint8),
+        np.zeros(0, np.uint8),
+        np.arange(5, dtype=np.uint8),
+        np.zeros(0, np.uint8),
+    ),
+    np.array([True, False, True, False]),
+)
+
+
+def table(kind):
+    random = np.random.RandomState(0)
+    values = np.stack(
+        [
+            np.where(random.random_sample(N) < 0.2, np.nan, random.random_sample(N)),
+            random.lognormal(0, 4, N),
+            np.where(random.random_sample(N) < 0.1, np.nan, random.randint(0, 5, N)),
+            random.random_sample(N),
+        ]
+    ).astype(np.float32)
+    n_classes = {"two classes": 2, "three classes": 3, "amount": 0}[kind]
+    target = (
+        random.randint(0, n_classes, N).astype(np.uint8)
+        if n_classes
+        else random.randint(0, 1000, N).astype(np.int32)
+    )
+    keys = random.randint(0, 2**62, N).astype(np.uint64)
+    batches = [(values, target, keys)]
+    return BinnedTable.of_batches(batches, BINNING, N, n_threads=1), n_classes
+
+
+def roots(n_trees=6, seed=3):
+    draws = Draws(2, 2, 2, shared_phase=False)
+    return Frontier.of_roots(BINNING.columns, draws, seed=seed, n_trees=n_trees, bits=9)
+
+
+def standing_of(found, n_trees=6, *, bootstrap=True):
+    return standing_at_roots(found, tree_keys(3, n_trees), bootstrap=bootstrap, n_threads=1)
+
+
+def sides(codes, candidates, node, slot):
+    """Return the cell of each row, the long way."""
+    feature = candidates.slots.feature[node, slot]
+    column = codes[:, feature]
+    if candidates.subset[node, slot] >= 0:
+        words = candidates.sets[candidates.subset[node, slot]]
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+        cell = 1 - bits[column]
+    else:
+        cell = (column > candidates.cut[node, slot]).astype(int)
+    return np.where(column == 255, 2, cell)
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "amount"])
+def test_counts_are_those_of_a_plain_loop(kind, bootstrap):
+    found, n_classes = table(kind)
+    frontier, drawing = roots(), Drawing(3, 2, ((9, 4),))
+    candidates = drawn(frontier, drawing, BINNING)
+    standing = standing_of(found, bootstrap=bootstrap)
+    counted = cut_counts(
+        found, standing, candidates, (0, 6), n_classes=n_classes, n_threads=2
+    ).counters
+    codes = found.rows(np.arange(N))
+    slots = candidates.slots
+    for node in range(6):
+        entries = standing.entries[standing.starts[node, 0] : standing.ends[node, 0]]
+        row, weight = (entries & 0xFFFF).astype(int), (entries >> 27).astype(int)
+        for slot in np.flatnonzero(slots.feature[node] >= 0):
+            cell = sides(codes, candidates, node, slot)[row]
+            expected = np.zeros((3, counted.shape[1]), np.int64)
+            if n_classes:
+                np.add.at(expected, (cell, found.target[row]), weight)
+            else:
+                np.add.at(expected[:, 0], cell, weight)
+                np.add.at(expected[:, 1], cell, weight * found.target[row])
+            at, n = slots.offset[node, slot], slots.cells[node, slot]
+            assert np.array_equal(counted[at : at + n], expected[:n])
+            assert not expected[n:].any()
+    assert add_up(candidates, counted, None)
+
+
+def test_reported_bits_are_summed_beside_the_rows():
+    found, _ = table("three classes")
+    candidates = drawn(roots(), Drawing(3), BINNING)
+    standing = standing_of(found)
+    words = np.random.RandomState(1).randint(0, 2**32, (N, 2)).astype(np.uint32)
+    counted = cut_counts(
+        found, standing, candidates, (0, 6), n_classes=3, n_threads=1, bits=ReportedBits(words, 40)
+    ).counters
+    bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :40].astype(int)
+    entries = standing.entries[standing.starts[0, 0] : standing.ends[0, 0]]
+    row, weight = (entries & 0xFFFF).astype(int), (entries >> 27).astype(int)
+    cell = sides(found.rows(np.arange(N)), candidates, 0, 0)[row]
+    for c in range(candidates.slots.cells[0, 0]):
+        inside = cell == c
+        assert counted[c, 0] == weight[inside].sum()
+        assert np.array_equal(counted[c, 1:], weight[inside] @ bits[row[inside]])
+
+
+def test_cuts_lie_in_the_box_and_are_everywhere_in_it():
+    frontier = roots(4000)
+    candidates = drawn(frontier, Drawing(4, 2), BINNING)
+    slots = candidates.slots
+    for column, n_bins in ((0, 13), (1, 5), (3, 2)):
+        mine = slots.feature == column
+        cuts = candidates.cut[mine]
+        assert set(cuts.tolist()) <= set(range(n_bins - 1))
+        by_bins = candidates.cut[:, 1::2][slots.feature[:, 1::2] == column]
+        counts = np.bincount(by_bins, minlength=n_bins - 1)
+        assert counts.min() > 0.6 * counts.mean()  # even in bins
+    by_value = candidates.cut[:, 0::2][slots.feature[:, 0::2] == 1]
+    assert (by_value == 3).mean() > 0.95  # even in values: nearly all of the range is up there
+    by_value = candidates.cut[:, 0::2][slots.feature[:, 0::2] == 0]
+    counts = np.bincount(by_value, minlength=12)[1:]
+    assert counts.min() > 0.6 * counts.mean()
+
+
+def test_random_sets_send_every_category_left_half_the_time():
+    candidates = drawn(roots(4000), Drawing(4), BINNING)
+    bits = np.unpackbits(candidates.sets.view(np.uint8), axis=1, bitorder="little")[:, :5]
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.05
+
+
+def test_small_nodes_are_asked_about_more_features():
+    drawing = Drawing(2, 2, ((8, 2), (5, 4)))
+    bits = np.array([20, 8, 6, 5, 2], np.uint8)
+    assert drawing.features_of_node(bits, 30).tolist() == [2, 4, 4, 8, 8]
+    assert drawing.features_of_node(bits, 3).tolist() == [2, 3, 3, 3, 3]
+
+
+def test_the_first_features_that_split_are_compared():
+    """A cut is uniform between smallest and largest, given that it splits."""
+    feature = np.array([[4, 4, 7, 7, 2, 2]], np.int32)
+    cells = np.full((1, 6), 2, np.int32)
+    offset = np.arange(0, 12, 2)[None]
+    empty, both = [[5, 0]], [[3, 2]]
+    counts = np.array([*empty, *both, *empty, *empty, *both, *both]).reshape(12, 1)
+    chosen = np.empty((1, 2), np.int64)
+    kernels.choose(counts, False, feature, cells, offset, 2, chosen)
+    assert chosen.tolist() == [[1, 4]]
+    kernels.choose(np.array([5, 0] * 6).reshape(12, 1), False, feature, cells, offset, 2, chosen)
+    assert chosen.tolist() == [[0, -1]]
+
+
+def test_nothing_but_missing_values_may_go_right():
+    """All known values on one side, missing ones on the other: a cut above every bin."""
+    feature, cut = np.array([[0]], np.int32), np.array([[4]], np.uint8)
+    cells = np.array([[3]], np.int32)
+    candidates = Candidates.of(feature, cut, cells, BINNING.columns, np.ones(1, np.uint64))
+    counts = np.array([[9, 0], [9, 0], [0, 5]], np.int32)
+    search = CutSearch(Drawing(1), Criterion.of("gini", np.ones(2), 100), LeastLeaf(1), 1)
+    found = search.best(counts, candidates, BINNING.columns, np.zeros(1))
+    assert (found.best.cut[0], bool(found.best.missing_left[0])) == (254, False)
+    assert found.best.left.tolist() == [[18, 0]]
+    assert found.all_left.tolist() == [True]
+
+
+def test_smallest_and_largest_bins_are_those_of_the_rows():
+    found, _ = table("two classes")
+    candidates = drawn(roots(), Drawing(4), BINNING)
+    standing = standing_of(found)
+    ranges = node_ranges(found, standing, candidates, (0, 6), n_threads=1)
+    low, high = (a.reshape(candidates.cut.shape) for a in (ranges.low, ranges.high))
+    codes = found.rows(np.arange(N))
+    for node in range(6):
+        entries = standing.entries[standing.starts[node, 0] : standing.ends[node, 0]]
+        row = (entries & 0xFFFF).astype(int)
+        for slot in np.flatnonzero(candidates.subset[node] < 0):
+            held = codes[row, candidates.slots.feature[node, slot]]
+            held = held[held != 255]
+            assert (low[node, slot], high[node, slot]) == (held.min(), held.max())
+    both = joined([ranges, ranges])
+    assert np.array_equal(both.low, ranges.low)
+    cuts = cuts_between(both, candidates, roots().key, BINNING)
+    numbers = candidates.subset < 0
+    assert (cuts[numbers] >= low[numbers]).all()
+    assert (cuts[numbers] < np.maximum(high[numbers], 1)).all()
+
+
+# --- edges by magnitude --------------------------------------------------------------------------
+
+
+def leading(values):
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    words = np.where(bits & 0x80000000, ~bits, bits | 0x80000000).astype(np.uint32)
+    return np.bincount(words >> (32 - LEAD_BITS), minlength=1 << LEAD_BITS)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(16.0),
+        np.r_[np.zeros(60), np.arange(1, 40) / 7],
+        -np.geomspace(1e-3, 1e6, 300),
+        np.random.RandomState(0).standard_normal(500),
+        np.full(9, 3.0),
+        np.array([1.5e9, 1.6e9, 1.55e9]),
+    ],
+    ids=["small integers", "many zeros", "negative", "normal", "constant", "large"],
+)
+def test_edges_lie_between_the_bounds_and_part_what_differs(values):
+    bounds = (float(values.min()), float(values.max()))
+    edges = magnitude_edges(leading(values), bounds, 255)
+    assert edges.size <= 254
+    assert (np.diff(edges) > 0).all()
+    assert ((edges >= np.float32(bounds[0])) & (edges < np.float32(bounds[1]))).all()
+    distinct = np.unique(values.astype(np.float32))
+    parted = np.unique(np.searchsorted(edges, distinct, side="left"))
+    assert parted.size >= min(distinct.size, 100) * 0.7
+
+
+def test_integers_that_begin_a_part_are_not_joined_with_those_below():
+    edges = magnitude_edges(leading(np.arange(16.0)), (0.0, 15.0), 255)
+    codes = np.searchsorted(edges, np.arange(16, dtype=np.float32), side="left")
+    assert np.unique(codes).size == 16
+
+
+def test_more_parts_than_bins_share_them():
+    values = np.geomspace(1e-9, 1e9, 4000)
+    edges = magnitude_edges(leading(values), (0.0, 1e9), 16)
+    assert 8 <= edges.size <= 15
+    counts = np.bincount(np.searchsorted(edges, values.astype(np.float32)), minlength=16)
+    assert counts.max() < 3 * counts.mean()
