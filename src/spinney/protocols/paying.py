@@ -288,9 +288,9 @@ def _agreed(plan: Plan) -> bytes:
     """Return a digest of all that a job may spend, on which rows, with which noise.
 
     Budgets alone are not enough: under one name, trees of another deal or sample would pass for
-    rows that were told apart by the same coins.
+    rows that were told apart by the same coins, and another method might show more for them.
     """
-    return sha256(repr(plan.planned()).encode()).digest()
+    return sha256(f"{type(plan)} {plan!r} {plan.planned()!r}".encode()).digest()
 
 
 def _other_terms(job: str) -> PolicyError:

@@ -97,7 +97,7 @@ _TRUSTED = Disclosure(
     "exact histograms of tree nodes",
     Protection.UNPROTECTED,
     "the coordinator is trusted to choose the splits; method='propose' trusts nobody",
-    (Unit.RECORD_ADD_REMOVE,),
+    tuple(Unit),
     (View.COORDINATOR, View.COALITION),
 )
 
@@ -241,10 +241,17 @@ class Party:
         Of every kind there is one question to a level.
         """
         purse, depth = self._rows.purse(ask), tree.depth
-        for level in range(max(0, depth - 1), depth + 1):
+        for level in range(depth + 1):
             purse.hold_to(plan, f"tree of {level} levels", tree.digest(level))
         kind = type(ask).__name__
         purse.hold_to(plan, f"{kind} of level {depth}", sha256(codec.encode(ask)).digest())
+        steps = dict(enumerate(tree.asked))
+        if plan.saves and isinstance(ask, CellsAsk):
+            grown = self._grown(tree, "save_budget")
+            steps[depth] = _steps(plan, ask.columns, grown.n_open)
+        for level, asked in steps.items():  # a later tree may not deny what was asked
+            content = asked.astype("<i8").tobytes()
+            purse.hold_to(plan, f"choice of columns at level {level}", content)
         return purse
 
     def _paid(self, ask: CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk) -> Any:
@@ -252,10 +259,10 @@ class Party:
         tree, release = ask.tree, self._release(ask)
         plan = self._layout(tree.settings, tree.schema_digest, tree.n_parties).plan
         what = f"{ask.reveals.removesuffix(', with noise')}, level {tree.depth}"
-        told = [] if tree.depth else [totals_disclosure(plan.privacy, plan.n_parties)]
         spends = release.spends(what)
         purse = self._held(ask, plan, tree)
-        data = purse.pay(plan, tree.depth, ask, spends, release.drawn, disclosures=told)
+        purse.disclose(plan, "totals", [totals_disclosure(plan.privacy, plan.n_parties)])
+        data = purse.pay(plan, tree.depth, ask, spends, release.drawn)
         return noisy_reply(data, plan.privacy.shares(plan.n_parties))
 
     def _proposals(self, ask: ProposalsAsk) -> ProposalsReply:
@@ -283,9 +290,10 @@ class Party:
             return self._counts(grown).tobytes() + luck.tobytes()
 
         spends = [group.spend(f"the choice of splits, level {depth}", 1)]
-        told = [] if depth else [totals_disclosure(plan.privacy, plan.n_parties), _TRUSTED]
         purse = self._held(ask, plan, ask.tree)
-        data = purse.pay(plan, depth, ask, spends, draw, disclosures=told)
+        purse.disclose(plan, "totals", [totals_disclosure(plan.privacy, plan.n_parties)])
+        purse.disclose(plan, "trust", [_TRUSTED])
+        data = purse.pay(plan, depth, ask, spends, draw)
         reply = noisy_reply(data, plan.privacy.shares(plan.n_parties))
         return TrustedReply(reply.counters) if isinstance(reply, NoisyReply) else reply
 

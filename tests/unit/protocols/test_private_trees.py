@@ -9,8 +9,9 @@ import pytest
 
 from spinney.errors import BudgetError, PolicyError, ProtocolError, SchemaError, SettingError
 from spinney.privacy.budget import Unit
+from spinney.privacy.claims import claims
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.scopes import Budget
+from spinney.privacy.scopes import Budget, View
 from spinney.protocols import private_forest, private_tree
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
@@ -29,7 +30,9 @@ from spinney.protocols.tree_settings import chosen, useful_depth
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
 from spinney.transport.in_process import InProcess
-from spinney.trees.public_trees import random_levels
+from spinney.trees.dtypes import CATEGORY_WORDS
+from spinney.trees.level import Level
+from spinney.trees.public_trees import Splits, frontiers, level_of, random_levels
 
 METHODS = ("histograms", "save_budget", "propose", "noisy_max")
 SCHEMA = Schema(
@@ -501,3 +504,77 @@ def test_a_tree_is_no_deeper_than_its_rows_are_good_for():
     assert chosen(job, 10, 5).settings.max_depth == 5
     assert chosen(replace(job, method="histograms"), 10, 5).settings.max_depth == 10
     assert chosen(replace(job, n_rows=None), 10, 5).settings.max_depth == 10
+
+
+# --- a coordinator that asks in its own way -------------------------------------------------------
+
+
+def halved(public, levels, *, splits, opens):
+    """Return a level that halves the first column's range in every open node, or ends them all."""
+    frontier = frontiers(public.binning.columns, 1, levels)[-1]
+    n = frontier.n_open
+    cut = (frontier.low[:, 0].astype(int) + frontier.high[:, 0].astype(int)) // 2
+    feature = np.full(n, 0 if splits else -1, np.int32)
+    bins, missing = np.zeros((n, CATEGORY_WORDS), np.uint64), np.zeros(n, np.bool_)
+    return level_of(public.binning.columns, Splits(feature, cut, bins, missing), opens=opens)
+
+
+def party_of(method, depth):
+    settings = tree_job(method, max_depth=depth)
+    ledger = Ledger.in_memory("p")
+    party = private_tree.Party(rows(), ledger=ledger)
+    party.answer(TreeJoinAsk(settings, SCHEMA.digest(), 3))
+    return settings, ledger, party
+
+
+def test_a_job_joined_for_one_method_answers_no_other():
+    settings, ledger, party = party_of("propose", 3)
+    other = replace(settings, method="noisy_max")
+    public = PublicTree.of(SCHEMA, other, 3)
+    tree = TreeSoFar(other, SCHEMA.digest(), 3, (halved(public, (), splits=True, opens=True),), ())
+    with pytest.raises(PolicyError, match="not on the terms on which this party joined"):
+        party.answer(TrustedCellsAsk(tree))
+    assert ledger.spent("test", Unit.RECORD_ADD_REMOVE) == 0
+
+
+def test_exact_counts_are_disclosed_at_whatever_level_they_are_first_asked():
+    settings, ledger, party = party_of("noisy_max", 3)
+    public = PublicTree.of(SCHEMA, settings, 3)
+    level = halved(public, (), splits=True, opens=True)
+    party.answer(TrustedCellsAsk(TreeSoFar(settings, SCHEMA.digest(), 3, (level,), ())))
+    open_views = {
+        claim.view
+        for claim in claims(ledger, "test")
+        if claim.unit is Unit.RECORD_ADD_REMOVE and claim.epsilon is None
+    }
+    assert {View.COORDINATOR, View.COALITION} <= open_views
+
+
+def test_leaves_are_bought_once_whatever_trees_are_told_of():
+    settings, _, party = party_of("histograms", 5)
+    public = PublicTree.of(SCHEMA, settings, 3)
+    answered = 0
+    for depth in (1, 3, 5):
+        levels: tuple[Level, ...] = ()
+        for _ in range(depth - 1):
+            levels += (halved(public, levels, splits=True, opens=True),)
+        levels += (halved(public, levels, splits=False, opens=False),)
+        ask = TreeLeavesAsk(TreeSoFar(settings, SCHEMA.digest(), 3, levels, ()))
+        if answered:
+            with pytest.raises(PolicyError, match="another tree of 1 levels"):
+                party.answer(ask)
+        else:
+            party.answer(ask)
+            answered += 1
+
+
+def test_what_was_asked_cannot_be_denied_later():
+    settings, _, party = party_of("save_budget", 5)
+    public, digest = PublicTree.of(SCHEMA, settings, 3), SCHEMA.digest()
+    root = TreeSoFar(settings, digest, 3, (), ())
+    party.answer(BoundsAsk(root))
+    party.answer(CellsAsk(root, np.ones((1, public.plan.n_columns), np.bool_)))
+    level = halved(public, (), splits=True, opens=True)
+    lie = TreeSoFar(settings, digest, 3, (level,), (np.ones(1, np.int64),))
+    with pytest.raises(PolicyError, match="another choice of columns at level 0"):
+        party.answer(BoundsAsk(lie))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from spinney.errors import ProtocolError, SettingError, SpinneyError
+from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Budget
 from spinney.protocols.rosters import ROSTER_ASKS, KeyAsk, RosterAsk, RosterParty, RosterReply
@@ -248,7 +249,9 @@ def opened_ledger(party: PartyFile) -> Ledger:
     """Open a party's ledger, with the budget that its policy allows for the life of the data."""
     ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
     if party.policy.epsilon_total is not None:
-        ledger.allow_for_life(party.ledger.data, [Budget.pure(party.policy.epsilon_total)])
+        total = party.policy.epsilon_total
+        # In every unit: what is paid in one that has no budget would never run out.
+        ledger.allow_for_life(party.ledger.data, [Budget.pure(total, unit) for unit in Unit])
     return ledger
 
 
