@@ -50,7 +50,7 @@ class Federation:
             (self.root / name).mkdir(parents=True)
         (self.root / "coordinator" / "coordinator.toml").write_text(
             f'[coordinator]\nname = "clinics"\nhost = "localhost"\nport = {self.port}\n'
-            f"[limits]\nsilence_seconds = 10\nreply_seconds = 5\n{limits}\n"
+            f"[limits]\nsilence_seconds = 20\nreply_seconds = 10\n{limits}\n"
         )
         for name in self.parties:
             self.write_party(name)

@@ -22,6 +22,7 @@ from spinney.service.sections import section
 
 _SECTIONS = ("coordinator", "limits")
 _REMOVED = "removed.txt"
+_LEAST_REPLY = 5.0
 
 
 class CoordinatorIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,16 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("silence_seconds", "reply_seconds", "message_bytes", "attempts"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0; got {getattr(self, name)}.")
+        if self.reply_seconds < _LEAST_REPLY:
+            raise SettingError(
+                f"reply_seconds must be at least {_LEAST_REPLY:g}: a party at work says so every "
+                f"two seconds. Got {self.reply_seconds:g}."
+            )
+        if self.silence_seconds < self.reply_seconds:
+            raise SettingError(
+                "silence_seconds must be at least reply_seconds, or one late message ends an "
+                f"attempt; got {self.silence_seconds:g} and {self.reply_seconds:g}."
+            )
 
 
 class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,8 @@ class Resident:
     known
         The kinds of questions it reads.
     hold
-        How many seconds an asker waits for an answer before it is told that the work goes on.
+        How many seconds an asker waits for an answer before it is told that the work goes on;
+        well below the time that a message may take.
     limit
         How many bytes a question may have.
     """
@@ -53,7 +54,7 @@ class Resident:
         run: str,
         attempt: int,
         known: Mapping[str, type[Ask[Any]]],
-        hold: float = 5.0,
+        hold: float = 2.0,
         limit: int = QUESTION_LIMIT,
     ) -> None:
         self._party = party

@@ -1,13 +1,14 @@
 """What a person may do with jobs, through the engine's own interface for people."""
 
 import json
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Final
 
 from cryptography import x509
@@ -22,7 +23,7 @@ from spinney.errors import (
 )
 from spinney.transport.flare.jobs import write_job
 
-_CONNECT_SECONDS: Final = 15.0
+_CONNECT_SECONDS: Final = 20.0
 _EVERY: Final = 0.5  # seconds
 
 
@@ -88,13 +89,19 @@ def session(kit: Path) -> Iterator[Session]:
         from nvflare.fuel.flare_api.flare_api import new_secure_session  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError("nvflare", "flare", "A deployed job") from None
-    try:
-        with redirect_stdout(StringIO()):  # the engine talks; our output may be one JSON document
-            inner = new_secure_session(person_of(kit), str(kit), timeout=_CONNECT_SECONDS)
-    except SpinneyError:
-        raise
-    except Exception as error:  # noqa: BLE001  the engine's errors have no common base
-        raise _told(error) from None
+    # Its cells log to stderr what we say in our own words; libraries' names vary.
+    logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+    person, until = person_of(kit), monotonic() + _CONNECT_SECONDS
+    while True:
+        try:
+            with redirect_stdout(StringIO()):  # our own output may be one JSON document
+                inner = new_secure_session(person, str(kit), timeout=_CONNECT_SECONDS)
+            break
+        except Exception as error:  # noqa: BLE001  the engine's errors have no common base
+            told = _told(error)
+        if type(told) is not ProtocolError or monotonic() > until:
+            raise told
+        sleep(_EVERY)
     try:
         yield Session(inner)
     finally:
