@@ -13,6 +13,7 @@ from typing import Any
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLINICS = ("st-mary", "north", "lakeside")
+_SPINNEY = (sys.executable, "-m", "spinney.service")
 LEAD = "alice@clinics.example.org"
 
 
@@ -32,7 +33,15 @@ def free_port() -> int:
 class Federation:
     """Three clinics and a coordinator, each in a folder of its own."""
 
-    def __init__(self, root: Path, parties: tuple[str, ...] = CLINICS, limits: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        parties: tuple[str, ...] = CLINICS,
+        limits: str = "",
+        host: str = "localhost",
+    ) -> None:
+        self.host = host
+        self.namespace: dict[str, str] = {}  # of the network, by side
         self.root = root
         self.parties = parties
         self.port = free_port()
@@ -49,7 +58,7 @@ class Federation:
         for name in ("coordinator", "lead", *self.parties):
             (self.root / name).mkdir(parents=True)
         (self.root / "coordinator" / "coordinator.toml").write_text(
-            f'[coordinator]\nname = "clinics"\nhost = "localhost"\nport = {self.port}\n'
+            f'[coordinator]\nname = "clinics"\nhost = "{self.host}"\nport = {self.port}\n'
             f"[limits]\nsilence_seconds = 20\nreply_seconds = 10\n{limits}\n"
         )
         for name in self.parties:
@@ -69,7 +78,7 @@ class Federation:
     def spinney(self, *arguments: str, folder: str = "", check: bool = True, seconds: float = 240):
         """Run a command; return what it printed."""
         done = subprocess.run(
-            [sys.executable, "-m", "spinney.service", *arguments],
+            [*self._within(folder), sys.executable, "-m", "spinney.service", *arguments],
             cwd=self.root / folder,
             env=self.environment,
             capture_output=True,
@@ -105,12 +114,17 @@ class Federation:
             kind = "coordinator" if name == "coordinator" else "party"
             with (self.root / name / "output.txt").open("ab") as output:
                 self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "spinney.service", kind, "run", f"{kind}.toml"],
+                    [*self._within(name), *_SPINNEY, kind, "run", f"{kind}.toml"],
                     cwd=self.root / name,
                     env=self.environment,
                     stdout=output,
                     stderr=output,
                 )
+
+    def _within(self, side: str) -> list[str]:
+        """Return what runs a command in a side's part of the network."""
+        inside = self.namespace.get(side)
+        return ["ip", "netns", "exec", inside] if inside else []
 
     def kill(self, name: str) -> None:
         """Kill one side at once, as a power cut would."""

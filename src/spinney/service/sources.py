@@ -44,7 +44,8 @@ def source_of(config: TableConfig, folder: Path) -> Source:
     path = None if config.path is None else str(folder / config.path)
     url = None if config.url_env is None else _environment(config.url_env)
     if config.source == "sql" and path is not None and url is None:
-        path, url = None, f"sqlite:///{path}"
+        kind = "duckdb" if path.endswith((".duckdb", ".ddb")) else "sqlite"
+        path, url = None, f"{kind}:///{path}"
     if config.source == "sql" and url is None:
         raise SettingError(
             "An sql table needs url_env, the name of the environment variable that holds the "
@@ -60,7 +61,7 @@ def _environment(name: str) -> str:
     if not value:
         raise SettingError(
             f"url_env names the environment variable {name!r}, which is not set. Set it to the "
-            "database's url: sqlite:///path or postgresql://..."
+            "database's url: sqlite:///path, duckdb:///path or postgresql://..."
         )
     return value
 

@@ -1,4 +1,4 @@
-"""Tables in SQLite and PostgreSQL, read in batches by one query."""
+"""Tables in SQLite, DuckDB and PostgreSQL, read in batches by one query."""
 
 import importlib
 import sqlite3
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import duckdb
 
 from spinney.errors import MissingExtraError, SettingError, TableError
 from spinney.tables.cells import cells_of
@@ -24,10 +26,12 @@ def stream_of_url(url: str, query: str) -> Stream:
     scheme = url.split(":", maxsplit=1)[0].lower()
     if scheme == "sqlite" and url.startswith("sqlite:///"):
         return SqliteStream(url.removeprefix("sqlite:///"), query)
+    if scheme == "duckdb" and url.startswith("duckdb:///"):
+        return DuckDbStream(url.removeprefix("duckdb:///"), query)
     if scheme in {"postgresql", "postgres"}:
         return PostgresStream(url, query)
     raise SettingError(
-        f"A database's url must start with sqlite:/// or postgresql://; got {scheme!r}."
+        f"A database's url must start with sqlite:///, duckdb:/// or postgresql://; got {scheme!r}."
     )
 
 
@@ -78,6 +82,31 @@ class SqliteStream(_CursorStream):
                     "its url.",
                     local=f"Path: {self.path}",
                 ) from None
+            raise query_failed(str(failure)) from None
+
+
+@dataclass(frozen=True)
+class DuckDbStream(_CursorStream):
+    """A query over a DuckDB file, which is opened for reading only."""
+
+    path: str
+    query: str
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        if not Path(self.path).is_file():
+            raise TableError(
+                "The database file of the table does not exist. Check its path, or its url.",
+                local=f"Path: {self.path}",
+            )
+        try:
+            with closing(duckdb.connect(self.path, read_only=True)) as database:
+                # In order, and nothing but the file: a query cannot read or write elsewhere.
+                database.execute("SET preserve_insertion_order = true")
+                database.execute("SET enable_external_access = false")
+                database.execute("SET lock_configuration = true")
+                yield database.execute(self.query)
+        except duckdb.Error as failure:
             raise query_failed(str(failure)) from None
 
 

@@ -31,7 +31,8 @@ class Source:
     """Where a party's table is, and the query that maps its own columns to the schema's.
 
     A query over a file calls it `source`: `select alter as age, ... from source`. A database is
-    named by its URL, `sqlite:///path` or `postgresql://...`; then a query is required.
+    named by its URL, `sqlite:///path`, `duckdb:///path` or
+    `postgresql://...`; then a query is required.
     """
 
     format: Format

@@ -4,10 +4,12 @@ import sqlite3
 import sys
 from contextlib import closing
 
+import duckdb
 import numpy as np
 import pytest
 
 from spinney.errors import MissingExtraError, SchemaError, SettingError, TableError
+from spinney.tables.databases import stream_of_url
 from spinney.tables.readers import Source, describe_source, read_table
 from spinney.tables.schema import Column, Label, Schema
 
@@ -118,7 +120,7 @@ def test_a_missing_or_foreign_database_is_refused(tmp_path):
 def test_an_unknown_database_is_refused():
     for url in ("mysql://me:secret@host/db", "sqlite:visits.db", "host"):
         with pytest.raises(
-            SettingError, match="must start with sqlite:/// or postgresql://"
+            SettingError, match="must start with sqlite:///, duckdb:/// or postgresql://"
         ) as got:
             read_table(Source("sql", url=url, query=QUERY), SCHEMA)
         assert "secret" not in str(got.value)
@@ -183,3 +185,30 @@ def test_a_postgres_server_that_does_not_answer_is_named():
     with pytest.raises(TableError, match="database does not answer") as caught:
         read_table(source, SCHEMA)
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def duckdb_file(tmp_path):
+    """A DuckDB database with the visits."""
+    path = tmp_path / "visits.duckdb"
+    with duckdb.connect(str(path)) as database:
+        database.execute("create table visits (age double, ward varchar, ill boolean)")
+        rows = [(float(age), "eye" if age % 2 else "ear", age > 5) for age in range(10)]
+        database.executemany("insert into visits values (?, ?, ?)", rows)
+    return path
+
+
+def test_a_duckdb_file_is_read_in_order_and_in_batches(duckdb_file):
+    stream = stream_of_url(f"duckdb:///{duckdb_file}", "select age, ward from visits;")
+    assert stream.names() == ("age", "ward")
+    ages = [frame.cells[0] for frame in stream.frames(["age"], 4)]
+    assert [len(batch) for batch in ages] == [4, 4, 2]
+
+
+def test_a_duckdb_query_reads_nothing_but_its_file(duckdb_file, tmp_path):
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    query = f"select * from read_csv('{tmp_path / 'secret.csv'}')"
+    with pytest.raises(TableError, match="The query failed"):
+        stream_of_url(f"duckdb:///{duckdb_file}", query).names()
+    with pytest.raises(TableError, match="does not exist"):
+        stream_of_url(f"duckdb:///{tmp_path / 'none.duckdb'}", "select 1").names()
