@@ -75,7 +75,7 @@ class Federation:
             f'[party]\nname = "{name}"\nn_jobs = 1\n[table]\n{table}\n[policy]\n{policy}\n{more}'
         )
 
-    def spinney(self, *arguments: str, folder: str = "", check: bool = True, seconds: float = 240):
+    def spinney(self, *arguments: str, folder: str = "", check: bool = True, seconds: float = 900):
         """Run a command; return what it printed."""
         done = subprocess.run(
             [*self._within(folder), sys.executable, "-m", "spinney.service", *arguments],
@@ -145,7 +145,7 @@ class Federation:
                 process.wait()
         self.processes = {}
 
-    def job(self, *arguments: str, check: bool = True, seconds: float = 240):
+    def job(self, *arguments: str, check: bool = True, seconds: float = 900):
         """Run a job command as the lead."""
         return self.spinney("job", *arguments, folder="lead", check=check, seconds=seconds)
 
@@ -171,7 +171,7 @@ class Federation:
             time.sleep(0.05)
         return {"state": "", "rounds": 0}
 
-    def wait(self, run: str, reached, seconds: float = 240) -> dict[str, Any]:
+    def wait(self, run: str, reached, seconds: float = 900) -> dict[str, Any]:
         """Wait until a run's status is as wished; the limit only ends a hang."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -187,7 +187,7 @@ class Federation:
             with suppress(ProcessLookupError):
                 os.kill(process, number)
 
-    def wait_for_round(self, run: str, number: int, seconds: float = 120) -> None:
+    def wait_for_round(self, run: str, number: int, seconds: float = 900) -> None:
         """Wait until a run has finished so many rounds, and no longer."""
         rounds = self.root / "coordinator" / "runs" / run / "rounds"
         until = time.monotonic() + seconds

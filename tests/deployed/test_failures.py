@@ -25,6 +25,7 @@ PHASES = {"agreeing": 0, "binning": 2, "growing": 8, "judging": 14}
 def federation(tmp_path_factory):
     made = Federation(tmp_path_factory.mktemp("failures"), limits="patience_seconds = 15")
     wide.write_tables(made)
+    wide.simulated(made, wide.write_job(made, "warm", n_estimators=2, max_depth=2))  # compiles
     made.enrol()
     made.start()
     yield made

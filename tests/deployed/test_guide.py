@@ -59,7 +59,7 @@ def test_from_nothing_to_a_trained_federation_by_the_guide(tmp_path):
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=240,
+                timeout=900,
                 check=False,
             )
             assert done.returncode == 0, (command, done.stderr)

@@ -20,7 +20,7 @@ OVER = ("finished", "failed", "paused", "aborted")
 
 def finished(federation, path):
     run = federation.job("start", str(path)).stdout.strip()
-    status = federation.wait(run, lambda status: status["state"] in OVER, 400)
+    status = federation.wait(run, lambda status: status["state"] in OVER)
     assert status["state"] == "finished", status
     return (federation.root / "coordinator" / "runs" / run / "model.spinney").read_bytes()
 
@@ -167,7 +167,7 @@ def test_a_wire_that_is_cut_and_healed(tmp_path, islands, seconds):
         run("ip", "netns", "exec", far, "ip", "link", "set", device, "down")
         time.sleep(seconds)
         run("ip", "netns", "exec", far, "ip", "link", "set", device, "up")
-        status = federation.wait(job, lambda status: status["state"] in OVER, 400)
+        status = federation.wait(job, lambda status: status["state"] in OVER)
         assert status["state"] == "finished", status
         model = federation.root / "coordinator" / "runs" / job / "model.spinney"
         assert model.read_bytes() == wide.simulated(federation, path)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from spinney.errors import PartyLostError, SpinneyError
+from spinney.errors import PartyLostError, ProtocolError, SpinneyError
 from spinney.protocols.rosters import secured_over
 from spinney.report.report import Report
 from spinney.service.deployed.agreed import PROPOSE, Agreed
@@ -17,6 +17,7 @@ from spinney.service.deployed.runs import (
     COORDINATOR_VARIABLE,
     FAILED,
     FINISHED,
+    OVER,
     PAUSED,
     RESULT,
     RUNNING,
@@ -61,6 +62,9 @@ class Run:
         self._run, self._attempt = run, attempt
         self._folder = RunFolder(file.runs, run)
         before = self._folder.status()
+        if before is not None and (before.attempt > attempt or before.state in OVER):
+            # The engine may still run a job that the keeper took back.
+            raise ProtocolError(f"Attempt {attempt} of this run was given up; nothing was asked.")
         present = tuple(link.meta.get("spinney_present") or agreed.parties)
         self._told = 0.0
         self._status = Status(

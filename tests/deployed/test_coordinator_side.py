@@ -1,0 +1,159 @@
+"""The coordinator's side of deployed jobs without the engine: runs, their files, what they cost."""
+
+from pathlib import Path
+
+import pytest
+
+from deployed.handmade import (  # type: ignore[import-not-found]
+    CLINICS,
+    Sites,
+    agreed_job,
+    kits,
+    write_party,
+)
+from spinney.errors import PartyLostError, ProtocolError, SettingError
+from spinney.service.deployed.agreed import PROPOSE
+from spinney.service.deployed.conductor import Run
+from spinney.service.deployed.coordinator_file import load_coordinator
+from spinney.service.deployed.estimates import cost_of
+from spinney.service.deployed.runs import RunFolder, Status
+from spinney.service.deployed.telling import line_of, page_of, seconds_left
+from spinney.transport.flare.engine import Link
+
+
+@pytest.fixture
+def coordinator(tmp_path):
+    """A coordinator's file, and three parties in this process."""
+    kits(tmp_path)
+    for name in CLINICS:
+        write_party(tmp_path, name)
+    path = tmp_path / "coordinator.toml"
+    path.write_text(
+        '[coordinator]\nname = "clinics"\nhost = "localhost"\n'
+        "[limits]\nsilence_seconds = 5\nreply_seconds = 5\n"
+    )
+    return load_coordinator(path)
+
+
+def link(folder: Path, attempt: int = 1, **meta: object) -> Link:
+    work = folder / f"work{attempt}"
+    work.mkdir(exist_ok=True)
+    return Link("run-1", {"spinney_attempt": attempt, **meta}, work)
+
+
+def test_a_run_leaves_model_report_and_status_and_no_rounds(coordinator, tmp_path):
+    agreed = agreed_job(tmp_path, secure_sum="true")
+    sites = Sites(tmp_path, agreed)
+    Run(coordinator, agreed, link(tmp_path), sites.bytes_to).conduct()
+    folder = RunFolder(coordinator.runs, "run-1")
+    status = folder.status()
+    assert status is not None
+    assert (status.state, status.present) == ("finished", CLINICS)
+    assert (folder.folder / "model.spinney").read_bytes() == (
+        tmp_path / "work1" / "spinney" / "model.spinney"
+    ).read_bytes()
+    assert not folder.rounds.exists()
+
+
+def test_a_lost_party_leaves_the_run_waiting_and_the_next_attempt_ends_it(coordinator, tmp_path):
+    agreed = agreed_job(tmp_path)
+    sites = Sites(tmp_path, agreed)
+    asked = 0
+
+    def dying(targets, data):
+        nonlocal asked
+        asked += 1
+        came = sites.bytes_to(targets, data)
+        return came if asked < 6 else {name: came[name] for name in came if name != "north"}
+
+    with pytest.raises(PartyLostError, match="Missing: north"):
+        Run(coordinator, agreed, link(tmp_path), dying).conduct()
+    sites.close()
+    status = RunFolder(coordinator.runs, "run-1").status()
+    assert status is not None
+    assert (status.state, status.waiting_since > 0) == ("waiting", True)
+    again = Sites(tmp_path, agreed, attempt=2)
+    Run(coordinator, agreed, link(tmp_path, 2), again.bytes_to).conduct()
+    ended = RunFolder(coordinator.runs, "run-1").status()
+    assert ended is not None
+    assert (ended.state, ended.attempt) == ("finished", 2)
+
+
+def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):
+    agreed = agreed_job(tmp_path)
+    folder = RunFolder(coordinator.runs, "run-1")
+    later = Status(run="run-1", name="q3", kind="train", state="waiting", attempt=3)
+    for known in (later, Status(run="run-1", name="q3", kind="train", state="finished")):
+        folder.write(known)
+        with pytest.raises(ProtocolError, match="Attempt 1 of this run was given up"):
+            Run(coordinator, agreed, link(tmp_path), lambda *_: pytest.fail("asked"))
+        kept = folder.status()
+        assert kept is not None
+        assert kept.state == known.state
+
+
+def test_a_proposal_is_answered_and_starts_nothing(coordinator, tmp_path):
+    write_party(tmp_path, "north", policy="min_parties = 9")
+    agreed = agreed_job(tmp_path, kind=PROPOSE)
+    Run(coordinator, agreed, link(tmp_path), Sites(tmp_path, agreed).bytes_to).conduct()
+    status = RunFolder(coordinator.runs, "run-1").status()
+    assert status is not None
+    assert status.answers["lakeside"] == ""
+    assert "rule 'min_parties'" in status.answers["north"]
+    assert not (coordinator.runs / "run-1" / "model.spinney").exists()
+
+
+def test_limits_that_cannot_work_are_refused(tmp_path):
+    path = tmp_path / "coordinator.toml"
+    head = '[coordinator]\nname = "x"\nhost = "h"\n[limits]\n'
+    for line, words in (
+        ("reply_seconds = 1", "reply_seconds must be at least 5"),
+        ("silence_seconds = 6", "silence_seconds must be at least reply_seconds"),
+        ("attempts = 0", "attempts must be above 0"),
+        ("patience = 3", "Unknown key 'patience'"),
+    ):
+        path.write_text(head + line)
+        with pytest.raises(SettingError, match=words):
+            load_coordinator(path)
+
+
+def test_who_was_removed_is_remembered(coordinator):
+    assert coordinator.removed() == frozenset()
+    coordinator.remove(frozenset({"north"}))
+    assert coordinator.removed() == {"north"}
+
+
+def test_a_job_says_what_it_costs(tmp_path):
+    plain = cost_of(agreed_job(tmp_path, max_depth=6))
+    masked = cost_of(agreed_job(tmp_path, max_depth=6, secure_sum="true"))
+    private = cost_of(agreed_job(tmp_path, epsilon=2.0))
+    assert (plain.epsilon, private.epsilon) == ("no noise", "2")
+    assert plain.rounds == 13
+    assert masked.rounds > 2 * plain.rounds
+    assert masked.bytes > plain.bytes
+    assert plain.seconds > 0
+
+
+def test_a_status_is_told_in_a_line_and_on_a_page():
+    status = Status(
+        run="12345678-aaaa",
+        name="q3",
+        kind="train",
+        state="running",
+        parties=CLINICS,
+        present=CLINICS[:2],
+        attempt=2,
+        rounds=8,
+        phase="growing",
+        level=4,
+        levels=8,
+        question="Level",
+        answered=("north",),
+        begun=100.0,
+        updated=140.0,
+    )
+    assert seconds_left(status) == 40.0
+    said = line_of(status)
+    for words in ("level 5 of 8", "round 9", "1 of 2 answered", "40 s left", "attempt 2"):
+        assert words in said
+    assert "dropped:  lakeside" in page_of(status)
