@@ -82,7 +82,7 @@ def abort(run: str, kit: Path) -> Status:
 
 
 def resume(run: str, path: Path, kit: Path) -> str:
-    """Go on with a paused run from its last finished round; return its id."""
+    """Go on with a paused run from its last finished round; return its id, once it has begun."""
     job = agreed_of(load_job(path, deployed=True))
     with session(kit) as opened:
         known = _run_of(opened, run)
@@ -97,7 +97,12 @@ def resume(run: str, path: Path, kit: Path) -> str:
                 "one, or start the job anew."
             )
         extra = {"spinney_run": known, "spinney_attempt": status.attempt + 1}
-        _submitted(opened, job, **extra)
+        engine_job = _submitted(opened, job, **extra)
+        while _status(opened.meta(known)).attempt <= status.attempt:
+            begun = _status(opened.meta(engine_job))
+            if begun.is_over:
+                raise PolicyError(f"The run could not be resumed: {begun.message}")
+            time.sleep(_EVERY)
         return known
 
 
