@@ -14,6 +14,7 @@ _SCRIPTS = (
     "start",
     "masking",
     "noise",
+    "deployed",
 )
 
 
