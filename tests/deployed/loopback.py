@@ -68,7 +68,7 @@ class Federation:
         """Write a party's file; its table is the example's unless given."""
         own = name if name in CLINICS else CLINICS[0]
         query = "select * from source where age >= 18" if name == "north" else ""
-        table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"\n'
+        table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"\nrow_id = "visit"\n'
         if query and "query" not in table:
             table += f'query = "{query}"\n'
         (self.root / name / "party.toml").write_text(

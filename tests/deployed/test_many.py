@@ -75,23 +75,23 @@ def test_tables_in_postgresql_and_duckdb(tmp_path, postgres_server):
     psycopg = pytest.importorskip("psycopg")
     federation = Federation(tmp_path / "databases")
     frame = pd.read_csv(EXAMPLES / "lakeside.csv")
-    columns = ["age", "stay_days", "earlier_visits", "ward", "smokes", "readmitted"]
+    columns = ["visit", "age", "stay_days", "earlier_visits", "ward", "smokes", "readmitted"]
     with closing(psycopg.connect(postgres_server)) as database, database.cursor() as cursor:
         cursor.execute(
-            "create table visits (id serial, age float8, stay_days float8, earlier_visits float8, "
-            "ward text, smokes boolean, readmitted text)"
+            "create table visits (id serial, visit text, age float8, stay_days float8, "
+            "earlier_visits float8, ward text, smokes boolean, readmitted text)"
         )
         listed = ", ".join(columns)
         for row in frame[columns].itertuples(index=False):
             values = [None if pd.isna(value) else plain(value) for value in row]
-            cursor.execute(f"insert into visits ({listed}) values (%s,%s,%s,%s,%s,%s)", values)
+            cursor.execute(f"insert into visits ({listed}) values (%s,%s,%s,%s,%s,%s,%s)", values)
         database.commit()
     federation.environment["DB_URL"] = postgres_server
-    query = f'query = "select {", ".join(columns)} from visits order by id"\n'
+    query = f'query = "select {", ".join(columns)} from visits order by id"\nrow_id = "visit"\n'
     federation.write_party("lakeside", f'source = "sql"\nurl_env = "DB_URL"\n{query}')
     with duckdb.connect(str(federation.root / "north" / "visits.duckdb")) as database:
         database.execute(f"create table visits as from read_csv('{EXAMPLES / 'north.csv'}')")
-    query = 'query = "from visits where age >= 18"\n'
+    query = 'query = "from visits where age >= 18"\nrow_id = "visit"\n'
     federation.write_party("north", f'source = "sql"\npath = "visits.duckdb"\n{query}')
     federation.enrol()
     federation.start()
