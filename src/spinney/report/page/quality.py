@@ -60,7 +60,11 @@ def verdict(report: Report) -> str:
     known = [q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals]
     if known:
         sure = sum(low > 0 for low, _ in known)
-        text += f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
+        text += (
+            f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
+            if sure
+            else " At none of them is it surely more than chance: the 95 % interval reaches 0."
+        )
     return text
 
 
