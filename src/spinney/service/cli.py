@@ -111,7 +111,7 @@ def simulate(
             stages.begin("starting")
             from spinney.service import simulation as work  # noqa: PLC0415
 
-            outcome = work.simulate(job, out, stages, label=label, task=task)
+            outcome = work.simulate(job, out, stages, label, task)
         ending.written = True
         from spinney.service.showing import opening, show  # noqa: PLC0415
 

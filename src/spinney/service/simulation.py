@@ -24,7 +24,6 @@ def simulate(
     path: Path,
     folder: Path | None,
     stages: Stages,
-    *,
     label: str | None = None,
     task: str = "classification",
 ) -> Outcome:

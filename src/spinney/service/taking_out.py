@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import duckdb
+import msgspec
 
 from spinney.errors import SettingError, StorageError
 from spinney.estimators.models import load_model
@@ -13,7 +14,8 @@ from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.protocols.model import ForestModel
 from spinney.report.hardening import Hardening, hardened
-from spinney.report.run_folder import MODEL, file_in
+from spinney.report.report import load_report
+from spinney.report.run_folder import MODEL, PAGE, REPORT, file_in
 from spinney.trees.storage import write_whole
 
 FORMATS = ("onnx", "treelite", "spinney")
@@ -41,7 +43,18 @@ def exported(
         write_whole(target, treelite_forest(model).serialize_bytes())
     else:
         model.save(target)
+    if (source / REPORT).is_file():
+        _note_export(source, whole, f"taken out as {target.name} ({form})", done)
     return done
+
+
+def _note_export(folder: Path, model: ForestModel, what: str, done: tuple[str, ...]) -> None:
+    """Write into a run's report what left, and how it was hardened."""
+    told = f"{what}: {'; '.join(done) or 'as it is'}"
+    before = load_report(folder)
+    report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
+    report.save(folder / REPORT)
+    report.to_html(folder / PAGE, model)
 
 
 def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:

@@ -43,6 +43,9 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
         "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
         "Model   out.onnx\n"
     )
+    told = "taken out as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
+    assert load_report("runs/visits").hardened[0].startswith(told)
+    assert told in (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
     model = load_model("runs/visits")
     frame = pd.read_csv("visits.csv")[["age", "ward"]]
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
