@@ -309,7 +309,7 @@ ARRAYS = {
     ("ExplainReply", "dependence"): np.int64,
     ("AdaptiveHistograms", "moments"): np.int64,
     # sums of scores, weighed by rows; and which column each node of a party's tree asks about
-    ("SumsReply", "sums"): np.int64,
+    ("TotalsReply", "sums"): np.int64,
     ("StructureReply", "genes"): np.int16,
     # the same with noise
     ("NoisyReply", "counters"): np.int64,
@@ -366,6 +366,7 @@ ARRAYS = {
     ("ExplainAsk", "point_value"): np.float32,
     ("TreeSoFar", "asked"): np.int64,
     ("ScoresAsk", "genes"): np.int16,
+    ("NoisyScoresAsk", "genes"): np.int16,
     ("ChoiceAsk", "genes"): np.int16,
     ("Nodes", "feature"): np.int32,
     ("Nodes", "cut"): np.int32,
@@ -552,6 +553,8 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "VotesAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
     "ScoresAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
     "ChoiceAsk": ("genetic_tree", "how many parties keep their own tree"),
+    "NoisyJoinAsk": ("noisy_evolution", "learns that a party joins"),
+    "NoisyScoresAsk": ("noisy_evolution", "learns counts with noise"),
     "TruexJoinAsk": ("truex_tree", "that a party joins"),
     "TruexAsk": ("truex_tree", "noisy counts of the rows of open nodes by cell and class"),
     "KeyAsk": ("rosters", "the parties' public keys, signatures and certificates"),

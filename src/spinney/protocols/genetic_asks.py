@@ -31,7 +31,7 @@ class EvolvingJob:
 
 
 @dataclass(frozen=True)
-class SumsReply:
+class TotalsReply:
     """Numbers that are added up over parties."""
 
     sums: Integers
@@ -41,19 +41,19 @@ class SumsReply:
         return (self.sums,)
 
     @classmethod
-    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "SumsReply":
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "TotalsReply":
         """Return the reply with these integers."""
         return cls(vectors[0])
 
 
 @dataclass(frozen=True)
-class DepthAsk(Ask[SumsReply]):
+class DepthAsk(Ask[TotalsReply]):
     """Which depth does your cross-validation choose? One is counted at it."""
 
     job: EvolvingJob
     active: tuple[str, ...]
     reveals: ClassVar[str] = "the depth that cross-validation chooses, counted"
-    reply_type: ClassVar[type[Any]] = SumsReply
+    reply_type: ClassVar[type[Any]] = TotalsReply
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,18 @@ class StructureAsk(Ask[StructureReply]):
 
 
 @dataclass(frozen=True)
-class VotesAsk(Ask[SumsReply]):
+class VotesAsk(Ask[TotalsReply]):
     """Should all rows judge; should all parties' structures live on? Votes are counted."""
 
     job: EvolvingJob
     depth: int
     active: tuple[str, ...]
     reveals: ClassVar[str] = "two votes, on noise and on unique targets, counted"
-    reply_type: ClassVar[type[Any]] = SumsReply
+    reply_type: ClassVar[type[Any]] = TotalsReply
 
 
 @dataclass(frozen=True)
-class ScoresAsk(Ask[SumsReply]):
+class ScoresAsk(Ask[TotalsReply]):
     """How well do these structures do on your rows? Scores are weighed by rows and added up."""
 
     job: EvolvingJob
@@ -95,11 +95,11 @@ class ScoresAsk(Ask[SumsReply]):
     all_rows: bool
     genes: Genes
     reveals: ClassVar[str] = "scores of structures, times the number of rows, and that number"
-    reply_type: ClassVar[type[Any]] = SumsReply
+    reply_type: ClassVar[type[Any]] = TotalsReply
 
 
 @dataclass(frozen=True)
-class ChoiceAsk(Ask[SumsReply]):
+class ChoiceAsk(Ask[TotalsReply]):
     """Take the tree that does best for you; how many parties kept the one they had?"""
 
     job: EvolvingJob
@@ -107,7 +107,7 @@ class ChoiceAsk(Ask[SumsReply]):
     all_rows: bool
     genes: Genes
     reveals: ClassVar[str] = "whether the party keeps its own tree, counted"
-    reply_type: ClassVar[type[Any]] = SumsReply
+    reply_type: ClassVar[type[Any]] = TotalsReply
 
 
 EXACT_ASKS: tuple[type[Ask[Any]], ...] = (

@@ -54,7 +54,7 @@ from spinney.protocols.genetic_asks import (
     ScoresAsk,
     StructureAsk,
     StructureReply,
-    SumsReply,
+    TotalsReply,
     VotesAsk,
 )
 from spinney.protocols.genetic_settings import GeneticSettings
@@ -145,7 +145,7 @@ class Party:
                 return answer_setup(ask, self._table, self._n_threads)
             case StructureAsk():  # lines 12, 30
                 return StructureReply(self._exactly(ask.job).structure(ask.depth)[None])
-        return SumsReply(self._sums(ask))
+        return TotalsReply(self._sums(ask))
 
     def _sums(self, ask: Ask[Any]) -> Integers:
         match ask:

@@ -12,10 +12,10 @@ Each of G generations has an equal part of rho (zCDP), the largest that reads as
 `delta`: noise of variance P G / (2 rho) on every count. So few structures, few generations, little
 depth, and many rows over all parties.
 
-**Who learns what.** The coordinator, and readers of the structures, learn counts with noise; under
-secure sums only their sum over parties. **Who never learns what.** No depth, structure, vote or
-score of a party's own, nor whether it keeps its own tree. A party's tree is not part of the claim:
-who shows it to others shows exact counts of its rows.
+**Who learns what.** The coordinator learns that a party joins; like readers of the structures it
+learns counts with noise, under secure sums only their sum over parties. **Who never learns what.**
+Nobody learns a depth, structure, vote or score of a party's own, nor whether it keeps its own tree.
+A party's tree is not part of the claim: who shows it to others shows exact counts of its rows.
 """
 
 from dataclasses import dataclass
