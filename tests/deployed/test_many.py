@@ -90,7 +90,8 @@ def test_tables_in_postgresql_and_duckdb(tmp_path, postgres_server):
     query = f'query = "select {", ".join(columns)} from visits order by id"\nrow_id = "visit"\n'
     federation.write_party("lakeside", f'source = "sql"\nurl_env = "DB_URL"\n{query}')
     with duckdb.connect(str(federation.root / "north" / "visits.duckdb")) as database:
-        database.execute(f"create table visits as from read_csv('{EXAMPLES / 'north.csv'}')")
+        read = f"read_csv('{EXAMPLES / 'north.csv'}', types = {{'readmitted': 'varchar'}})"
+        database.execute(f"create table visits as from {read}")
     query = 'query = "from visits where age >= 18"\nrow_id = "visit"\n'
     federation.write_party("north", f'source = "sql"\npath = "visits.duckdb"\n{query}')
     federation.enrol()
