@@ -22,7 +22,7 @@ from spinney.trees.growth import Growth
 from spinney.trees.histogram import SHARED
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
-from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 2 << 20
@@ -110,10 +110,16 @@ def drawn(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
     feature = np.empty(shape, np.int32)
     cut = np.empty(shape, np.uint8)
     cells = np.empty(shape, np.int32)
-    kernels.draw_cuts(
-        frontier.key, frontier.low, frontier.high, columns.n_bins, columns.is_category,
-        columns.has_missing, binning.padded_edges, n_features, drawing.n_draws, feature, cut, cells,
-    )  # fmt: skip
+
+    def task(first: int, last: int) -> None:
+        part = slice(first, last)
+        kernels.draw_cuts(
+            frontier.key[part], frontier.low[part], frontier.high[part], columns.n_bins,
+            columns.is_category, columns.has_missing, binning.padded_edges, n_features[part],
+            drawing.n_draws, feature[part], cut[part], cells[part],
+        )  # fmt: skip
+
+    _over_nodes(task, frontier.n_open)
     return Candidates.of(feature, cut, cells, columns, frontier.key)
 
 
@@ -256,7 +262,13 @@ class CutSearch:
             return np.tile(np.arange(most), (len(slots.feature), 1))
         chosen = np.empty((len(slots.feature), most), np.int64)
         rows_first = rows_first or self.criterion.name == "squared_error"
-        kernels.choose(counters, rows_first, slots.feature, slots.cells, slots.offset, most, chosen)
+
+        def task(first: int, last: int) -> None:
+            part = slice(first, last)
+            shape = (slots.feature[part], slots.cells[part], slots.offset[part])
+            kernels.choose(counters, rows_first, *shape, most, chosen[part])
+
+        _over_nodes(task, len(chosen))
         return chosen
 
 
@@ -313,4 +325,18 @@ def add_up(candidates: Candidates, counters: Counters, held: Integers | None) ->
     """
     slots = candidates.slots
     known = np.zeros((0, counters.shape[1]), np.int64) if held is None else held
-    return bool(kernels.add_up(counters, slots.feature, slots.cells, slots.offset, known))
+    sound: list[bool] = []
+
+    def task(first: int, last: int) -> None:
+        part = slice(first, last)
+        shape = (slots.feature[part], slots.cells[part], slots.offset[part])
+        sound.append(bool(kernels.add_up(counters, *shape, known[part])))
+
+    _over_nodes(task, len(slots.feature))
+    return all(sound)
+
+
+def _over_nodes(task: Callable[[int, int], None], n_nodes: int) -> None:
+    """Run a task over ranges of nodes, on all cores."""
+    n_threads = thread_count(None)
+    run_ranges(task, equal_ranges(np.ones(n_nodes, np.int64), n_threads), n_threads)
