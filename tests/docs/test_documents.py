@@ -41,7 +41,7 @@ def test_there_are_documents_and_examples_to_test():
         "SECURITY.md",
         "files.md",
     }
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 def test_the_readme_fits_a_screen_and_its_python_runs(capsys):

@@ -41,8 +41,10 @@ from spinney.errors import ProtocolError, SchemaError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.judging import QualityReply, quality_of
 from spinney.protocols.leakage import Membership
+from spinney.protocols.model import ForestModel
 from spinney.protocols.partial_model import NAME, PartialModel
 from spinney.protocols.paying import ClaimsAsk, ClaimsReply, claims_in
+from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import PartyClaim, Phases, Quality, Shape
 from spinney.protocols.vertical_coordinating import Coordination, Owners
 from spinney.protocols.vertical_job import (
@@ -153,7 +155,7 @@ class Party:
         """Answer a question."""
         answers: dict[type[Any], Callable[[Any], Any]] = {
             HoldingsAsk: self._holdings,
-            LabelsAsk: lambda asked: LabelsReply(self.labels(asked.job)),
+            LabelsAsk: self._shared_labels,
             StartAsk: self._start,
             GainAsk: self._gains,
             SplitAsk: self._split,
@@ -194,6 +196,11 @@ class Party:
     def labels(self, job: Job) -> Target:
         """Return the labels that the job may use."""
         return labels_to_use(job, self.true_labels, self._ledger, self._data)
+
+    def _shared_labels(self, ask: LabelsAsk) -> LabelsReply:
+        if ask.job.labels != "shared":
+            raise ProtocolError("The job keeps labels encrypted; they are not given away.")
+        return LabelsReply(self.labels(ask.job))
 
     def _start(self, ask: StartAsk) -> StartReply:
         job, holding = ask.job, self._holding
@@ -334,6 +341,7 @@ class VerticalTraining:
     settings: dict[str, object]
     claims: tuple[PartyClaim, ...] = ()
     history: tuple[float, ...] = ()
+    model: ForestModel | None = None  # joined, where the job says so
 
 
 def train(
@@ -449,8 +457,7 @@ def _job(settings: Settings, holdings: dict[str, HoldingsReply], label_party: st
     if not n_columns:
         raise SchemaError("No party holds a column. A forest needs at least one.")
     return Job(
-        # The samples have a seed of their own, so that nobody can tell which columns were drawn.
-        replace(forest, seed=derived(forest.seed, 1)),
+        told_settings(forest),
         settings.labels,
         label.n_rows,
         label.n_classes,
@@ -460,6 +467,14 @@ def _job(settings: Settings, holdings: dict[str, HoldingsReply], label_party: st
         settings.job,
         len(holdings),
     )
+
+
+def told_settings(forest: ForestSettings) -> ForestSettings:
+    """Return the settings as parties see them: the samples have a seed of their own.
+
+    From it nobody can tell which columns were drawn.
+    """
+    return replace(forest, seed=derived(forest.seed, 1))
 
 
 def _judged(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:

@@ -12,11 +12,13 @@ from uuid import uuid4
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.errors import SpinneyError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import explaining
 from spinney.protocols.explaining import Explained
+from spinney.protocols.leakage import LabelLeakage
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.training import Training
 from spinney.report.report import PartyQuality, Report
@@ -29,6 +31,7 @@ from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
+from spinney.typing import Floats
 
 Scores = dict[str, float]
 _TINY_ROWS = 256
@@ -70,6 +73,7 @@ class Comparison:
     is_pooled: bool | None  # bit for bit the forest of the pooled rows; None: not compared
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # of private jobs
     explained: Explained | None = None
+    label_leakage: LabelLeakage | None = None  # of vertical jobs
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -110,7 +114,8 @@ class Comparison:
 
     def report(self) -> Report:
         """Return the training's report, judged by held-out rows where there are any."""
-        report = Report.of(self.training, ledgers=self.ledgers)
+        leakage = self.label_leakage
+        report = Report.of(self.training, ledgers=self.ledgers, label_leakage=leakage)
         if self.explained is not None:
             report = report.explained(self.training.model, self.explained, "held-out")
         if not any(party.n_held_out for party in self.parties):
@@ -209,7 +214,8 @@ def _train(
             job=f"simulation {uuid4()}",
             honest=running.honest,
         )
-    return protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+    trained: Training = protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+    return trained
 
 
 def _train_alone(
@@ -225,20 +231,32 @@ def _train_alone(
 def _judged(
     name: str, rows: PartyRows, trained: Mapping[str, Training | None], n_threads: int
 ) -> PartyComparison:
-    is_class = rows.held_out.schema.label.kind == "class"
     truth, predicted = np.zeros(0), {}
     for model, training in trained.items():
         if training is not None:
             truth, predicted[model] = predicted_on(
                 training.model, rows.held_out, n_threads=n_threads
             )
+    is_class = rows.held_out.schema.label.kind == "class"
+    return compared(name, rows.training.n_rows, truth, predicted, is_class=is_class)
+
+
+def compared(
+    name: str,
+    n_training: int,
+    truth: NDArray[Any],
+    predicted: Mapping[str, Floats],
+    *,
+    is_class: bool,
+) -> PartyComparison:
+    """Return how forests do at a party, from what they say of its held-out rows."""
     scores = {
         model: scores_of(truth, means, is_class=is_class) for model, means in predicted.items()
     }
     return PartyComparison(
         name,
-        rows.training.n_rows,
-        rows.held_out.n_rows,
+        n_training,
+        truth.size,
         scores.get("local", {}),
         scores["federated"],
         scores.get("pooled"),

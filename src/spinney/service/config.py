@@ -21,6 +21,7 @@ PROTOCOLS = (  # as in `service.registry`, which is slow to import
     "private_forest",
     "genetic_tree",
     "extra_trees",
+    "vertical_forest",
 )
 _TASKS = ("classification", "regression")
 _SOURCES = ("csv", "parquet", "sql")
@@ -98,6 +99,14 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     unique_threshold: int | float | None = None
     keep_home: bool | None = None
     size_epsilon: int | float | None = None
+    label_party: str | None = None  # this and the next are of vertical forests
+    matching: str | None = None
+    labels: str | None = None
+    label_epsilon: int | float | None = None
+    scheme: str | None = None
+    key_bits: int | None = None
+    intersect_at: str | None = None
+    join_parts: bool | None = None
     random_state: int = 0
     n_jobs: int | None = None
 

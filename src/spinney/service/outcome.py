@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from spinney import __version__
+from spinney.protocols import partial_model
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
 from spinney.report.run_folder import MODEL, PAGE, REPORT
@@ -33,6 +34,7 @@ class Outcome(msgspec.Struct, frozen=True):
     version: str = __version__
     privacy: tuple[str, ...] = ()  # of private jobs: what is promised to whom
     is_personal: bool = False  # whether every party has a tree of its own
+    shares_rows: bool = False  # whether all parties have the same rows
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -73,4 +75,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         str(folder / PAGE),
         privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
         is_personal=is_personal,
+        shares_rows=report.protocol == partial_model.NAME,
     )

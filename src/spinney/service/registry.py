@@ -6,7 +6,8 @@ Simulated and deployed jobs run the same entry: the same settings, the same `Par
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from spinney.errors import SettingError
 from spinney.privacy.ledger import Ledger
@@ -14,15 +15,17 @@ from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
+    matched_forest,
+    partial_model,
     private_forest,
     private_tree,
 )
-from spinney.protocols.training import Training
 from spinney.service.config import JobFile
 from spinney.service.extra_jobs import extra_baseline, extra_party, extra_settings_of
 from spinney.service.private_jobs import forest_baseline, tree_baseline, tree_settings_of
 from spinney.service.private_jobs import forest_settings_of as private_forest_settings_of
 from spinney.service.settings import forest_settings_of, genetic_settings_of
+from spinney.service.vertical_jobs import vertical_baseline, vertical_party, vertical_settings_of
 from spinney.tables.schema import Category
 from spinney.tables.table import Table
 from spinney.transport.channel import Answering, Ask, Channel
@@ -37,6 +40,7 @@ class Site:
     n_jobs: int | None = None
     ledger: Ledger | None = None  # of private jobs
     data: str | None = None  # the data set whose account the ledger debits
+    folder: Path | None = None  # where it keeps what a job must not lose; None: nowhere
 
 
 class Train(Protocol):
@@ -44,8 +48,8 @@ class Train(Protocol):
 
     def __call__(
         self, channel: Channel, settings: Any, *, n_jobs: int | None, progress: Progress
-    ) -> Training:
-        """Train with the parties on the channel."""
+    ) -> Any:
+        """Train with the parties on the channel; return a `Training`, or for columns its like."""
         ...
 
 
@@ -59,7 +63,8 @@ class Entry:
         From a job file and the label's classes to the protocol's settings, checked; without
         classes, only what can be said without them.
     party
-        A party's side: its table, the job's settings, its site.
+        A party's side: its table (a `Holding`, where parties have different columns), the job's
+        settings, its site.
     train
         The coordinator's side.
     asks
@@ -68,15 +73,18 @@ class Entry:
         Those of them whose replies are added up; under `secure_sum` they are masked.
     baseline
         From its settings to what it is held against without noise: a protocol and its settings.
+    divides
+        What the parties of a job do not share: they have other "rows", or other "columns".
     """
 
     name: str
     settings: Callable[[JobFile, tuple[Category, ...] | None], Any]
-    party: Callable[[Table, Any, Site], Answering]
+    party: Callable[[Any, Any, Site], Answering]
     train: Train
     asks: tuple[type[Ask[Any]], ...]
     summed: tuple[type[Ask[Any]], ...]
     baseline: Callable[[Any], tuple[str, Any]]
+    divides: Literal["rows", "columns"] = "rows"
 
 
 def _horizontal_party(table: Table, settings: Any, site: Site) -> Answering:
@@ -143,6 +151,16 @@ ENTRIES: tuple[Entry, ...] = (
         extra_trees.ASKS,
         extra_trees.SUMMED,
         extra_baseline,
+    ),
+    Entry(
+        partial_model.NAME,
+        vertical_settings_of,
+        vertical_party,
+        matched_forest.train,
+        matched_forest.ASKS,
+        matched_forest.SUMMED,
+        vertical_baseline,
+        divides="columns",
     ),
 )
 

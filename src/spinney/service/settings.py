@@ -33,6 +33,18 @@ EVOLVED: frozenset[str] = frozenset(field.name for field in fields(GeneticSettin
     "job",
     "privacy",
 }
+VERTICAL: frozenset[str] = frozenset(
+    {
+        "label_party",
+        "matching",
+        "labels",
+        "label_epsilon",
+        "scheme",
+        "key_bits",
+        "intersect_at",
+        "join_parts",
+    }
+)
 SHARED: frozenset[str] = frozenset({"max_depth", "max_bins", "binning"})  # with forests
 _RUNNING = frozenset({"random_state", "n_jobs", "secure_sum", "honest"})
 REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
@@ -68,6 +80,7 @@ def forest_settings(
     chosen = {} if task == "classification" else dict(REGRESSION_DEFAULTS)
     said = _said(given)
     _refuse(said, EVOLVED - SHARED, "a forest")
+    _refuse(said, VERTICAL, "a forest over rows")
     weights = said.pop("class_weight", None)
     seed = job_seed(said.pop("random_state"))
     said.pop("n_jobs", None)  # how a forest is grown, not what it is

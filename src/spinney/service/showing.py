@@ -47,8 +47,9 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
 
 def opening(outcome: Outcome) -> str:
     """Return the line that says what was run."""
-    rows = sum(party.n_training + party.n_held_out for party in outcome.parties)
-    who = f"{outcome.name}: {len(outcome.parties)} parties with {rows:,} rows"
+    rows = [party.n_training + party.n_held_out for party in outcome.parties]
+    held = f"{rows[0]:,} rows in common" if outcome.shares_rows else f"{sum(rows):,} rows"
+    who = f"{outcome.name}: {len(outcome.parties)} parties with {held}"
     if outcome.is_personal:
         return f"{who} evolved a tree for each of them, depth {outcome.depth} at most."
     return f"{who} grew a forest of {outcome.n_trees} trees, depth {outcome.depth}."

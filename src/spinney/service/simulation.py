@@ -9,6 +9,7 @@ from typing import Any
 
 from spinney.estimators.private import with_read_facts
 from spinney.protocols import genetic_tree
+from spinney.service.columns import compare_columns
 from spinney.service.comparison import Comparison, Running, compare
 from spinney.service.config import job_of_table, load_job
 from spinney.service.folder import require_writable, write_run
@@ -44,8 +45,10 @@ def simulate(
     into = Path("runs") / job.job.name if folder is None else folder
     require_writable(into)
     protocol = entry_of(job.job.protocol)
-    protocol.settings(job, None)  # what is wrong with them is said before a table is opened
+    asked = protocol.settings(job, None)  # what is wrong is said before a table is opened
     stages.begin("reading tables")
+    if protocol.divides == "columns":
+        return written(job.job.name, compare_columns(job, asked, stages), into)
     tables, read_facts = tables_of(job)
     first = next(iter(tables.values()))
     settings = protocol.settings(job, first.schema.label.classes)

@@ -11,7 +11,7 @@ from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError
 from spinney.service.config import JobFile, PartyConfig, TableConfig
 from spinney.service.schemas import declared, found_in, joined, open_in_any, read_facts
 from spinney.tables.agree import agree
-from spinney.tables.readers import Format, Source, read_table
+from spinney.tables.readers import NOTHING, Format, Source, read_table
 from spinney.tables.schema import Schema
 from spinney.tables.spool import spooled
 from spinney.tables.table import MemoryTable
@@ -29,12 +29,12 @@ def tables_of(job: JobFile) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
         configs = {"table": job.table}
     sources = {}
     for name, config in configs.items():
-        with _told_at(config):
+        with told_at(config):
             sources[name] = source_of(config, job.folder)
     schema, facts = _schema(job, configs, sources)
     tables = {}
     for name, config in configs.items():
-        with _told_at(config):
+        with told_at(config):
             tables[name] = spooled(read_table(sources[name], schema))
     return tables, facts
 
@@ -53,7 +53,15 @@ def source_of(config: TableConfig, folder: Path) -> Source:
         )
     if config.source != "sql" and (path is None or url is not None):
         raise SettingError(f"A {config.source} table needs path and no url_env.")
-    return Source(cast("Format", config.source), path, url, config.query, config.row_id)
+    named = (config.label, *(config.columns or ()))
+    return Source(
+        cast("Format", config.source),
+        path,
+        url,
+        config.query,
+        config.row_id,
+        padded=NOTHING in named,
+    )
 
 
 def _environment(name: str) -> str:
@@ -78,7 +86,7 @@ def _schema(
     found = {}
     if names != () or any(said.label_is_open for said in given.values()):
         for name, config in configs.items():
-            with _told_at(config):
+            with told_at(config):
                 found[name] = found_in(given[name], sources[name], names)
     labels = {name: said.label for name, said in given.items()}
     together = joined(found, labels, needs_ranges=needs_ranges) if found else None
@@ -95,7 +103,7 @@ def _schema(
 
 
 @contextmanager
-def _told_at(config: TableConfig) -> Iterator[None]:
+def told_at(config: TableConfig) -> Iterator[None]:
     """Name the party at whose table an error arose."""
     try:
         yield

@@ -113,8 +113,12 @@ class Cells:
 
     def texts(self) -> list[str | None]:
         """Return each cell as text: whole numbers without a point."""
+        return [None if value is None else _text(value) for value in self.objects()]
+
+    def objects(self) -> list[Any]:
+        """Return each cell as it is; None where it is missing."""
         values = self.data.to_pylist() if self._is_arrow else self.data.tolist()
-        return [None if _is_missing(value) else _text(value) for value in values]
+        return [None if _is_missing(value) else value for value in values]
 
     @property
     def _is_arrow(self) -> bool:

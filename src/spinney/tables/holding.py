@@ -4,6 +4,7 @@ All parties of a vertical job hold the same rows in the same order; see `privacy
 they come to.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +18,22 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.typing import Keys
 
-_NO_LABEL = Label("no label", "number", range=(0.0, 0.0))  # tables must name one
+_NO_LABEL = Label("(nothing)", "number", range=(0.0, 0.0))  # tables must name one
 
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """A party's columns and, at one party, the label; in the rows' common order."""
+    """A party's columns and, at one party, the label; in the rows' common order.
+
+    Before rows are matched they come in the party's own order, each with its id.
+    """
 
     n_rows: int
     columns: tuple[Column, ...] = ()
     features: Columns | None = None
     label: Label | None = None
     target: NDArray[Any] | None = None
+    ids: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         lengths = {self.n_rows}
@@ -36,6 +41,8 @@ class Holding:
             lengths.add(self.features.n_rows)
         if self.target is not None:
             lengths.add(len(self.target))
+        if self.ids is not None:
+            lengths.add(len(self.ids))
         if len(lengths) > 1 or (self.features is None) != (not self.columns):
             raise TableError("A party's columns and labels must have the same rows. Check both.")
         if (self.label is None) != (self.target is None):
@@ -56,7 +63,7 @@ class Holding:
         return mixed(np.arange(self.n_rows, dtype=np.uint64))
 
     def select(self, rows: Rows) -> "Holding":
-        """Return the same columns and label of some rows."""
+        """Return the same columns and label of some rows, which need no ids any more."""
         features, target = self.features, self.target
         chosen = np.arange(self.n_rows)[rows]
         if features is not None:

@@ -3,11 +3,14 @@
 `read_table` is for a table with a schema; `describe_source` drafts a schema from the data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
 
 from spinney.errors import SchemaError, SettingError, TableError
+from spinney.tables.cells import cells_of
 from spinney.tables.databases import stream_of_url
 from spinney.tables.describe import (
     Categorical,
@@ -20,10 +23,12 @@ from spinney.tables.describe import (
 )
 from spinney.tables.files import CsvStream, ParquetStream
 from spinney.tables.frames import UnknownCategories
+from spinney.tables.opening import Frame
 from spinney.tables.schema import LabelKind, Schema, listed
 from spinney.tables.table import BATCH_ROWS, SourceTable, Stream, Table
 
 Format = Literal["csv", "parquet", "sql"]
+NOTHING: Final = "(nothing)"  # a column of zeros, for what a table does not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Source:
 
     A query over a file calls it `source`: `select alter as age, ... from source`. A database is
     named by its URL, `sqlite:///path`, `duckdb:///path` or
-    `postgresql://...`; then a query is required.
+    `postgresql://...`; then a query is required. A padded source has one column more, `NOTHING`.
     """
 
     format: Format
@@ -40,6 +45,7 @@ class Source:
     url: str | None = field(default=None, repr=False)  # may hold a password
     query: str | None = None
     row_id: str | None = None
+    padded: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in get_args(Format):
@@ -58,11 +64,46 @@ class Source:
 
     def stream(self, schema: Schema | None = None) -> Stream:
         """Return the rows as they can be read; a schema says how to read a CSV file's text."""
+        stream = self._stream(schema)
+        return _Padded(stream) if self.padded else stream
+
+    def _stream(self, schema: Schema | None) -> Stream:
         if self.format == "csv":
             return CsvStream(str(self.path), self.query, schema)
         if self.format == "parquet":
             return ParquetStream(str(self.path), self.query)
         return stream_of_url(str(self.url), str(self.query))
+
+
+@dataclass(frozen=True)
+class _Padded:
+    """A stream with a column of zeros beside its own."""
+
+    stream: Stream
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns, in order."""
+        return (*self.stream.names(), NOTHING)
+
+    def frames(self, wanted: Sequence[str], size: int) -> Iterator[Frame]:
+        """Give the wanted columns of all rows in order, at most `size` rows at a time."""
+        own = [name for name in wanted if name != NOTHING] or [self.stream.names()[0]]
+        for frame in self.stream.frames(own, size):
+            cells = dict(zip(own, frame.cells, strict=True))
+            cells[NOTHING] = cells_of(np.zeros(len(frame.cells[0])))
+            yield Frame(tuple(wanted), tuple(cells[name] for name in wanted))
+
+
+def read_ids(source: Source, schema: Schema) -> list[Any]:
+    """Return the row ids of a table as they are, in the order of its rows; None where missing."""
+    if source.row_id is None:
+        raise SettingError(
+            "Rows are matched by an id, and the table names none. Give it row_id, the column that "
+            "all parties have."
+        )
+    stream = source.stream(schema)  # by which a CSV file's ids keep their text
+    frames = stream.frames([source.row_id], BATCH_ROWS)
+    return [one for frame in frames for one in frame.cells[0].objects()]
 
 
 def read_table(
