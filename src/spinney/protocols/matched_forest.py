@@ -11,6 +11,9 @@ job is a party's consent.
 **Who never learns what.** As there. A party answers nothing about labels but what the job's
 `labels` and `label_epsilon` say, and keeps to the common rows that it was told first.
 
+The common order is secret and drawn anew for every run, and so are the samples of trees: two runs
+of one job differ as two seeds do. Without a bootstrap and held-out rows they are the same.
+
 **Rounds and bytes.** The sum of both; one more with `join_parts`.
 """
 
@@ -26,6 +29,7 @@ from spinney.protocols import matching, vertical_forest
 from spinney.protocols.matching import CommonAsk, Matching, MatchingParty, match
 from spinney.protocols.partial_model import NAME, PartialModel
 from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.training import Phases
 from spinney.protocols.vertical_forest import VerticalTraining, told_settings
 from spinney.protocols.vertical_job import Job
 from spinney.protocols.vertical_messages import FinishAsk
@@ -295,7 +299,7 @@ def train(
 
     The training has a model only with `join_parts`.
     """
-    phases = vertical_forest.Phases()
+    phases = Phases()
     if settings.matching is not None:
         with phases.phase("matching"):
             progress("matching", 0, 0)

@@ -64,8 +64,11 @@ class Notebook:
         self._notes[job, name] = note
         if self._folder is not None:
             path = self._folder / f"{job[:32]}.{name}"
-            path.touch(mode=0o600)
-            path.write_bytes(note)
+            part = path.with_name(f"{path.name}.part")
+            part.unlink(missing_ok=True)
+            part.touch(mode=0o600)
+            part.write_bytes(note)
+            part.replace(path)  # whole, or not there
 
     def note(self, job: str, name: str) -> bytes | None:
         """Return what was written down under a name."""
