@@ -66,7 +66,8 @@ from spinney.transport.channel import Ask, Channel
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import CutSearch, ReportedBits, add_up, cut_counts, drawn, grown_by
 from spinney.trees.dtypes import MAX_WEIGHT
-from spinney.trees.growth import Growth, LeafValues
+from spinney.trees.growth import Growth
+from spinney.trees.layout import LeafValues
 from spinney.trees.ranges import cuts_between, joined, node_ranges
 from spinney.trees.split import Criterion, LeastLeaf
 from spinney.trees.threads import thread_count

@@ -26,7 +26,7 @@ from spinney.trees.binning import (
 )
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_CLASSES
-from spinney.trees.growth import LeafValues
+from spinney.trees.layout import LeafValues
 from spinney.trees.magnitudes import magnitude_edges
 from spinney.trees.quantiles import LEAD_BITS, leading_counts
 from spinney.typing import Floats, Integers, Keys, Values

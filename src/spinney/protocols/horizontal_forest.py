@@ -87,8 +87,9 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.adaptive import streamed
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.fields import Fields
-from spinney.trees.growth import Growth, LeafValues
+from spinney.trees.growth import Growth
 from spinney.trees.histogram import level_counts
+from spinney.trees.layout import LeafValues
 from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count

@@ -28,7 +28,8 @@ from spinney.trees.counts import Counters
 from spinney.trees.cuts import Candidates, CutSearch, Decided
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Columns
-from spinney.trees.growth import Growth, LeafValues, StoppingRules
+from spinney.trees.growth import Growth, StoppingRules
+from spinney.trees.layout import LeafValues
 from spinney.trees.shrinkage import shrunk
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Floats, Integers

@@ -50,8 +50,9 @@ from spinney.trees.counts import Counters
 from spinney.trees.dealt import standing_of_rows
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
-from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
+from spinney.trees.growth import Growth
 from spinney.trees.histogram import level_counts
+from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf

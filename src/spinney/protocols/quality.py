@@ -21,7 +21,8 @@ from spinney.transport.channel import Ask, Channel
 from spinney.trees.counts import Counts
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import tree_keys
-from spinney.trees.growth import Growth, LeafValues, forest_of_leaves
+from spinney.trees.growth import Growth
+from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
 from spinney.typing import Floats
 

@@ -32,7 +32,8 @@ from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import BLOCK_ROWS, MAX_ROWS, MAX_WEIGHT, TARGET_BITS, target_bits
 from spinney.trees.frontier import Columns, Draws, tree_keys
-from spinney.trees.growth import LeafValues, StoppingRules
+from spinney.trees.growth import StoppingRules
+from spinney.trees.layout import LeafValues
 from spinney.trees.quantiles import QuantileSearch
 from spinney.typing import Floats, Keys
 

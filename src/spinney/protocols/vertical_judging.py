@@ -17,7 +17,7 @@ from spinney.protocols.vertical_job import Job, Target
 from spinney.protocols.vertical_prediction import JudgeAsk
 from spinney.protocols.vertical_rows import Growing
 from spinney.trees.binning import Binning
-from spinney.trees.growth import LeafValues
+from spinney.trees.layout import LeafValues
 from spinney.trees.partial import LeafSets, leaf_sets
 from spinney.typing import Bools, Integers
 

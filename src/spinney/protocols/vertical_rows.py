@@ -17,7 +17,7 @@ from spinney.trees import storage
 from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.frontier import Slots
-from spinney.trees.growth import LeafValues
+from spinney.trees.layout import LeafValues
 from spinney.trees.own_columns import (
     OwnBest,
     OwnNodes,

@@ -16,6 +16,7 @@ from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Floats, Integers
 
 _CHUNK = 2048  # rows that walk together: their values stay in the second-level cache
+_LEAST_CHUNK = 512  # rows worth a thread
 RowValues = NDArray[np.float32]  # (n_rows, n_columns), categories by their bin
 
 
@@ -71,17 +72,15 @@ class Forest:
     @cached_property
     def depths(self) -> NDArray[np.int64]:
         """The depth of each tree; a tree that is one leaf has depth 0."""
-        depth = np.zeros(self.n_nodes, np.int64)
-        level = self.tree_start[:-1]
         reached = np.zeros(self.n_trees, np.int64)
+        node, tree, depth = self.tree_start[:-1], np.arange(self.n_trees), 0
         while True:
-            parents = level[self.feature[level] >= 0]
-            if not parents.size:
+            inner = self.feature[node] >= 0
+            left, tree, depth = self.left[node[inner]].astype(np.int64), tree[inner], depth + 1
+            if not left.size:
                 return reached
-            level = np.concatenate([self.left[parents], self.left[parents] + 1]).astype(np.int64)
-            depth[self.left[parents]] = depth[self.left[parents] + 1] = depth[parents] + 1
-            tree = np.searchsorted(self.tree_start, level, side="right") - 1
-            np.maximum.at(reached, tree, depth[level])
+            reached[tree] = depth
+            node, tree = np.concatenate([left, left + 1]), np.concatenate([tree, tree])
 
     @cached_property
     def _links(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
@@ -115,7 +114,7 @@ class Forest:
                 )  # fmt: skip
 
         n = len(rows)
-        n_parts = max(1, min(n_threads, n // _CHUNK))
+        n_parts = max(1, min(n_threads, n // _LEAST_CHUNK))
         cuts = [n * i // n_parts for i in range(n_parts + 1)]
         run_ranges(task, list(pairwise(cuts)), n_threads)
 

@@ -62,6 +62,8 @@ class Slots:
 
     def part(self, first: int, last: int) -> "Slots":
         """Return the slots of a range of nodes, with their cells counted from zero."""
+        if (first, last) == (0, len(self.feature)):
+            return self
         nodes = slice(first, last)
         return Slots.of(self.feature[nodes], self.add[nodes], self.shift[nodes], self.cells[nodes])
 
@@ -162,36 +164,25 @@ class Frontier:
     def after(self, level: Level) -> "Frontier":
         """Return the open children, given the decisions for these nodes."""
         self.check(level)
-        parents = np.flatnonzero(level.feature >= 0)
-        keys = np.empty(2 * parents.size, np.uint64)
-        kernels.child_keys(self.key[parents], keys)
-        child = np.flatnonzero(level.child_open)
-        parent = parents[child >> 1]
-        low = self.low[parent]
-        high = self.high[parent]
-        # Real thresholds leave bins as they are.
-        number = np.flatnonzero((level.subset[parent] < 0) & (level.threshold.size == 0))
-        feature = level.feature[parent][number]
-        # A cell may reach past the highest open bin; only missing values are beyond that.
-        cut = np.minimum(level.cut[parent][number], high[number, feature])
-        is_right = (child[number] & 1).astype(bool)
-        left, right = number[~is_right], number[is_right]
-        high[left, feature[~is_right]] = cut[~is_right]
-        low[right, feature[is_right]] = np.minimum(cut[is_right], 253) + 1
-        phase_key = self.phase_key[parent] if self.draws.shared_phase else keys[child]
-        return Frontier(
-            self.columns,
-            self.draws,
-            self.tree[parent],
-            keys[child],
-            phase_key,
-            level.child_bits,
-            low,
-            high,
-            level.child_derived,
-            parent,
-            np.where(level.subset[parent] < 0, level.feature[parent], -1).astype(np.int32),
+        n = level.child_bits.size
+        tree, parent, parent_cut = (
+            np.empty(n, np.int32),
+            np.empty(n, np.int64),
+            np.empty(n, np.int32),
         )
+        key, phase_key = np.empty(n, np.uint64), np.empty(n, np.uint64)
+        low = np.empty((n, self.columns.n_columns), np.uint8)
+        high = np.empty_like(low)
+        kernels.open_children(
+            level.feature, level.cut, level.subset, level.child_open, level.threshold.size == 0,
+            self.draws.shared_phase, self.tree, self.key, self.phase_key, self.low, self.high,
+            tree, key, phase_key, low, high, parent, parent_cut,
+        )  # fmt: skip
+        derived = level.child_derived
+        return Frontier(
+            self.columns, self.draws, tree, key, phase_key, level.child_bits, low, high, derived,
+            parent, parent_cut,
+        )  # fmt: skip
 
     @cached_property
     def slots(self) -> Slots:

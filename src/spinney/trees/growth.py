@@ -1,7 +1,7 @@
 """Level after level, decisions become a forest.
 
 `Growth` is the coordinator's notebook: the levels decided so far and what each node holds. It
-applies the stopping rules and, at the end, lays the nodes out tree by tree.
+applies the stopping rules.
 """
 
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
-from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Frontier, bit_lengths, line_sums
-from spinney.trees.level import Level, empty_bin_sets
+from spinney.trees.layout import LeafValues, LevelNodes, is_leaf, laid_out, nodes_of_leaves
+from spinney.trees.level import Level
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -43,10 +43,10 @@ class StoppingRules:
 
     def opens(self, moments: Integers, depth: int, class_weight: Floats) -> Bools:
         """Tell which new nodes are to be asked about; a class without weight parts nothing."""
+        if self.max_depth is not None and depth >= self.max_depth:
+            return np.zeros(len(moments), np.bool_)
         least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
         opened: Bools = (self.rows(moments) >= least) & self.is_mixed(moments, class_weight)
-        if self.max_depth is not None and depth >= self.max_depth:
-            opened = np.zeros_like(opened)
         return opened
 
     def rows(self, moments: Integers) -> Integers:
@@ -69,15 +69,6 @@ class StoppingRules:
         return mixed
 
 
-@dataclass(frozen=True)
-class _LevelNodes:
-    """All nodes made at one depth, open or not."""
-
-    tree: NDArray[np.int32]
-    moments: Integers
-    is_open: Bools
-
-
 class Growth:
     """The forest so far."""
 
@@ -97,9 +88,9 @@ class Growth:
         # (A range of 1e300 has no finite square, one of 1e-300 none above zero.)
         unit = min(max(target_step * target_step, 1e-200), 1e200)
         self._gain_unit = unit if rules.is_regression else 1.0
-        self._nodes: list[_LevelNodes] = []
+        self._nodes: list[LevelNodes] = []
         self._gains: list[Floats] = []
-        self._next = _LevelNodes(
+        self._next = LevelNodes(
             frontier.tree, np.zeros((0, 0), np.int64), np.ones(frontier.n_open, np.bool_)
         )
         self._root_weight = np.zeros(frontier.n_open)  # of each tree, once its root is counted
@@ -170,7 +161,7 @@ class Growth:
         has at most `derive_within` cells; 0 where the parents' histograms are not kept.
         """
         if not self.levels:
-            self._next = _LevelNodes(self._next.tree, best.total, self._next.is_open)
+            self._next = LevelNodes(self._next.tree, best.total, self._next.is_open)
             self._root_weight = np.maximum(
                 self.rules.weight(best.total, self._class_weight), 1e-300
             )
@@ -205,7 +196,7 @@ class Growth:
         self._nodes.append(self._next)
         self._gains.append(best.gain[split])
         tree = np.repeat(self.frontier.tree[split], 2)
-        self._next = _LevelNodes(tree, moments, child_open)
+        self._next = LevelNodes(tree, moments, child_open)
         self.levels = (*self.levels, level)
         self.frontier = self.frontier.after(level)
 
@@ -213,7 +204,7 @@ class Growth:
     def leaf_moments(self) -> Counts:
         """What every leaf holds, level after level."""
         parts = [
-            nodes.moments[_is_leaf(nodes, level)]
+            nodes.moments[is_leaf(nodes, level)]
             for nodes, level in zip(self._nodes, self.levels, strict=True)
         ]
         joined = np.concatenate([*parts, self._next.moments])
@@ -222,168 +213,10 @@ class Growth:
         return Counts(counters, np.minimum(ends, len(joined)))
 
     def forest(
-        self, binning: Binning, values: "LeafValues", leaf_moments: Counters | None = None
+        self, binning: Binning, values: LeafValues, leaf_moments: Counters | None = None
     ) -> Forest:
         """Return the forest as grown; with what its leaves hold, if they were counted again."""
         nodes = [*self._nodes, self._next]
         if leaf_moments is not None:
-            nodes = _nodes_of_leaves(nodes[0].tree.size, self.levels, leaf_moments)
-        return _laid_out(nodes, self.levels, self._gains, binning, values)
-
-
-def forest_of_leaves(
-    n_trees: int,
-    levels: tuple[Level, ...],
-    leaf_moments: Counters,
-    binning: Binning,
-    values: "LeafValues",
-) -> Forest:
-    """Return the forest that the levels describe, given what its leaves hold; gains are zero."""
-    nodes = _nodes_of_leaves(n_trees, levels, leaf_moments)
-    gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
-    return _laid_out(nodes, levels, gains, binning, values)
-
-
-def _nodes_of_leaves(
-    n_trees: int, levels: tuple[Level, ...], leaf_moments: Counters
-) -> list[_LevelNodes]:
-    """Return all nodes, level after level; an inner one holds what its children hold."""
-    tree, is_open = np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_)
-    shapes = []
-    for level in levels:
-        shapes.append((tree, is_open))
-        split = np.flatnonzero(is_open)[level.feature >= 0]
-        tree, is_open = np.repeat(tree[split], 2), level.child_open
-    end = len(leaf_moments) - tree.size
-    nodes = [_LevelNodes(tree, leaf_moments[end:].astype(np.int64), is_open)]
-    for (tree, is_open), level in zip(reversed(shapes), reversed(levels), strict=True):
-        moments = np.zeros((tree.size, leaf_moments.shape[1]), np.int64)
-        split = np.flatnonzero(is_open)[level.feature >= 0]
-        below = nodes[0].moments
-        moments[split] = below[0::2] + below[1::2]
-        leaf = _is_leaf(_LevelNodes(tree, moments, is_open), level)
-        moments[leaf] = leaf_moments[end - int(leaf.sum()) : end]
-        end -= int(leaf.sum())
-        nodes.insert(0, _LevelNodes(tree, moments, is_open))
-    return nodes
-
-
-def _is_leaf(nodes: _LevelNodes, level: Level) -> Bools:
-    """Tell which nodes of a level were not split."""
-    leaf = np.ones(nodes.tree.size, np.bool_)
-    leaf[np.flatnonzero(nodes.is_open)[level.feature >= 0]] = False
-    return leaf
-
-
-def _laid_out(
-    nodes: list[_LevelNodes],
-    levels: tuple[Level, ...],
-    gains: list[Floats],
-    binning: Binning,
-    values: "LeafValues",
-) -> Forest:
-    """Lay the nodes out tree by tree, in breadth-first order."""
-    sizes = np.array([level.tree.size for level in nodes])
-    starts = np.r_[0, np.cumsum(sizes)]
-    tree = np.concatenate([level.tree for level in nodes])
-    moments = np.concatenate([level.moments for level in nodes])
-    n = tree.size
-    flat = _Flat.empty(n)
-    for depth, level in enumerate(levels):
-        here = starts[depth] + np.flatnonzero(nodes[depth].is_open)
-        split = np.flatnonzero(level.feature >= 0)
-        at = here[split]
-        flat.feature[at] = level.feature[split]
-        flat.left[at] = starts[depth + 1] + 2 * np.arange(split.size)
-        flat.missing_left[at] = level.missing_left[split]
-        flat.gain[at] = gains[depth]
-        flat.threshold[at] = _thresholds(level, split, binning)
-        with_set = level.subset[split] >= 0
-        flat.subset[at[with_set]] = flat.n_sets + np.arange(int(with_set.sum()))
-        flat.bin_sets.append(level.bin_sets)
-    order = np.argsort(tree, kind="stable")
-    new_of_old = np.empty(n, np.int64)
-    new_of_old[order] = np.arange(n)
-    left = np.where(flat.feature >= 0, new_of_old[flat.left], new_of_old)
-    tree_start = np.searchsorted(tree[order], np.arange(int(sizes[0]) + 1))
-    return Forest(
-        tree_start.astype(np.int64),
-        flat.feature[order],
-        flat.threshold[order],
-        left[order].astype(np.uint32),
-        flat.missing_left[order],
-        flat.subset[order],
-        np.concatenate([empty_bin_sets(0), *flat.bin_sets]),
-        moments[order],
-        flat.gain[order],
-        values.of(moments[order]),
-    )
-
-
-@dataclass(frozen=True)
-class LeafValues:
-    """What a node's moments mean: class probabilities, or a mean in the target's own units.
-
-    Moments with noise may be negative, and a mean may lie outside the range; both are cut off.
-    """
-
-    class_weight: Floats  # empty for regression
-    low: float = 0.0
-    step: float = 1.0  # the target's units in one fixed-point unit
-    bits: int = TARGET_BITS  # of a fixed-point target
-
-    def of(self, moments: Integers) -> Floats:
-        """Return (n_nodes, n_outputs)."""
-        if self.class_weight.size:
-            weighted = np.maximum(moments, 0) * self.class_weight
-            total = weighted.sum(axis=1, keepdims=True)
-            even = np.full_like(weighted, 1.0 / weighted.shape[1])
-            shares: Floats = np.divide(weighted, total, out=even, where=total > 0)
-            return shares
-        weight = np.maximum(moments[:, :1], 1)
-        most = 2.0**self.bits - 1
-        means: Floats = self.low + self.step * (moments[:, 1:] / weight).clip(0.0, most)
-        return means
-
-
-@dataclass
-class _Flat:
-    """Node arrays under construction, level after level."""
-
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float32]
-    left: Integers
-    missing_left: Bools
-    subset: NDArray[np.int32]
-    gain: Floats
-    bin_sets: list[NDArray[np.uint64]]
-
-    @classmethod
-    def empty(cls, n: int) -> "_Flat":
-        return cls(
-            np.full(n, -1, np.int32),
-            np.zeros(n, np.float32),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.bool_),
-            np.full(n, -1, np.int32),
-            np.zeros(n),
-            [],
-        )
-
-    @property
-    def n_sets(self) -> int:
-        return sum(len(sets) for sets in self.bin_sets)
-
-
-def _thresholds(level: Level, split: Integers, binning: Binning) -> NDArray[np.float32]:
-    """Return the edge each cut stands for; infinity where only missing values go right."""
-    if level.threshold.size:
-        return level.threshold[split]
-    feature, cut = level.feature[split], level.cut[split]
-    width = max((len(edges) for edges in binning.edges), default=0) + 1
-    padded = np.full((len(binning.edges), max(width, 256)), np.inf, np.float32)
-    for column, edges in enumerate(binning.edges):
-        padded[column, : len(edges)] = edges
-    found: NDArray[np.float32] = padded[feature, cut]
-    found[level.subset[split] >= 0] = 0.0
-    return found
+            nodes = nodes_of_leaves(nodes[0].tree.size, self.levels, leaf_moments)
+        return laid_out(nodes, self.levels, self._gains, binning, values)

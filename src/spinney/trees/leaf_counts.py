@@ -14,7 +14,7 @@ import numpy as np
 from spinney.errors import ProtocolError
 from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest, RowValues
-from spinney.trees.growth import LeafValues, forest_of_leaves
+from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
 from spinney.typing import Floats, Integers
 

@@ -18,7 +18,7 @@ from spinney.errors import ProtocolError
 from spinney.trees._kernels import leaf_sets as kernels
 from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest
-from spinney.trees.growth import LeafValues
+from spinney.trees.layout import LeafValues
 from spinney.trees.level import empty_bin_sets
 from spinney.trees.own_columns import OwnSplits
 from spinney.trees.partition import Partition

@@ -200,7 +200,10 @@ class _ColumnSearch:
 
     @property
     def prefixes(self) -> Prefixes:
-        return np.unique(self._cell) if self._few is None else self._few
+        if self._few is not None:
+            return self._few
+        cells = self._cell  # in order, as ranks are
+        return cells[np.r_[True, cells[1:] != cells[:-1]][: cells.size]]
 
     def _keep_few(self, filled: Integers) -> None:
         """Keep all filled cells, unless there are more values than bins."""

@@ -15,7 +15,7 @@ from spinney.trees._kernels import structures as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.forest import Forest
 from spinney.trees.genome import NIL, Genes, n_genes, without_detached
-from spinney.trees.growth import LeafValues
+from spinney.trees.layout import LeafValues
 from spinney.trees.level import empty_bin_sets
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Codes, Floats, Integers

@@ -8,8 +8,9 @@ import pytest
 from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Columns, Draws, Frontier
-from spinney.trees.growth import Growth, LeafValues, StoppingRules, forest_of_leaves
+from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import level_counts
+from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.rows import standing_at_roots
 from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits

@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from spinney.trees import genome
 from spinney.trees.binning import Binning
-from spinney.trees.growth import LeafValues
+from spinney.trees.layout import LeafValues
 from spinney.trees.structures import FitTable, forest_of, skeletons
 
 

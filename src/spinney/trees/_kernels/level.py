@@ -11,6 +11,45 @@ from spinney.trees._kernels.hashing import mixed
 
 
 @kernel
+def open_children(
+    feature, cut, subset, child_open, by_cut, shared_phase, tree, key, phase_key, low, high,
+    child_tree, child_key, child_phase_key, child_low, child_high, parent, parent_cut,
+):  # fmt: skip
+    """Write what is known of the open children, from the decisions for their parents.
+
+    A number's cut narrows the bins that a child's rows can have; real thresholds (not `by_cut`)
+    leave bins as they are.
+    """
+    n_columns = low.shape[1]
+    n_children = 0
+    at = 0
+    for node in range(feature.shape[0]):
+        column = feature[node]
+        if column < 0:
+            continue
+        is_number = subset[node] < 0
+        for side in range(2):
+            if child_open[n_children + side]:
+                child_tree[at] = tree[node]
+                child_key[at] = mixed(key[node] ^ np.uint64(side + 1))
+                child_phase_key[at] = phase_key[node] if shared_phase else child_key[at]
+                parent[at] = node
+                parent_cut[at] = column if is_number else -1
+                for k in range(n_columns):
+                    child_low[at, k] = low[node, k]
+                    child_high[at, k] = high[node, k]
+                if is_number and by_cut:
+                    # A cell may reach past the highest open bin; only missing values are beyond.
+                    bound = min(cut[node], high[node, column])
+                    if side == 0:
+                        child_high[at, column] = bound
+                    else:
+                        child_low[at, column] = min(bound, np.uint8(253)) + np.uint8(1)
+                at += 1
+        n_children += 2
+
+
+@kernel
 def child_keys(parent_keys, out):
     """Write the keys of the two children of each parent."""
     for i in range(parent_keys.shape[0]):

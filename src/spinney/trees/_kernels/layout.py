@@ -1,0 +1,70 @@
+"""Put the nodes of one level where they belong in the finished forest.
+
+A tree's nodes stand side by side in their level and in the forest; `shift[tree]` leads from the
+place in the level to that in the forest.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.compiling import inlined, kernel
+
+
+@inlined
+def _place_leaf(i, at, moments, left, out_moments):
+    """Write what every node has; a leaf is its own left child."""
+    left[at] = at
+    for k in range(moments.shape[1]):
+        out_moments[at, k] = moments[i, k]
+
+
+@kernel
+def lay_out_level(
+    tree, moments, is_open, shift, child_shift, level_feature, cut, level_threshold,
+    level_missing_left, level_subset, edges, level_gain, n_sets,
+    feature, threshold, left, missing_left, subset, gain, out_moments,
+):  # fmt: skip
+    """Write the nodes of a level whose open ones were decided; sets are numbered from `n_sets`."""
+    n_open = 0
+    n_split = 0
+    for i in range(tree.shape[0]):
+        at = i + shift[tree[i]]
+        _place_leaf(i, at, moments, left, out_moments)
+        if not is_open[i]:
+            continue
+        node = n_open
+        n_open += 1
+        column = level_feature[node]
+        if column < 0:
+            continue
+        feature[at] = column
+        left[at] = 2 * n_split + child_shift[tree[i]]
+        missing_left[at] = level_missing_left[node]
+        gain[at] = level_gain[n_split]
+        if level_subset[node] >= 0:
+            subset[at] = n_sets
+            n_sets += 1
+        elif level_threshold.shape[0] > 0:
+            threshold[at] = level_threshold[node]
+        else:  # infinity where only missing values go right
+            threshold[at] = edges[column, min(np.int64(cut[node]), edges.shape[1] - 1)]
+        n_split += 1
+
+
+@kernel
+def lay_out_leaves(tree, moments, shift, left, out_moments):
+    """Write the nodes of the deepest level."""
+    for i in range(tree.shape[0]):
+        _place_leaf(i, i + shift[tree[i]], moments, left, out_moments)
+
+
+@kernel
+def class_shares(moments, class_weight, out):
+    """Write each class's share of a node's weight; even shares where nothing weighs."""
+    n_classes = moments.shape[1]
+    for i in range(moments.shape[0]):
+        total = 0.0
+        for c in range(n_classes):
+            out[i, c] = max(moments[i, c], 0) * class_weight[c]
+            total += out[i, c]
+        for c in range(n_classes):
+            out[i, c] = out[i, c] / total if total > 0.0 else 1.0 / n_classes

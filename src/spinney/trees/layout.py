@@ -1,0 +1,162 @@
+"""A forest from its levels: what every node holds, laid out tree by tree.
+
+Levels name nodes in the order they were opened; a finished forest holds each tree's nodes side by
+side, in breadth-first order.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels import layout as kernels
+from spinney.trees.binning import Binning
+from spinney.trees.counts import Counters
+from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.forest import Forest
+from spinney.trees.level import Level, empty_bin_sets
+from spinney.typing import Bools, Floats, Integers
+
+
+@dataclass(frozen=True)
+class LevelNodes:
+    """All nodes made at one depth, open or not, those of a tree side by side."""
+
+    tree: NDArray[np.int32]
+    moments: Integers
+    is_open: Bools
+
+
+@dataclass(frozen=True)
+class LeafValues:
+    """What a node's moments mean: class probabilities, or a mean in the target's own units.
+
+    Moments with noise may be negative, and a mean may lie outside the range; both are cut off.
+    """
+
+    class_weight: Floats  # empty for regression
+    low: float = 0.0
+    step: float = 1.0  # the target's units in one fixed-point unit
+    bits: int = TARGET_BITS  # of a fixed-point target
+
+    def of(self, moments: Integers) -> Floats:
+        """Return (n_nodes, n_outputs)."""
+        if self.class_weight.size:
+            shares = np.empty(moments.shape)
+            kernels.class_shares(moments, self.class_weight, shares)
+            return shares
+        weight = np.maximum(moments[:, :1], 1)
+        most = 2.0**self.bits - 1
+        means: Floats = self.low + self.step * (moments[:, 1:] / weight).clip(0.0, most)
+        return means
+
+
+def forest_of_leaves(
+    n_trees: int,
+    levels: tuple[Level, ...],
+    leaf_moments: Counters,
+    binning: Binning,
+    values: LeafValues,
+) -> Forest:
+    """Return the forest that the levels describe, given what its leaves hold; gains are zero."""
+    nodes = nodes_of_leaves(n_trees, levels, leaf_moments)
+    gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
+    return laid_out(nodes, levels, gains, binning, values)
+
+
+def nodes_of_leaves(
+    n_trees: int, levels: tuple[Level, ...], leaf_moments: Counters
+) -> list[LevelNodes]:
+    """Return all nodes, level after level; an inner one holds what its children hold."""
+    tree, is_open = np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_)
+    shapes = []
+    for level in levels:
+        shapes.append((tree, is_open))
+        split = np.flatnonzero(is_open)[level.feature >= 0]
+        tree, is_open = np.repeat(tree[split], 2), level.child_open
+    end = len(leaf_moments) - tree.size
+    nodes = [LevelNodes(tree, leaf_moments[end:].astype(np.int64), is_open)]
+    for (tree, is_open), level in zip(reversed(shapes), reversed(levels), strict=True):
+        moments = np.zeros((tree.size, leaf_moments.shape[1]), np.int64)
+        split = np.flatnonzero(is_open)[level.feature >= 0]
+        below = nodes[0].moments
+        moments[split] = below[0::2] + below[1::2]
+        leaf = is_leaf(LevelNodes(tree, moments, is_open), level)
+        moments[leaf] = leaf_moments[end - int(leaf.sum()) : end]
+        end -= int(leaf.sum())
+        nodes.insert(0, LevelNodes(tree, moments, is_open))
+    return nodes
+
+
+def is_leaf(nodes: LevelNodes, level: Level) -> Bools:
+    """Tell which nodes of a level were not split."""
+    leaf = np.ones(nodes.tree.size, np.bool_)
+    leaf[np.flatnonzero(nodes.is_open)[level.feature >= 0]] = False
+    return leaf
+
+
+def laid_out(
+    nodes: list[LevelNodes],
+    levels: tuple[Level, ...],
+    gains: list[Floats],
+    binning: Binning,
+    values: LeafValues,
+) -> Forest:
+    """Lay the nodes out tree by tree, in breadth-first order."""
+    n_trees = nodes[0].tree.size
+    held = np.array([np.bincount(level.tree, minlength=n_trees) for level in nodes])
+    tree_start = np.concatenate([[0], np.cumsum(held.sum(axis=0))])
+    before = np.cumsum(held, axis=0) - held  # of a tree, at smaller depths
+    first = np.cumsum(held, axis=1) - held  # of a tree, among the nodes of a depth
+    shift = (
+        tree_start[:-1] + before - first
+    )  # from a node's place in its level to that in the forest
+    flat = _Flat.of(int(tree_start[-1]), nodes[0].moments.shape[1])
+    edges = binning.padded_edges
+    n_sets = 0
+    for depth, level in enumerate(levels):
+        here, missing = nodes[depth], level.missing_left
+        kernels.lay_out_level(
+            here.tree, here.moments, here.is_open, shift[depth], shift[depth + 1], level.feature,
+            level.cut, level.threshold, missing, level.subset, edges, gains[depth], n_sets, *flat,
+        )  # fmt: skip
+        n_sets += len(level.bin_sets)
+    last = nodes[-1]
+    kernels.lay_out_leaves(last.tree, last.moments, shift[-1], flat.left, flat.moments)
+    return Forest(
+        tree_start,
+        flat.feature,
+        flat.threshold,
+        flat.left,
+        flat.missing_left,
+        flat.subset,
+        np.concatenate([empty_bin_sets(0), *(level.bin_sets for level in levels)]),
+        flat.moments,
+        flat.gain,
+        values.of(flat.moments),
+    )
+
+
+class _Flat(NamedTuple):
+    """The nodes of a forest under construction; leaves until they are said to be split."""
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    left: NDArray[np.uint32]
+    missing_left: Bools
+    subset: NDArray[np.int32]
+    gain: Floats
+    moments: Integers
+
+    @classmethod
+    def of(cls, n: int, width: int) -> "_Flat":
+        return cls(
+            np.full(n, -1, np.int32),
+            np.zeros(n, np.float32),
+            np.empty(n, np.uint32),
+            np.zeros(n, np.bool_),
+            np.full(n, -1, np.int32),
+            np.zeros(n),
+            np.empty((n, width), np.int64),
+        )
