@@ -99,6 +99,8 @@ NAME = "horizontal_forest"
 
 Settings = ForestSettings
 
+_NARROW_BITS = 16
+
 
 # --- messages ------------------------------------------------------------------------------------
 
@@ -121,6 +123,11 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
     def reply_bytes(self) -> int:
         """The counters of each cell, and where each slot's run ends."""
         return self.slots.n_cells * self.job.cell_bytes + 8 * self.slots.cells.size
+
+    @cached_property
+    def is_narrow(self) -> bool:
+        """Whether every count of these nodes, summed over all parties, fits 16 bits."""
+        return int(self.frontier.bits[self.first : self.last].max(initial=0)) <= _NARROW_BITS
 
     @cached_property
     def fields(self) -> Fields:
@@ -214,7 +221,8 @@ class _Counting:
                 return answer_setup(ask, self._rows.table, self._n_threads)
             case LevelAsk():  # Alg. 1, line 3: histograms
                 ask.__dict__["n_threads"] = self._n_threads
-                return CountsReply(level_counts(*self._counted(ask), **self._how(ask.job)))
+                how = {"narrow": ask.is_narrow, **self._how(ask.job)}
+                return CountsReply(level_counts(*self._counted(ask), **how))
             case AdaptiveAsk():  # Alg. 2
                 return AdaptiveReply(streamed(*self._counted(ask), **self._how(ask.job)))
         return answer_quality(ask, self._rows, self._n_threads)

@@ -10,7 +10,7 @@ from spinney.errors import StorageError
 from spinney.trees._kernels import packing
 from spinney.typing import Bools, Integers
 
-Counters = NDArray[np.int32] | NDArray[np.int64]
+Counters = NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.int64]
 _HEAD = struct.Struct("<BQQQ")  # bytes per counter, cells, counters per cell, runs
 _MOST_WIDTH = 1 << 16  # classes
 
@@ -18,7 +18,7 @@ _MOST_WIDTH = 1 << 16  # classes
 class Counts:
     """Counters in runs of cells that are alike in size, such as the cells of one slot.
 
-    32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends` says
+    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends` says
     where each run ends, in cells; `bits` are the packed sizes, where they were counted while the
     cells were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
     """
@@ -35,7 +35,7 @@ class Counts:
     def pack(self) -> bytes:
         """Return the counters as Rice codes, one parameter for each run."""
         shape = self.counters.shape
-        head = _HEAD.pack(self.counters.itemsize, *shape, self.run_ends.size)
+        head = _HEAD.pack(max(self.counters.itemsize, 4), *shape, self.run_ends.size)
         cells = np.diff(self.run_ends, prepend=0).astype("<u2")
         packed = [_packed(counters, ends) for counters, ends in self._streams()]
         return b"".join([head, cells.tobytes(), *packed])
@@ -92,7 +92,7 @@ class Counts:
 
     def _streams(self) -> list[tuple[Counters, Integers]]:
         """Return what is packed: all counts; or weights, then the sums of cells that hold rows."""
-        if self.counters.itemsize == 4:
+        if self.counters.itemsize < 8:
             return [(self.counters.reshape(-1), self.run_ends * self.counters.shape[1])]
         weights = np.ascontiguousarray(self.counters[:, 0])
         held = np.greater(weights, 0)
@@ -102,7 +102,7 @@ class Counts:
 
 def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     """Return the bits of each stream that `Counts.pack` writes, without encoding."""
-    if counters.itemsize == 4:
+    if counters.itemsize < 8:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
     weights, sums = packing.packed_bits_of_sums(counters, run_ends)

@@ -26,9 +26,9 @@ def _clear(out, offset, cells, first, last, width):
 
 
 @inlined
-def _load(entry):
+def _load(entry, half_shift):
     """Return a row's weight, in the low half of a word for class 0 and in the high for class 1."""
-    half = np.int64((entry >> CLASS_SHIFT) & CLASS_MASK) << 5
+    half = np.int64((entry >> CLASS_SHIFT) & CLASS_MASK) << half_shift
     return np.int64(entry >> WEIGHT_SHIFT) << half
 
 
@@ -43,8 +43,9 @@ def count_two_classes(
     codes, block_start, n_columns, entries, starts, ends, first, last,
     feature, add, shift, cells, offset, has_missing, out,
 ):  # fmt: skip
-    """Count two classes: one 64-bit addition updates both 32-bit counts of a cell."""
+    """Count two classes: one addition to a word updates the counts of a cell, half a word each."""
     n_slots = feature.shape[1]
+    half_shift = 5 if out.itemsize == 8 else 4  # a half of 32 bits, or of 16
     _clear(out, offset, cells, first, last, 1)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
@@ -69,7 +70,7 @@ def count_two_classes(
                     for i in range(begin, end):
                         entry = entries[i]
                         row = np.uint64(entry & ROW_MASK)
-                        load = _load(entry)
+                        load = _load(entry, half_shift)
                         out[at_a + ((np.uint64(codes[column_a + row]) + add_a) >> shift_a)] += load
                         out[at_b + ((np.uint64(codes[column_b + row]) + add_b) >> shift_b)] += load
                     slot += 2
@@ -81,7 +82,7 @@ def count_two_classes(
                     code = codes[column_a + np.uint64(entry & ROW_MASK)]
                     cell = (np.uint64(code) + add_a) >> shift_a
                     cell = missing_cell if code == MISSING else cell
-                    out[at_a + cell] += _load(entry)
+                    out[at_a + cell] += _load(entry, half_shift)
                 slot += 1
 
 
@@ -90,7 +91,7 @@ def count_classes(
     codes, block_start, n_columns, entries, starts, ends, first, last,
     feature, add, shift, cells, offset, n_classes, out,
 ):  # fmt: skip
-    """Count any number of classes into 32-bit cells, class by class in a cell."""
+    """Count any number of classes, class by class in a cell."""
     _clear(out, offset, cells, first, last, n_classes)
     width = np.uint64(n_classes)
     for block in range(block_start.shape[0] - 1):
