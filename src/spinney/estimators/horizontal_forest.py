@@ -84,7 +84,7 @@ class _HorizontalForest(ForestEstimator):
             name: horizontal_forest.Party(table, n_jobs=self.n_jobs, ledger=ledgers.get(name))
             for name, table in tables.items()
         }
-        connect = partial(InProcess, prepares=thread_count(self.n_jobs) > 1)
+        connect = partial(InProcess, at_once=min(2, thread_count(self.n_jobs)))
         channel: Channel = connect(parties)
         if self.secure_sum:
             if settings.privacy:

@@ -144,12 +144,20 @@ class SecureSumParty:
         with self._lock:
             return self._epoch(ask).take(ask)
 
-    def mask(self, ask: MaskAsk, vectors: Sequence[Counters], bits: Sequence[int]) -> MaskReply:
+    def mask(
+        self,
+        ask: MaskAsk,
+        vectors: Sequence[Counters],
+        bits: Sequence[int],
+        *,
+        taken: bool = False,
+    ) -> MaskReply:
         """Return the vectors, each masked modulo two to the power of its `bits` (32 or 64).
 
-        The same vectors in the same round give the same bytes; others are refused.
+        The same vectors in the same round give the same bytes; others are refused. Vectors that
+        are `taken` are masked where they lie.
         """
-        words = ring_words(vectors, bits)
+        words = ring_words(vectors, bits, copy=not taken)
         with self._lock:
             keys = self._epoch(ask)
             opened = {item for item in self._opened.items() if item[0] < ask.round_number}
@@ -266,17 +274,19 @@ class SecureSumCoordinator:
     def add_vector(self, reply: MaskReply) -> None:
         """Add a party's masked vector to the sum."""
         self._check(reply, _Phase.VECTORS, self._senders)
-        sums = self._sums or tuple(np.zeros_like(vector, order="C") for vector in reply.vectors)
         layout = [(vector.dtype, vector.shape) for vector in reply.vectors]
         unsigned = all(dtype in (np.uint32, np.uint64) for dtype, _ in layout)
-        if not unsigned or layout != [(total.dtype, total.shape) for total in sums]:
+        expected = [(total.dtype, total.shape) for total in self._sums] if self._senders else layout
+        if not unsigned or layout != expected:
             raise ProtocolError(
                 f"The vectors of party {reply.sender!r} in round {reply.round_number} must be "
                 "uint32 or uint64, and of the types and shapes that the first party sent."
             )
-        for total, vector in zip(sums, reply.vectors, strict=True):
-            np.add(total, vector, out=total)
-        self._sums = sums
+        if self._senders:
+            for total, vector in zip(self._sums, reply.vectors, strict=True):
+                np.add(total, vector, out=total)
+        else:
+            self._sums = tuple(vector.copy() for vector in reply.vectors)
         self._senders.append(reply.sender)
 
     def end_vectors(self) -> UnmaskAsk:

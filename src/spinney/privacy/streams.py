@@ -20,8 +20,10 @@ _PIECE = 1 << 20  # bytes; what one thread takes at a time
 _SPARE = 15  # `update_into` asks for room for a block that counter mode never writes
 
 
-def ring_words(vectors: Sequence[Counters], bits: Sequence[int]) -> tuple[Words, ...]:
-    """Return copies of the vectors modulo two to the power of their `bits`."""
+def ring_words(
+    vectors: Sequence[Counters], bits: Sequence[int], *, copy: bool = True
+) -> tuple[Words, ...]:
+    """Return the vectors modulo two to the power of their `bits`; without `copy` if it may be."""
     kinds = [vector.dtype.kind for vector in vectors]
     if len(vectors) != len(bits) or not set(bits) <= {32, 64} or not set(kinds) <= {"i", "u"}:
         raise SettingError(
@@ -29,8 +31,17 @@ def ring_words(vectors: Sequence[Counters], bits: Sequence[int]) -> tuple[Words,
             f"got {', '.join(str(vector.dtype) for vector in vectors)} with bits {tuple(bits)}."
         )
     return tuple(
-        vector.astype(f"u{width // 8}", order="C")
+        vector.view(f"u{width // 8}")
+        if not copy and _is_ring(vector, width)
+        else vector.astype(f"u{width // 8}", order="C")
         for vector, width in zip(vectors, bits, strict=True)
+    )
+
+
+def _is_ring(vector: Counters, width: int) -> bool:
+    """Tell whether a vector's memory holds its words as they are."""
+    return bool(
+        8 * vector.itemsize == width and vector.flags.c_contiguous and vector.flags.writeable
     )
 
 

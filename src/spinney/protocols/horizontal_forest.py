@@ -113,6 +113,7 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         "histograms of tree nodes by class, or sums of targets, over bins that all parties know"
     )
     reply_type: ClassVar[type[Any]] = CountsReply
+    ring_is_fresh: ClassVar[bool] = True
 
     @cached_property
     def n_threads(self) -> int:
@@ -193,11 +194,6 @@ class Party:
                 return self._counting_for(ask, ask.job.terms).answer(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
-    def prepare(self, ask: Ask[Any]) -> None:
-        """Put the rows in order for a level that will be asked about."""
-        if isinstance(ask, LevelAsk) and ask.job.terms is None:
-            self._counting_for(ask, None).stand(ask)
-
     def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> "_Counting":
         """Return the rows that a question is about: the true ones, or those with noise."""
         table = self._private.rows_to_count(ask, terms)
@@ -221,15 +217,11 @@ class _Counting:
                 return answer_setup(ask, self._rows.table, self._n_threads)
             case LevelAsk():  # Alg. 1, line 3: histograms
                 ask.__dict__["n_threads"] = self._n_threads
-                how = {"narrow": ask.is_narrow, **self._how(ask.job)}
+                how = {"narrow": ask.is_narrow, "sized": not ask.is_masked, **self._how(ask.job)}
                 return CountsReply(level_counts(*self._counted(ask), **how))
             case AdaptiveAsk():  # Alg. 2
                 return AdaptiveReply(streamed(*self._counted(ask), **self._how(ask.job)))
         return answer_quality(ask, self._rows, self._n_threads)
-
-    def stand(self, ask: OpenNodes) -> None:
-        """Move the rows to the open nodes."""
-        self._rows.standing(ask)
 
     def _counted(self, ask: OpenNodes) -> tuple[Any, ...]:
         """Return what is counted: the table, its rows, and the cells asked for."""

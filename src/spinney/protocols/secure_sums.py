@@ -63,7 +63,6 @@ from spinney.transport.channel import (
     Summand,
     is_summable,
 )
-from spinney.transport.in_process import Preparing
 
 AskTypes = dict[str, type[Ask[Any]]]
 
@@ -195,6 +194,7 @@ class SecureParty:
                 "sums with and without it would differ by its own counts. Start the job again."
             )
         question = ask.unwrapped(self._known)
+        question.__dict__["is_masked"] = True
         reply = self._party.answer(question)
         shares = shares_in(reply)
         if shares and (shares.parties != len(settings.roster) or shares.honest < settings.honest):
@@ -208,7 +208,7 @@ class SecureParty:
             self._n_needed[mask.round_number] = shares.parties
         vectors = question.to_ring(reply)
         bits = [8 * vector.itemsize for vector in vectors]
-        return MaskedReply(self._masks.mask(mask, vectors, bits))
+        return MaskedReply(self._masks.mask(mask, vectors, bits, taken=question.ring_is_fresh))
 
     def _require_all_shares(self, unmask: UnmaskAsk) -> None:
         """Refuse to open a sum in which somebody's share of the noise is missing."""
@@ -219,11 +219,6 @@ class SecureParty:
                 "noise are in the sum, and a share that is missing is missing from the noise. "
                 "Nothing was revealed; ask again when all are there."
             )
-
-    def prepare(self, ask: Ask[Any]) -> None:
-        """Let the party make ready for a masked question; see `in_process.Preparing`."""
-        if isinstance(ask, MaskedAsk) and isinstance(self._party, Preparing):
-            self._party.prepare(ask.unwrapped(self._known))
 
 
 class SecureSums(Channel):

@@ -45,6 +45,7 @@ class FactsAsk(Ask[FactsReply]):
     terms: Terms | None = None  # of the private job whose perturbed rows are meant
     reveals: ClassVar[str] = "counts of rows, classes, missing values, categories, magnitudes"
     reply_type: ClassVar[type[Any]] = FactsReply
+    ring_is_fresh: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class EdgesAsk(Ask[CountsReply]):
         "bins end, exactly; in a column with at most max_bins different values all of them"
     )
     reply_type: ClassVar[type[Any]] = CountsReply
+    ring_is_fresh: ClassVar[bool] = True
 
     @property
     def reply_bytes(self) -> int:

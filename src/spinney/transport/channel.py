@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -33,11 +33,17 @@ class Ask(Generic[Reply]):
     reveals: ClassVar[str]
     reply_type: ClassVar[type[Any]]
     refused_under_masks: ClassVar[bool] = False  # a reply would show what masks are to hide
+    ring_is_fresh: ClassVar[bool] = False  # nobody keeps what `to_ring` returns: it may be changed
 
     @property
     def reply_bytes(self) -> int:
         """How many bytes a reply's packed values may unpack to; subclasses may know better."""
         return UNPACKED_LIMIT
+
+    @cached_property
+    def is_masked(self) -> bool:
+        """Whether the reply goes out masked; whoever masks it says so before it is made."""
+        return False
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the integers of a summable reply as they are masked: each modulo its width."""

@@ -1,18 +1,19 @@
 """Parties as objects in one process: the default, and what tests and users share.
 
 Parties answer one after another; the work of an answer runs on all threads (kernels release the
-GIL). With `prepares` the next party puts its rows in order meanwhile, so that no core waits for
-what a party does on one thread; replies, which are large, are still made one at a time.
+GIL). With `at_once` some answer at the same time, so that no core waits for what a party does on
+one thread; replies, which are large, are still used one at a time.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import zip_longest
+from functools import cache, partial
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from spinney.errors import PartyLostError, ProtocolError, SpinneyError
 from spinney.transport import codec
@@ -22,18 +23,9 @@ _NOTHING = "none: the coordinator sees each party's reply"
 _IN_PROCESS_SUM = "summed by the channel; not masked"
 
 
-@runtime_checkable
-class Preparing(Protocol):
-    """A party that can make ready for a question before it is asked."""
-
-    def prepare(self, ask: Ask[Any]) -> None:
-        """Do what an answer begins with; nothing leaves, and failure shows with the answer."""
-        ...
-
-
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="spinney-parties")
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-parties")
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
@@ -48,7 +40,7 @@ class InProcess(Channel):
         parties: Mapping[str, Answering],
         *,
         through_codec: bool = False,
-        prepares: bool = False,
+        at_once: int = 1,
     ) -> None:
         if not parties:
             raise ProtocolError("A job needs at least one party.")
@@ -56,7 +48,7 @@ class InProcess(Channel):
         self.rounds: list[Round] = []
         self._party_of_name = dict(parties)
         self._through_codec = through_codec
-        self._prepares = prepares and not through_codec
+        self._at_once = at_once
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
@@ -64,14 +56,8 @@ class InProcess(Channel):
         """Put a question to all parties, or to some; return every party's reply."""
         begin = perf_counter()
         sizes = Sizes()
-        replies: dict[str, Reply] = {}
         names = self.parties if to is None else tuple(to)
-        for name in self._in_turn(names, ask):
-            try:
-                replies[name] = self._answer(name, ask, sizes)
-            except PartyLostError:
-                if quorum is None:
-                    raise
+        replies = dict(self._answers(names, ask, sizes, bears_loss=quorum is not None))
         if len(replies) < (quorum or 0):
             raise PartyLostError(
                 f"Only {len(replies)} parties answered {type(ask).__name__}; {quorum} are needed."
@@ -84,7 +70,8 @@ class InProcess(Channel):
         begin = perf_counter()
         sizes = Sizes()
         # Added as they come: two replies are held at most.
-        replies = self._replies(ask, sizes, lost_may_be_left_out=quorum is not None)
+        answers = self._answers(self.parties, ask, sizes, bears_loss=quorum is not None)
+        replies = (reply for _, reply in answers)
         first = next(replies, None)
         total: Summand | None = None if first is None else summed(first, replies)
         if total is None or len(sizes.up) < (quorum or 0):
@@ -94,29 +81,46 @@ class InProcess(Channel):
         self._note(ask, "sum", _IN_PROCESS_SUM, sizes, begin)
         return total
 
-    def _replies(
-        self, ask: Ask[Summand], sizes: "Sizes", *, lost_may_be_left_out: bool
-    ) -> Iterator[Summand]:
-        """Give the replies in order, without those of lost parties if that may be."""
-        for name in self._in_turn(self.parties, ask):
-            try:
-                reply: Summand = self._answer(name, ask, sizes)
-            except PartyLostError:
-                if not lost_may_be_left_out:
-                    raise
-                continue
-            yield reply
-            del reply  # let go before the next is made
+    def _answers(
+        self, names: tuple[str, ...], ask: Ask[Reply], sizes: "Sizes", *, bears_loss: bool
+    ) -> Iterator[tuple[str, Reply]]:
+        """Give the replies in order, without those of lost parties if that may be.
 
-    def _in_turn(self, names: tuple[str, ...], ask: Ask[Any]) -> Iterator[str]:
-        """Give the names in order; whoever is next makes ready."""
-        ready: Future[None] | None = None
-        for name, following in zip_longest(names, names[1:]):
-            if ready is not None:
-                wait([ready])
-            party = self._party_of_name.get(following) if self._prepares else None
-            ready = _pool().submit(party.prepare, ask) if isinstance(party, Preparing) else None
-            yield name
+        A reply is let go before another is asked for, so that `at_once` are held at most.
+        """
+        with closing(self._calls(names, ask, sizes)) as calls:
+            for name, call in calls:
+                try:
+                    answer = (name, call())
+                except PartyLostError:
+                    if not bears_loss:
+                        raise
+                    continue
+                yield answer
+                del answer, call
+
+    def _calls(
+        self, names: tuple[str, ...], ask: Ask[Any], sizes: "Sizes"
+    ) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Give for each party what returns its reply; the next ones are at work meanwhile."""
+        if self._at_once == 1:
+            for name in names:
+                yield name, partial(self._answer, name, ask, sizes)
+            return
+        waiting, working = deque(names), deque[tuple[str, Future[Any]]]()
+        try:
+            while waiting or working:
+                while waiting and len(working) < self._at_once:
+                    name = waiting.popleft()
+                    future = _pool(self._at_once).submit(self._answer, name, ask, sizes)
+                    working.append((name, future))
+                name, future = working.popleft()
+                yield name, future.result
+                del future
+        finally:  # nobody is left at work when a job has ended
+            for _, future in working:
+                future.cancel()
+            wait([future for _, future in working])
 
     def _answer(self, name: str, ask: Ask[Any], sizes: "Sizes") -> Any:
         party = self._party_of_name[name]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _ROOM = 4
 _LEAST_BYTES = 1 << 27
-_KEPT = 2  # spare buffers: while one is summed into, the next is counted
+_KEPT = 8  # spare buffers: while one is summed into, the next two are counted
 
 
 class _Lease:
@@ -62,3 +62,7 @@ class Buffers:
         with self._lock:
             largest = sorted([*self._spare, buffer], key=len, reverse=True)
             self._spare = largest[:_KEPT]
+
+
+SHARED = Buffers()
+"""The memory of histograms, for all parties in this process."""

@@ -18,9 +18,9 @@ _MOST_WIDTH = 1 << 16  # classes
 class Counts:
     """Counters in runs of cells that are alike in size, such as the cells of one slot.
 
-    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends` says
-    where each run ends, in cells; `bits` are the packed sizes, where they were counted while the
-    cells were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
+    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends`
+    says where each run ends, in cells; `bits` are the packed sizes, where they were counted while
+    the cells were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
     """
 
     __slots__ = ("bits", "counters", "run_ends")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import packing
+from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counters
 from spinney.trees.frontier import Slots
 from spinney.trees.threads import equal_ranges, run_ranges
@@ -39,13 +40,13 @@ class Fields:
 
     def pack(self, counters: Counters, n_threads: int) -> NDArray[np.uint64]:
         """Return the counters as words."""
-        out = np.empty(int(self.word_ends[-1]), np.uint64)
+        out = SHARED.array(int(self.word_ends[-1]), np.uint64)
         self._run(packing.pack_fields, counters.reshape(-1), out, n_threads)
         return out
 
     def unpack(self, words: NDArray[np.uint64], n_threads: int) -> NDArray[np.int32]:
         """Return the counters of words, or of a sum of words."""
-        out = np.empty(int(self.run_ends[-1]), np.int32)
+        out = SHARED.array(int(self.run_ends[-1]), np.int32)
         self._run(packing.unpack_fields, words, out, n_threads)
         return out
 

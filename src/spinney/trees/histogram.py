@@ -4,14 +4,12 @@ import numpy as np
 
 from spinney.trees._kernels import histogram as kernels
 from spinney.trees.binning import BinnedTable
-from spinney.trees.buffers import Buffers
+from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.frontier import Columns, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 
-SHARED = Buffers()
-"""The memory of histograms, for all parties in this process."""
 _TASK_BYTES = 2 << 20  # histograms a task fills: few enough to be in the cache when measured
 
 
@@ -25,12 +23,14 @@ def level_counts(
     n_classes: int,
     n_threads: int,
     narrow: bool = False,
+    sized: bool = True,
     buffers: Buffers = SHARED,
 ) -> Counts:
     """Count the rows of a range of open nodes; `n_classes` 0 sums targets instead.
 
     `slots` are those of the range. Classes are counted in 16 bits if `narrow`: half the memory to
-    fill, measure and add up, where no node holds more rows than that over all parties.
+    fill, measure and add up, where no node holds more rows than that over all parties. How long
+    they will be when packed is found out at once if `sized`, while they are at hand.
     """
     starts = standing.starts[nodes[0] : nodes[1]]
     ends = standing.ends[nodes[0] : nodes[1]]
@@ -51,6 +51,8 @@ def level_counts(
             kernels.count_two_classes(table.codes, *common, columns.has_missing, words)
         else:
             kernels.count_classes(table.codes, *common, n_classes, out)
+        if not sized:
+            return
         run_ends = slots.ends[first:last].ravel()
         begin = slots.offset[first, 0]
         part = out[begin * width : run_ends[-1] * width].reshape(-1, width)
@@ -61,4 +63,4 @@ def level_counts(
     n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
     total = tuple(sum(stream) for stream in zip(*bits, strict=True))
-    return Counts(out.reshape(-1, width), slots.ends.ravel(), total)
+    return Counts(out.reshape(-1, width), slots.ends.ravel(), total or None)
