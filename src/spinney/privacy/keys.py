@@ -35,6 +35,7 @@ class KeyPair:
 
     private: bytes = field(repr=False)
     public: bytes
+    _key: X25519PrivateKey = field(repr=False, compare=False)
 
     @classmethod
     def fresh(cls) -> Self:
@@ -49,14 +50,14 @@ class KeyPair:
                 f"A private key must have {KEY_BYTES} bytes; got {len(private)}. "
                 "Make one with KeyPair.fresh()."
             )
-        public = X25519PrivateKey.from_private_bytes(private).public_key()
-        return cls(private, public.public_bytes_raw())
+        key = X25519PrivateKey.from_private_bytes(private)
+        return cls(private, key.public_key().public_bytes_raw(), key)
 
     def shared_with(self, public: bytes) -> bytes:
         """Return the secret that this pair and the owner of `public` both can compute."""
         try:
             other = X25519PublicKey.from_public_bytes(public)
-            return X25519PrivateKey.from_private_bytes(self.private).exchange(other)
+            return self._key.exchange(other)
         except ValueError:
             # A wrong length, or one of the few points that give everybody the same secret.
             raise ProtocolError(

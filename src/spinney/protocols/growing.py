@@ -18,11 +18,11 @@ from spinney.protocols.setup import require_schema
 from spinney.tables.schema import Schema
 from spinney.tables.table import Remembered, Table
 from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
 from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
-from spinney.trees.histogram import SHARED
 from spinney.trees.level import Level
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits

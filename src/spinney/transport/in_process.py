@@ -7,7 +7,7 @@ one thread; replies, which are large, are still used one at a time.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -101,7 +101,7 @@ class InProcess(Channel):
 
     def _calls(
         self, names: tuple[str, ...], ask: Ask[Any], sizes: "Sizes"
-    ) -> Iterator[tuple[str, Callable[[], Any]]]:
+    ) -> Generator[tuple[str, Callable[[], Any]], None, None]:
         """Give for each party what returns its reply; the next ones are at work meanwhile."""
         if self._at_once == 1:
             for name in names:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _ROOM = 4
 _LEAST_BYTES = 1 << 27
-_KEPT = 8  # spare buffers: while one is summed into, the next two are counted
+_KEPT = 8  # spare buffers: a sum, two that are being counted; all parties' where they are masked
 
 
 class _Lease:

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import cuts as kernels
 from spinney.trees.binning import BinnedTable, Binning
-from spinney.trees.buffers import Buffers
+from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.frontier import Columns, Frontier, Slots
 from spinney.trees.growth import Growth
-from spinney.trees.histogram import SHARED
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, thread_count

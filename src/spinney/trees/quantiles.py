@@ -202,8 +202,10 @@ class _ColumnSearch:
     def prefixes(self) -> Prefixes:
         if self._few is not None:
             return self._few
-        cells = self._cell  # in order, as ranks are
-        return cells[np.r_[True, cells[1:] != cells[:-1]][: cells.size]]
+        is_first = np.ones(self._cell.size, np.bool_)
+        is_first[1:] = self._cell[1:] != self._cell[:-1]  # in order, as ranks are
+        prefixes: Prefixes = self._cell[is_first]
+        return prefixes
 
     def _keep_few(self, filled: Integers) -> None:
         """Keep all filled cells, unless there are more values than bins."""

@@ -1,6 +1,7 @@
 """Parties as objects in one process: two verbs, and every round written down."""
 
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, ClassVar
 
 import numpy as np
@@ -161,39 +162,62 @@ def test_what_can_be_added_says_so():
     assert not is_summable(NameAsk())
 
 
-class EarlyHouse(House):
-    """A house that makes ready before it is asked, and writes down when it did what."""
+class PacedHouse(House):
+    """A house that writes down when it begins and ends to answer."""
 
-    def __init__(self, heads, log):
-        super().__init__("early", heads)
+    def __init__(self, heads, log, gate=None):
+        super().__init__(f"h{heads}", heads)
         self.log = log
-
-    def prepare(self, ask):
-        self.log.append(("ready", self.heads))
-        assert isinstance(ask, HeadcountAsk)
-        if self.heads == 4:
-            raise TableError("Nobody is at home yet.")
+        self.gate = gate
 
     def answer(self, ask):
-        self.log.append(("answers", self.heads))
-        return super().answer(ask)
+        self.log.append(("begins", self.heads))
+        if self.gate is not None:
+            assert self.gate.wait(10)
+        reply = super().answer(ask)
+        self.log.append(("ends", self.heads))
+        return reply
 
 
-def test_whoever_is_next_makes_ready_and_a_failure_there_changes_nothing():
+class Opener(PacedHouse):
+    """A house whose answer lets another one answer."""
+
+    def __init__(self, heads, log, gate):
+        super().__init__(heads, log)
+        self.opens = gate
+
+    def answer(self, ask):
+        reply = super().answer(ask)
+        self.opens.set()
+        return reply
+
+
+def test_two_parties_answer_at_once_and_no_more():
     log: list[Any] = []
-    houses = {f"h{heads}": EarlyHouse(heads, log) for heads in (3, 4, 5)}
-    total = InProcess(houses, prepares=True).sum(HeadcountAsk(0))
+    gate = Event()
+    first = PacedHouse(3, log, gate)
+    houses = {house.name: house for house in (first, Opener(4, log, gate), PacedHouse(5, log))}
+    total = InProcess(houses, at_once=2).sum(HeadcountAsk(0))
     assert total.heads.tolist() == [12, 0]
-    answers = [heads for what, heads in log if what == "answers"]
-    assert answers == [3, 4, 5]  # one after another, in order
-    for heads in (4, 5):
-        assert log.index(("ready", heads)) < log.index(("answers", heads))
-    assert ("ready", 3) not in log  # nobody was before it
+    assert log.index(("ends", 4)) < log.index(("ends", 3))  # the first waited for the second
+    assert log.index(("begins", 5)) > log.index(("ends", 3))  # a reply is used before the next
 
 
-def test_nobody_makes_ready_unless_told_to():
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_replies_come_in_the_order_of_the_parties(at_once):
+    houses = {f"h{heads}": PacedHouse(heads, []) for heads in (5, 3, 4)}
+    channel = InProcess(houses, at_once=at_once)
+    assert list(channel.ask(NameAsk())) == ["h5", "h3", "h4"]
+    assert channel.rounds[-1].answered == ("h5", "h3", "h4")
+
+
+def test_a_refusal_waits_for_whoever_is_at_work():
     log: list[Any] = []
-    houses = {f"h{heads}": EarlyHouse(heads, log) for heads in (3, 4)}
-    InProcess(houses).sum(HeadcountAsk(0))
-    InProcess(houses, prepares=True, through_codec=True).sum(HeadcountAsk(0))
-    assert {what for what, _ in log} == {"answers"}
+    houses = {
+        "shut": House("shut", TableError("Nobody is at home.")),
+        **{f"h{heads}": PacedHouse(heads, log) for heads in (3, 4)},
+    }
+    with pytest.raises(TableError, match="at home") as caught:
+        InProcess(houses, at_once=2).sum(HeadcountAsk(0))
+    assert caught.value.party == "shut"
+    assert log == [("begins", 3), ("ends", 3)] or not log  # nobody is at work any more
