@@ -258,3 +258,14 @@ def test_a_vector_is_reduced_modulo_its_ring_and_the_callers_is_left_alone():
     assert narrow.dtype == np.uint32
     assert wide.flags.c_contiguous
     assert not np.shares_memory(wide, vector)
+
+
+def test_a_vector_given_away_is_masked_where_it_lies_if_its_memory_is_a_ring():
+    vector = np.array([-1, 5], np.int64)
+    (wide,) = ring_words([vector], [64], copy=False)
+    assert np.shares_memory(wide, vector)
+    assert wide.dtype == np.uint64
+    (narrow,) = ring_words([vector], [32], copy=False)
+    assert not np.shares_memory(narrow, vector)
+    (spread,) = ring_words([vector[::2]], [64], copy=False)
+    assert spread.flags.c_contiguous

@@ -183,7 +183,7 @@ def test_a_reply_may_unpack_to_what_was_asked_for_and_no_more(kind, asks):
     party = Party(small_table())
     for ask in (ask for ask in asks if isinstance(ask, kind)):
         counts = party.answer(ask).counts
-        assert ask.reply_bytes == counts.counters.nbytes + 8 * counts.run_ends.size
+        assert ask.reply_bytes == 4 * counts.counters.size + 8 * counts.run_ends.size
         data = codec.encode(CountsReply(counts))
         assert codec.decode(data, CountsReply, unpacked=ask.reply_bytes)
         more = np.zeros((2 * len(counts.counters), counts.counters.shape[1]), np.int32)

@@ -1,5 +1,6 @@
 """Rows to counts: every counting kernel against plain additions."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,11 @@ def binned_rows(seed, n, n_bins, *, gaps):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("n_classes", [0, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("n_classes", "narrow"), [*product([0, 2, 3, 7], [False]), (2, True), (3, True)]
+)
 @pytest.mark.parametrize("gaps", [(0, 0, 0, 0, 0), (1, 0, 1, 0, 1)])
-def test_counting_is_adding_up_rows(gaps, n_classes, n_threads, in_blocks):
+def test_counting_is_adding_up_rows(gaps, n_classes, narrow, n_threads, in_blocks):
     n_bins = np.array([255, 4, 60, 1, 6])
     sizes = [1500, 700, 1]
     n = sum(sizes)
@@ -77,13 +80,15 @@ def test_counting_is_adding_up_rows(gaps, n_classes, n_threads, in_blocks):
                 (first, last),
                 n_classes=n_classes,
                 n_threads=n_threads,
+                narrow=narrow,
             )
             part = type(standing)(
                 standing.entries, standing.starts[first:last], standing.ends[first:last]
             )
             expected = twin_of_counts(codes, table, part, slots, n_classes)
             assert np.array_equal(found.counters, expected)
-            assert found.counters.dtype == (np.int32 if n_classes else np.int64)
+            narrowed = np.uint16 if narrow else np.int32
+            assert found.counters.dtype == (narrowed if n_classes else np.int64)
             assert found.packed_size() == len(found.pack())
             again = Counts.unpack(found.pack())
             assert np.array_equal(again.counters, found.counters)
@@ -102,3 +107,7 @@ def test_two_classes_share_a_64_bit_addition_up_to_their_limits(in_blocks):
     standing = standing_at_roots(table, frontier.phase_key, bootstrap=False, n_threads=1)
     found = level_counts(table, columns, standing, frontier.slots, (0, 1), n_classes=2, n_threads=1)
     assert found.counters.tolist() == [[n // 2, n // 2], [0, 0]]
+    found = level_counts(
+        table, columns, standing, frontier.slots, (0, 1), n_classes=2, n_threads=1, narrow=True
+    )
+    assert found.counters.tolist() == [[n // 2, n // 2], [0, 0]]  # each below 2^16
