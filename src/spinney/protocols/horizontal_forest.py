@@ -145,7 +145,8 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         """Return the sums as histograms."""
         if self.job.n_classes == 0:
             return CountsReply.of_vectors(sums)
-        counters = self.fields.unpack(sums[0].view(np.uint64), self.n_threads)
+        words = sums[0].view(np.uint64)
+        counters = self.fields.unpack(words, self.n_threads, narrow=self.is_narrow)
         return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
 
 

@@ -20,7 +20,7 @@ from spinney.typing import Integers
 
 @dataclass(frozen=True)
 class Fields:
-    """Where the counters of some nodes' slots stand in words."""
+    """Where the counters of some nodes stand in words: a run for each node."""
 
     run_ends: Integers  # in counters
     field_bits: NDArray[np.uint8]  # of each run
@@ -28,7 +28,7 @@ class Fields:
     @classmethod
     def of(cls, slots: Slots, node_bits: NDArray[np.uint8], n_classes: int) -> "Fields":
         """Return the layout for class counts."""
-        return cls(slots.ends.ravel() * n_classes, np.repeat(node_bits, slots.feature.shape[1]))
+        return cls(slots.ends[:, -1] * n_classes, node_bits)
 
     @cached_property
     def word_ends(self) -> Integers:
@@ -44,9 +44,11 @@ class Fields:
         self._run(packing.pack_fields, counters.reshape(-1), out, n_threads)
         return out
 
-    def unpack(self, words: NDArray[np.uint64], n_threads: int) -> NDArray[np.int32]:
-        """Return the counters of words, or of a sum of words."""
-        out = SHARED.array(int(self.run_ends[-1]), np.int32)
+    def unpack(
+        self, words: NDArray[np.uint64], n_threads: int, *, narrow: bool = False
+    ) -> Counters:
+        """Return the counters of words, or of a sum of words; in 16 bits each if `narrow`."""
+        out = SHARED.array(int(self.run_ends[-1]), np.uint16 if narrow else np.int32)
         self._run(packing.unpack_fields, words, out, n_threads)
         return out
 

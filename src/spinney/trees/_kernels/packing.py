@@ -165,38 +165,40 @@ def unpack(data, run_ends, out):
 
 @kernel
 def pack_fields(counters, run_ends, field_bits, word_ends, first, last, out):
-    """Write each run's counters as fields of `field_bits[run]` bits, as many as fit a word."""
+    """Write each run's counters as fields of `field_bits[run]` bits, as many as fit a word.
+
+    A run's first counters are the first fields of its words, the next ones the second fields, and
+    so on: neighbours go to neighbouring words, which the compiler vectorises.
+    """
     for run in range(first, last):
-        begin = np.int64(0) if run == 0 else run_ends[run - 1]
-        at = np.int64(0) if run == 0 else word_ends[run - 1]
-        width = np.uint64(field_bits[run])
-        per_word = 64 // np.int64(field_bits[run])
-        i = begin
-        while i < run_ends[run]:
-            word = np.uint64(0)
-            place = np.uint64(0)
-            for j in range(i, min(i + per_word, run_ends[run])):
-                word |= np.uint64(counters[j]) << place
-                place += width
-            out[at] = word
-            at += 1
-            i += per_word
+        begin = np.uint64(0) if run == 0 else np.uint64(run_ends[run - 1])
+        at = np.uint64(0) if run == 0 else np.uint64(word_ends[run - 1])
+        n = np.uint64(run_ends[run]) - begin
+        n_words = np.uint64(word_ends[run]) - at
+        for j in range(n_words):
+            out[at + j] = np.uint64(counters[begin + j])
+        done = n_words
+        place = np.uint64(0)
+        while done < n:
+            place += np.uint64(field_bits[run])
+            for j in range(min(n_words, n - done)):
+                out[at + j] |= np.uint64(counters[begin + done + j]) << place
+            done += n_words
 
 
 @kernel
 def unpack_fields(words, run_ends, field_bits, word_ends, first, last, out):
     """Read back what `pack_fields` wrote, or the sum of several such."""
     for run in range(first, last):
-        begin = np.int64(0) if run == 0 else run_ends[run - 1]
-        at = np.int64(0) if run == 0 else word_ends[run - 1]
-        width = np.uint64(field_bits[run])
-        mask = (np.uint64(1) << width) - np.uint64(1)
-        per_word = 64 // np.int64(field_bits[run])
-        i = begin
-        while i < run_ends[run]:
-            word = words[at]
-            for j in range(i, min(i + per_word, run_ends[run])):
-                out[j] = word & mask
-                word >>= width
-            at += 1
-            i += per_word
+        begin = np.uint64(0) if run == 0 else np.uint64(run_ends[run - 1])
+        at = np.uint64(0) if run == 0 else np.uint64(word_ends[run - 1])
+        n = np.uint64(run_ends[run]) - begin
+        n_words = np.uint64(word_ends[run]) - at
+        mask = (np.uint64(1) << np.uint64(field_bits[run])) - np.uint64(1)
+        done = np.uint64(0)
+        place = np.uint64(0)
+        while done < n:
+            for j in range(min(n_words, n - done)):
+                out[begin + done + j] = (words[at + j] >> place) & mask
+            place += np.uint64(field_bits[run])
+            done += n_words
