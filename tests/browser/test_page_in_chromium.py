@@ -8,7 +8,13 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
+from spinney import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+    PrivateTreeClassifier,
+    VerticalForestClassifier,
+    deal_rows,
+)
 from spinney.protocols.model import ForestModel
 from spinney.report.report import Report
 from spinney.tables.schema import Column, Label, Schema
@@ -162,6 +168,39 @@ def test_following_a_row_marks_its_way_and_explains_it(page, opened):
     browser.find_element(By.CSS_SELECTOR, "#row-form button").click()
     assert len(browser.find_elements(By.CSS_SELECTOR, ".node.path")) >= 2
     assert "The drawn trees say" in browser.find_element(By.CSS_SELECTOR, ".answer").text
+    assert browser.get_log("browser") == []
+
+
+def test_a_vertical_page_says_who_asks_each_question(opened, tmp_path):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(80, 3)), columns=["age", "income", "visits"])
+    parties = {"bank": ["age", "income"], "<b>shop</b>": ["visits"]}
+    forest = VerticalForestClassifier(
+        2, max_depth=3, column_party=parties, label_party="bank", random_state=0
+    )
+    forest.fit(X, (X["age"] + X["visits"] > 0).astype(int))
+    forest.report_.to_html(tmp_path / "report.html", forest.model_)
+    browser = opened(tmp_path / "report.html")
+    told = [node.get_attribute("aria-label") for node in shown(browser)]
+    for text in told:
+        asks_shop, asks_bank = "visits ≤" in text, "age ≤" in text or "income ≤" in text
+        assert ("asked by <b>shop</b>" in text) == asks_shop
+        assert ("asked by bank" in text) == asks_bank
+    assert browser.find_elements(By.CSS_SELECTOR, "b") == []
+    assert "Who owns which splits" in browser.find_element(By.ID, "main").text
+    assert browser.get_log("browser") == []
+
+
+def test_a_private_page_shows_the_noise_on_every_count(opened, tmp_path):
+    random = np.random.default_rng(0)
+    X = random.uniform(size=(400, 2))
+    tree = PrivateTreeClassifier(8.0, max_depth=2)
+    tree.fit(X, (X[:, 0] > 0.5).astype(int))
+    tree.report_.to_html(tmp_path / "report.html", tree.model_)
+    browser = opened(tmp_path / "report.html")
+    told = [node.get_attribute("aria-label") for node in shown(browser)]
+    assert told
+    assert all("counts ± " in text for text in told)
     assert browser.get_log("browser") == []
 
 

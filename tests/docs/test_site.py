@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib import pyplot as plt
@@ -19,13 +20,16 @@ RUN = ("start.md", "report.md", "export.md")
 
 @pytest.mark.parametrize("name", RUN)
 @pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+@pytest.mark.usefixtures("tree_explainer")  # SHAP warns when it is first imported
 def test_the_python_of_a_guide_runs(name, tmp_path, monkeypatch):
     plt.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
     text = (DOCS / name).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 1
-    exec(compile(blocks[0], name, "exec"), {})
+    assert blocks
+    names: dict[str, Any] = {}
+    for block in blocks:  # a later one goes on from the ones before
+        exec(compile(block, name, "exec"), names)
     plt.close("all")
 
 

@@ -148,10 +148,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         columns = columns_of(X, model.schema, unknown_categories=self.unknown_categories)
         return model.predict(columns, n_threads=thread_count(self.n_jobs))
 
+    def _leaving(self) -> ForestModel:
+        """Return the model as it leaves: with the consent that it needed, if it did."""
+        check_is_fitted(self)
+        return self.model_
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `load_model` reads; the same model, the same bytes."""
-        check_is_fitted(self)
-        self.model_.save(path)
+        self._leaving().save(path)
 
     def to_sklearn(self) -> Any:
         """Return a fitted scikit-learn forest with equal predictions.
@@ -159,33 +163,31 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         With categories it is a pipeline that encodes them first, and treats a category that was
         never seen as `unknown_categories` says now.
         """
-        check_is_fitted(self)
+        model = self._leaving()
         self._require_sound_parameters()
         from spinney.estimators.to_sklearn import sklearn_forest  # noqa: PLC0415  slow to load
 
         names = getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", None)
-        return sklearn_forest(self.model_, classes, names, self.unknown_categories)
+        return sklearn_forest(model, classes, names, self.unknown_categories)
 
     def to_onnx(self) -> Any:
         """Return the forest as an `onnx.ModelProto`: float32 in, categories by their number.
 
         Needs `spinney[export]`. Its input `X` is what `encoded` returns.
         """
-        check_is_fitted(self)
         from spinney.estimators.to_onnx import onnx_forest  # noqa: PLC0415  for exports alone
 
-        return onnx_forest(self.model_)
+        return onnx_forest(self._leaving())
 
     def to_treelite(self) -> Any:
         """Return the forest as a `treelite.Model`: float32 in, categories by their number.
 
         Needs `spinney[export]`. It takes what `encoded` returns.
         """
-        check_is_fitted(self)
         from spinney.estimators.to_treelite import treelite_forest  # noqa: PLC0415  for exports alone
 
-        return treelite_forest(self.model_)
+        return treelite_forest(self._leaving())
 
     def encoded(self, X: Any) -> Values:
         """Return X as exported models take it: a row a line, categories numbered, NaN missing."""

@@ -60,8 +60,13 @@ def onnx_forest(model: ForestModel) -> Any:
         producer_version=__version__,
         ir_version=_IR_VERSION,
     )
-    schema = msgspec.json.encode(model.schema).decode()
-    helper.set_model_props(made, {"spinney.schema": schema, "spinney.protocol": model.protocol})
+    told = {
+        "spinney.schema": msgspec.json.encode(model.schema).decode(),
+        "spinney.protocol": model.protocol,
+    }
+    if model.consent:
+        told["spinney.consent"] = msgspec.json.encode(model.consent).decode()
+    helper.set_model_props(made, told)
     onnx.checker.check_model(made)
     return made
 

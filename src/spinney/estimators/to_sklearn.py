@@ -1,10 +1,11 @@
-"""A forest as scikit-learn's own, through its trees' state.
+"""A forest as scikit-learn's own, through its trees' state: node for node the same trees.
 
-A category split becomes a chain of threshold splits over the category's number, whose ends lead
-to the same two children: scikit-learn only follows links, so nothing is copied.
+scikit-learn has no category splits. So each set of categories that some node asks for becomes a
+column of its own, 1 where a row's category is in the set and 0 elsewhere, and the node a threshold
+at one half. Every node keeps one parent, and no node is copied: SHAP's TreeExplainer reads it too.
 """
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +15,41 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
+from spinney.estimators.walked import categories_left
 from spinney.protocols.model import ForestModel
 from spinney.tables.frames import UnknownCategories, columns_of
 from spinney.tables.schema import Schema
+from spinney.typing import Floats
 
 _LEAF = -1
 _UNDEFINED = -2
+_LEAST_COVER = 1e-3
+
+
+class CategorySet(NamedTuple):
+    """Categories of one column, by their numbers in the schema, that some split asks for."""
+
+    column: int
+    members: tuple[int, ...]
+    has_missing: bool
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Numbers the categories of a table as its schema does; missing values become NaN.
+    """Turns a table into the matrix that the exported forest takes.
 
-    A category that the schema does not name is refused, or taken as missing, as the estimator does.
+    First the numbers and booleans in the schema's order, NaN where missing; then one column for
+    each set of categories: 1 where a row is in it. A category that the schema does not name is
+    refused, or taken as missing, as the estimator does.
     """
 
-    def __init__(self, schema: Schema, unknown_categories: UnknownCategories = "refuse") -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        sets: tuple[CategorySet, ...],
+        unknown_categories: UnknownCategories = "refuse",
+    ) -> None:
         self.schema = schema
+        self.sets = sets
         self.unknown_categories = unknown_categories
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  scikit-learn's signature
@@ -39,10 +59,46 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Return X as one matrix of numbers."""
         columns = columns_of(X, self.schema, unknown_categories=self.unknown_categories)
-        return columns.values(slice(None)).T
+        values = columns.values(slice(None))
+        plain = _plain_columns(self.schema)
+        out = np.empty((values.shape[1], len(plain) + len(self.sets)), np.float32)
+        out[:, : len(plain)] = values[plain].T
+        for at, (column, members, has_missing) in enumerate(self.sets, len(plain)):
+            is_in = np.zeros(len(self.schema.columns[column].categories or ()) + 1, np.float32)
+            is_in[list(members)] = 1
+            is_in[-1] = has_missing
+            asked = values[column]
+            out[:, at] = is_in[np.where(np.isnan(asked), is_in.size - 1, asked).astype(np.intp)]
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return what each column of the matrix asks, in words."""
+        names = [self.schema.names[column] for column in _plain_columns(self.schema)]
+        for column, members, has_missing in self.sets:
+            categories = self.schema.columns[column].categories or ()
+            told = [str(categories[one]) for one in members] + ["missing"] * has_missing
+            names.append(f"{self.schema.names[column]} is {' or '.join(told)}")
+        return np.array(names, dtype=object)
+
+    def by_column(self, values: Any) -> Floats:
+        """Return numbers per column of the matrix, its second axis, summed by the table's columns.
+
+        SHAP values of the sets of one column add up to what that column contributes.
+        """
+        given = np.asarray(values, np.float64)
+        columns = [*_plain_columns(self.schema), *(one.column for one in self.sets)]
+        out = np.zeros((given.shape[0], len(self.schema.columns), *given.shape[2:]))
+        for at, column in enumerate(columns):
+            out[:, column] += given[:, at]
+        return out
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+
+def _plain_columns(schema: Schema) -> list[int]:
+    """Return the columns that need no sets, by their numbers."""
+    return [at for at, column in enumerate(schema.columns) if column.kind != "category"]
 
 
 def sklearn_forest(
@@ -51,30 +107,56 @@ def sklearn_forest(
     """Return a fitted forest, behind an encoder where the model has categories."""
     schema = model.schema
     is_classifier = schema.label.kind == "class"
+    places = _Places(model)
     forest: Any = RandomForestClassifier() if is_classifier else RandomForestRegressor()
     forest.set_params(n_estimators=model.forest.n_trees)
     forest.n_outputs_ = 1
-    forest.n_features_in_ = len(schema.columns)
+    forest.n_features_in_ = places.n_columns
     if is_classifier:
         forest.classes_ = classes
         forest.n_classes_ = len(classes)
     forest.estimators_ = [
-        _tree(model, number, is_classifier=is_classifier) for number in range(model.forest.n_trees)
+        _tree(model, places, number, is_classifier=is_classifier)
+        for number in range(model.forest.n_trees)
     ]
     forest.estimator_ = type(forest.estimators_[0])()
     if any(column.kind == "category" for column in schema.columns):
-        encoder = SchemaEncoder(schema, unknown_categories)
+        encoder = SchemaEncoder(schema, places.sets, unknown_categories)
         return Pipeline([("encode", encoder), ("forest", forest)])
     if names is not None:
         forest.feature_names_in_ = np.asarray(names, dtype=object)
     return forest
 
 
-def _tree(model: ForestModel, number: int, *, is_classifier: bool) -> Any:
-    n_columns = len(model.schema.columns)
-    n_outputs = model.n_outputs
+class _Places:
+    """Which column of the encoded matrix each split of a forest asks."""
+
+    def __init__(self, model: ForestModel) -> None:
+        forest, plain = model.forest, _plain_columns(model.schema)
+        place = np.full(len(model.schema.columns), _UNDEFINED, np.int64)
+        place[plain] = np.arange(len(plain))
+        self.of_node = np.where(forest.feature < 0, _UNDEFINED, place[forest.feature])
+        asked = np.flatnonzero(forest.subset >= 0)
+        pairs = np.stack([forest.feature[asked], forest.subset[asked]], axis=1)
+        kinds, which = np.unique(pairs, axis=0, return_inverse=True)
+        sets = []
+        for column, subset in kinds.tolist():
+            members, has_missing = categories_left(model, column, subset)
+            sets.append(CategorySet(column, tuple(members.tolist()), has_missing))
+        known = sorted(set(sets))
+        if not plain and not known:  # scikit-learn takes no matrix without columns
+            known = [CategorySet(0, (), has_missing=False)]
+        number = {one: len(plain) + at for at, one in enumerate(known)}
+        self.sets = tuple(known)
+        self.n_columns = len(plain) + len(known)
+        if asked.size:
+            self.of_node[asked] = np.array([number[one] for one in sets])[which.ravel()]
+
+
+def _tree(model: ForestModel, places: _Places, number: int, *, is_classifier: bool) -> Any:
+    n_columns, n_outputs = places.n_columns, model.n_outputs
     tree = Tree(n_columns, np.array([n_outputs if is_classifier else 1], np.intp), 1)
-    tree.__setstate__(_TreeWriter(model, number).state())
+    tree.__setstate__(_state(model, places, number))
     face: Any = DecisionTreeClassifier() if is_classifier else DecisionTreeRegressor()
     face.tree_ = tree
     face.n_outputs_ = 1
@@ -86,94 +168,56 @@ def _tree(model: ForestModel, number: int, *, is_classifier: bool) -> Any:
     return face
 
 
-class _TreeWriter:
-    """Writes one tree's nodes; those that a category split needs more come at the end."""
-
-    def __init__(self, model: ForestModel, number: int) -> None:
-        forest = model.forest
-        self._model = model
-        self._part = slice(int(forest.tree_start[number]), int(forest.tree_start[number + 1]))
-        self._start = self._part.start
-        self._weight = forest.moments[self._part].sum(axis=1).astype(np.float64)
-        if model.schema.label.kind == "number":
-            self._weight = forest.moments[self._part, 0].astype(np.float64)
-
-    def state(self) -> dict[str, Any]:
-        """Return what `Tree.__setstate__` takes."""
-        forest, part = self._model.forest, self._part
-        feature = forest.feature[part]
-        n = feature.size
-        nodes = np.zeros(n, NODE_DTYPE)
-        left = forest.left[part].astype(np.int64) - self._start
-        is_leaf = feature < 0
-        nodes["left_child"] = np.where(is_leaf, _LEAF, left)
-        nodes["right_child"] = np.where(is_leaf, _LEAF, left + 1)
-        nodes["feature"] = np.where(is_leaf, _UNDEFINED, feature)
-        nodes["threshold"] = np.where(is_leaf, _UNDEFINED, forest.threshold[part])
-        nodes["missing_go_to_left"] = forest.missing_left[part]
-        nodes["impurity"] = self._impurity(left)
-        nodes["n_node_samples"] = self._weight
-        nodes["weighted_n_node_samples"] = self._weight
-        values = forest.value[part][:, None, :]
-        extra: list[Any] = []
-        steps = (feature >= 0).astype(np.int64)
-        for node in np.flatnonzero(forest.subset[part] >= 0):
-            before = len(extra)
-            self._write_chain(nodes, int(node), extra, n)
-            steps[node] += len(extra) - before
-        if extra:
-            more = np.array([record for record, _ in extra], NODE_DTYPE)
-            nodes = np.concatenate([nodes, more])
-            values = np.concatenate([values, values[[parent for _, parent in extra]]])
-        return {
-            "max_depth": _longest(left, steps),
-            "node_count": len(nodes),
-            "nodes": nodes,
-            "values": np.ascontiguousarray(values),
-        }
-
-    def _impurity(self, left: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return impurities that fit the gains, taking leaves as pure."""
-        forest, part = self._model.forest, self._part
-        gain, feature = forest.gain[part], forest.feature[part]
-        below = np.zeros(feature.size)  # weight times impurity
-        for node in range(feature.size - 1, -1, -1):  # children come after their parents
-            if feature[node] >= 0:
-                child = left[node]
-                below[node] = max(gain[node], 0.0) + below[child] + below[child + 1]
-        shares: NDArray[np.float64] = below / np.maximum(self._weight, 1.0)
-        return shares
-
-    def _write_chain(self, nodes: Any, node: int, extra: list[Any], n: int) -> None:
-        """Turn a category split into thresholds between runs of categories that go one way."""
-        forest = self._model.forest
-        at = self._start + node
-        bins = self._model.bin_of_category[int(forest.feature[at])]
-        words = forest.bin_sets[forest.subset[at]]
-        goes_left = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
-        missing_left = bool((words[3] >> np.uint64(63)) & np.uint64(1))
-        ends = np.flatnonzero(goes_left[1:] != goes_left[:-1])
-        if not ends.size:  # all known categories go one way: only missing values differ
-            ends = np.array([goes_left.size - 1])
-        sides = (int(nodes["right_child"][node]), int(nodes["left_child"][node]))
-        for step, end in enumerate(ends):
-            record = nodes[node].copy()
-            here = int(goes_left[end])
-            is_last = step == len(ends) - 1
-            following = n + len(extra) + (step > 0)  # where the chain's next node will stand
-            record["left_child"] = sides[here]
-            record["right_child"] = sides[1 - here] if is_last else following
-            record["threshold"] = end + 0.5
-            record["missing_go_to_left"] = missing_left == bool(here)
-            if step == 0:
-                nodes[node] = record
-            else:
-                extra.append((record.item(), node))
+def _state(model: ForestModel, places: _Places, number: int) -> dict[str, Any]:
+    """Return what `Tree.__setstate__` takes; nodes keep their order."""
+    forest = model.forest
+    part = slice(int(forest.tree_start[number]), int(forest.tree_start[number + 1]))
+    left = forest.left[part].astype(np.int64) - part.start
+    is_leaf, is_set = forest.feature[part] < 0, forest.subset[part] >= 0
+    weight = _cover(model, part, is_leaf, left)
+    nodes = np.zeros(left.size, NODE_DTYPE)
+    # A row in a set has 1, above the threshold: it goes to scikit-learn's right, which is our left.
+    nodes["left_child"] = np.where(is_leaf, _LEAF, left + is_set)
+    nodes["right_child"] = np.where(is_leaf, _LEAF, left + ~is_set)
+    nodes["feature"] = places.of_node[part]
+    nodes["threshold"] = np.where(is_set, 0.5, forest.threshold[part])
+    nodes["threshold"][is_leaf] = _UNDEFINED
+    nodes["missing_go_to_left"] = forest.missing_left[part] & ~is_set
+    nodes["impurity"] = _impurity(forest.gain[part], is_leaf, left, weight)
+    nodes["n_node_samples"] = weight
+    nodes["weighted_n_node_samples"] = weight
+    return {
+        "max_depth": int(forest.depths[number]),
+        "node_count": left.size,
+        "nodes": nodes,
+        "values": np.ascontiguousarray(forest.value[part][:, None, :]),
+    }
 
 
-def _longest(left: NDArray[np.int64], steps: NDArray[np.int64]) -> int:
-    """Return the longest way from the root to a leaf; readers set memory aside by it."""
-    depth = np.zeros(left.size, np.int64)
-    for node in np.flatnonzero(steps):  # children come after their parents
-        depth[left[node] : left[node] + 2] = depth[node] + steps[node]
-    return int(depth.max())
+def _cover(
+    model: ForestModel, part: slice, is_leaf: NDArray[np.bool_], left: NDArray[np.int64]
+) -> Floats:
+    """Return every node's rows, added up from its leaves.
+
+    Noise and rounding leave counts that do not add up, or none at all; SHAP needs shares that do.
+    """
+    moments = model.forest.moments[part]
+    rows = moments[:, 0] if model.schema.label.kind == "number" else moments.sum(axis=1)
+    cover: Floats = np.maximum(rows, _LEAST_COVER)
+    for node in range(left.size - 1, -1, -1):  # children come after their parents
+        if not is_leaf[node]:
+            cover[node] = cover[left[node]] + cover[left[node] + 1]
+    return cover
+
+
+def _impurity(
+    gain: Floats, is_leaf: NDArray[np.bool_], left: NDArray[np.int64], weight: Floats
+) -> Floats:
+    """Return impurities that fit the gains, taking leaves as pure."""
+    below = np.zeros(left.size)  # weight times impurity
+    for node in range(left.size - 1, -1, -1):  # children come after their parents
+        if not is_leaf[node]:
+            child = left[node]
+            below[node] = max(gain[node], 0.0) + below[child] + below[child + 1]
+    shares: Floats = below / weight
+    return shares

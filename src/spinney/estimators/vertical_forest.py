@@ -1,5 +1,7 @@
 """`VerticalForestClassifier` and `VerticalForestRegressor`: scikit-learn faces of S2."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:  # they load numba
     from spinney.protocols.model import ForestModel
     from spinney.protocols.partial_model import PartialModel
     from spinney.protocols.vertical_prediction import Roles
+    from spinney.report.report import Holder
 
 Binning = Literal["quantiles", "ranges"]
 
@@ -117,6 +120,7 @@ class _VerticalForest(ForestEstimator):
         from spinney.privacy.ledger import Ledger  # noqa: PLC0415
         from spinney.protocols import vertical_forest  # noqa: PLC0415
         from spinney.protocols.leakage import label_leakage  # noqa: PLC0415
+        from spinney.report.holders import holders_of  # noqa: PLC0415
         from spinney.report.report import Report  # noqa: PLC0415
 
         ledgers = {}
@@ -137,7 +141,12 @@ class _VerticalForest(ForestEstimator):
         self.roles_ = training.roles
         holder = sides[parties.label_party]
         leakage = label_leakage(holder) if len(sides) > 1 else None
-        self.report_ = Report.of(training, label_leakage=leakage)
+        held: tuple[Holder, ...] = ()
+        if len(sides) > 1:
+            names = table.schema.names
+            columns = {name: [names[i] for i in own] for name, own in parties.columns.items()}
+            held = holders_of(training.roles, columns, self._consenting(sides))
+        self.report_ = Report.of(training, label_leakage=leakage, holders=held)
         self.ledger_ = ledgers
         self._schema = table.schema
         if self.oob_score:
@@ -153,12 +162,21 @@ class _VerticalForest(ForestEstimator):
         from spinney.protocols.partial_model import joined_model  # noqa: PLC0415  loads numba
 
         parts: dict[str, PartialModel] = self.partial_models_
-        consent = tuple(parts) if self.consent == "all" else tuple(self.consent)
-        return joined_model(parts, consent)
+        return joined_model(parts, self._consenting(parts))
 
     @model_.setter
     def model_(self, model: "ForestModel") -> None:
         self._joined = model
+
+    def _consenting(self, parties: Iterable[str]) -> tuple[str, ...]:
+        """Return who agrees that the forest is joined."""
+        return tuple(parties) if self.consent == "all" else tuple(self.consent)
+
+    def _leaving(self) -> "ForestModel":
+        """Return the joined forest with the names of those who agreed to it."""
+        model = self.model_
+        parts = tuple(self.__dict__.get("partial_models_", ()))
+        return replace(model, consent=parts) if len(parts) > 1 else model
 
     def __sklearn_is_fitted__(self) -> bool:
         return "partial_models_" in self.__dict__ or "_joined" in self.__dict__

@@ -56,8 +56,12 @@ def nodes_of(model: ForestModel, tree: int) -> Iterator[Split | Leaf]:
         missing = bool(forest.missing_left[node])
         categories = None
         if subset >= 0:
-            words, bins = forest.bin_sets[subset], model.bin_of_category[column]
-            side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
-            categories = np.flatnonzero(side)
-            missing = bool(words[3] >> np.uint64(63))
+            categories, missing = categories_left(model, column, subset)
         yield Split(column, threshold, categories, missing, left, left + 1)
+
+
+def categories_left(model: ForestModel, column: int, subset: int) -> tuple[Integers, bool]:
+    """Return which categories a set of bins sends left, by number, and whether missing ones go."""
+    words, bins = model.forest.bin_sets[subset], model.bin_of_category[column]
+    side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
+    return np.flatnonzero(side), bool(words[3] >> np.uint64(63))

@@ -34,6 +34,7 @@ class ForestModel:
     bin_of_category: tuple[NDArray[np.uint8], ...]  # empty for numbers
     owners: tuple[str, ...] = ()  # of personal trees: the party of each; else empty
     noise: NodeNoise | None = None  # of trees whose counts carry noise
+    consent: tuple[str, ...] = ()  # of a forest joined from parts: the parties that agreed to it
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -105,7 +106,8 @@ class ForestModel:
             noise = None
             if f"noise.{_NOISE[0]}" in arrays:
                 noise = NodeNoise(**{name: arrays.pop(f"noise.{name}") for name in _NOISE})
-            model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise)
+            consent = tuple(str(name) for name in meta.get("consent", ()))
+            model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise, consent)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{name!r} lacks a part of a model: {error}.") from None
         model.check(name)
@@ -190,11 +192,11 @@ class ForestModel:
         return bool(np.all(known) and np.all(has_set == is_category[forest.feature]))
 
     def _meta(self) -> dict[str, Any]:
-        owners = {"owners": list(self.owners)} if self.owners else {}
+        named = {"owners": self.owners, "consent": self.consent}
         return {
             "protocol": self.protocol,
             "schema": msgspec.to_builtins(self.schema),
-            **owners,
+            **{key: list(names) for key, names in named.items() if names},
         }
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

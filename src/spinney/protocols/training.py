@@ -108,6 +108,25 @@ class Training:
         return Shape(self.model.protocol, forest.n_trees, deepest, forest.n_nodes)
 
 
+@dataclass(frozen=True)
+class Unfinished:
+    """The log of a training that ended before there was a model."""
+
+    protocol: str
+    parties: tuple[str, ...]
+    rounds: tuple[Round, ...]
+    settings: Mapping[str, object]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    quality: Mapping[str, Quality] = field(default_factory=dict)
+    claims: tuple[PartyClaim, ...] = ()
+    history: tuple[float, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Nothing was grown to its end."""
+        return Shape(self.protocol, 0, 0, 0)
+
+
 @dataclass
 class Phases:
     """A stopwatch: seconds by phase."""

@@ -18,7 +18,7 @@ or a threshold; if the label party intersects, the coordinator only carries the 
 bit for each of its own cuts that a row may meet.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -230,4 +230,4 @@ def join_parts(channel: Channel) -> ForestModel:
         name: PartialModel.from_bytes(reply.data, name=name)
         for name, reply in channel.ask(PartAsk()).items()
     }
-    return joined_model(parts, tuple(parts))
+    return replace(joined_model(parts, tuple(parts)), consent=tuple(parts))

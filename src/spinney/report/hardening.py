@@ -5,44 +5,15 @@ seen. It keeps a reader of the model from exact counts, from leaves that speak o
 from thresholds that are somebody's value to the last digit.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
+from spinney.report.release import Hardening
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
-
-
-@dataclass(frozen=True)
-class Hardening:
-    """How a model is hardened; the defaults change nothing.
-
-    Attributes
-    ----------
-    smallest_leaf
-        A split one of whose children has fewer rows becomes a leaf.
-    threshold_digits, value_digits
-        Significant digits of thresholds; digits after the point of shares, or significant digits
-        of predicted numbers. None: all.
-    exact_counts
-        Whether nodes keep their exact counts. Without them counts are rounded to powers of two.
-    """
-
-    smallest_leaf: int = 1
-    threshold_digits: int | None = None
-    value_digits: int | None = None
-    exact_counts: bool = True
-
-    def __post_init__(self) -> None:
-        if self.smallest_leaf < 1:
-            raise SettingError(f"smallest_leaf must be at least 1; got {self.smallest_leaf}.")
-        for name in ("threshold_digits", "value_digits"):
-            digits = getattr(self, name)
-            if digits is not None and not 1 <= digits <= 15:
-                raise SettingError(f"{name} must be between 1 and 15; got {digits}.")
 
 
 def hardened(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
@@ -57,11 +28,10 @@ def hardened(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str
             of_node = {f.name: getattr(model.noise, f.name)[keep] for f in fields(model.noise)}
             model = replace(model, noise=type(model.noise)(**of_node))
         done.append(f"{n_closed} splits with fewer than {how.smallest_leaf} rows on a side closed")
-    if how.threshold_digits is not None:
-        rounded = _significant(forest.threshold.astype(np.float64), how.threshold_digits)
-        forest = replace(forest, threshold=rounded.astype(np.float32))
-        done.append(f"thresholds rounded to {how.threshold_digits} significant digits")
-    if how.value_digits is not None:
+    if how.rounds_thresholds:
+        forest = replace(forest, threshold=_rounded_thresholds(forest, how.threshold_digits))
+        done.append(f"thresholds rounded to {how.threshold_digits} digits of their column's span")
+    if how.rounds_values:
         forest = replace(forest, value=_rounded_values(forest.value, how.value_digits, is_class))
         done.append(f"predictions of leaves rounded to {how.value_digits} digits")
     if not how.exact_counts:
@@ -125,6 +95,29 @@ def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:
     return keep
 
 
+def _rounded_thresholds(forest: Forest, digits: int) -> NDArray[np.float32]:
+    """Return thresholds rounded column by column; one that only tells missing values stays."""
+    rounded = forest.threshold.copy()
+    is_number = (forest.feature >= 0) & (forest.subset < 0) & np.isfinite(forest.threshold)
+    for column in np.unique(forest.feature[is_number]):
+        here = is_number & (forest.feature == column)
+        exact = forest.threshold[here].astype(np.float64)
+        rounded[here] = _rounded(exact, digits).astype(np.float32)
+    return rounded
+
+
+def _rounded(values: Floats, digits: int) -> Floats:
+    """Return numbers rounded to digits of what they span; a single one, of its size.
+
+    Years and times of day lie far from 0 and close together: digits of their own size would make
+    them all the same.
+    """
+    span = float(values.max() - values.min()) or float(np.abs(values).max()) or 1.0
+    unit = 10.0 ** (np.floor(np.log10(span)) - digits + 1)
+    found: Floats = np.rint(values / unit) * unit
+    return found
+
+
 def _significant(values: Floats, digits: int) -> Floats:
     size = np.where(values == 0, 1.0, np.abs(values))
     unit = 10.0 ** (np.floor(np.log10(size)) - digits + 1)
@@ -135,7 +128,7 @@ def _significant(values: Floats, digits: int) -> Floats:
 def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # noqa: FBT001
     """Return shares that are rounded and still sum to one, or rounded numbers."""
     if not is_class:
-        return _significant(value, digits)
+        return _rounded(value, digits)
     rounded = np.round(value, digits)
     total = rounded.sum(axis=1, keepdims=True)
     shares: Floats = np.where(total > 0, rounded / np.where(total > 0, total, 1.0), value)

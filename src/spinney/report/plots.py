@@ -12,9 +12,10 @@ from spinney.protocols.model import ForestModel
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Importance
 from spinney.report.page.charts import COLOURS
-from spinney.report.page.quality import MODELS, WORDS, score_names
+from spinney.report.page.quality import MODELS
 from spinney.report.report import PartyQuality
 from spinney.report.tree_text import NodeText, tree_nodes
+from spinney.report.verdicts import WORDS, score_names
 
 _SHOWN = 20
 _DEEPEST = 4

@@ -28,7 +28,10 @@ class PrivacyClaim(msgspec.Struct, frozen=True):
 def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
     """Return what was promised; equal claims of several parties are one."""
     if not training.claims:
-        return _without_noise(training.rounds, training.parties)
+        if training.settings.get("privacy") is not None:
+            return ()  # ended before its parties' ledgers were asked: they alone can say
+        claims = _without_noise(training.rounds, training.parties)
+        return claims if training.shape.n_trees else claims[1:]  # no model, no reader of it
     parties: dict[tuple[str | None, ...], list[str]] = {}
     for claim in training.claims:
         parties.setdefault(_content(claim), []).append(claim.party)

@@ -7,10 +7,15 @@ from textwrap import wrap
 from rich.console import Console
 from rich.table import Table
 
+from spinney.report.budgets import amount, word_of_measure
+from spinney.report.explained import Importance
 from spinney.report.privacy import in_words
-from spinney.report.report import Report
+from spinney.report.report import Holder, Report
+from spinney.report.verdicts import lost_parties, retries, verdict
 
 _WIDTH = 100
+_INDENT = 13
+_COLUMNS = 5  # the most important ones
 
 
 def as_text(report: Report) -> str:
@@ -21,18 +26,59 @@ def as_text(report: Report) -> str:
     console.print(
         f"{report.protocol}   {_some(len(report.parties), 'party', 'parties')}   "
         f"{_some(report.n_trees, 'tree', 'trees')}, depth {report.depth}   "
-        f"finished in {total:.2f} s"
+        f"{'ended early' if report.ended else 'finished'} in {total:.2f} s"
     )
+    if report.ended:
+        _print_under(console, "ended", f"{report.ended} What follows is what there is.")
     console.print(_quality(report))
+    if any(name.startswith("local_") for found in report.quality for name in found.scores):
+        _print_under(console, "worth it?", verdict(report))
     console.print(_disclosed(report))
     console.print(_traffic(report))
     phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
     console.print(f"time         {phases}")
+    if lost := lost_parties(report):
+        _print_under(console, "lost", ", ".join(lost))
+    if report.attempts > 1:
+        _print_under(console, "retries", retries(report))
     _print_privacy(report, console)
+    _print_budgets(report, console)
+    for step in report.hardened:
+        _print_under(console, "hardened", step)
     if report.label_leakage is not None:
-        for number, line in enumerate(wrap(report.label_leakage.in_words(), _WIDTH - 13)):
-            console.print(f"{'labels' if number == 0 else '':<13}{line}")
+        _print_under(console, "labels", report.label_leakage.in_words())
+    if report.holders:
+        _print_under(console, "splits", "; ".join(map(_held, report.holders)))
+    if report.importances:
+        _print_under(console, "why", "; ".join(map(_importance, report.importances[:_COLUMNS])))
     return out.getvalue().rstrip()
+
+
+def _print_under(console: Console, heading: str, text: str) -> None:
+    """Print a text with its heading beside its first line."""
+    for number, line in enumerate(wrap(text, _WIDTH - _INDENT)):
+        console.print(f"{heading if number == 0 else '':<{_INDENT}}{line}")
+
+
+def _print_budgets(report: Report, console: Console) -> None:
+    """Print what each party had, has spent and has left."""
+    for found in report.budgets:
+        word = word_of_measure(found.measure)
+        text = (
+            f"{found.party}: {word} {amount(found.before)} before, {amount(found.spent)} spent, "
+            f"{amount(found.left)} left ({found.unit}; {len(found.charges)} kinds of charge)"
+        )
+        _print_under(console, "budget", text)
+
+
+def _held(holder: Holder) -> str:
+    consent = "" if holder.consents else ", does not agree to join its part"
+    return f"{holder.party} owns {holder.n_splits}, by {len(holder.columns)} columns{consent}"
+
+
+def _importance(one: Importance) -> str:
+    lost = "" if one.permutation is None else f" (permutation {one.permutation:.3f})"
+    return f"{one.column} {one.impurity:.3f}{lost}"
 
 
 def _print_privacy(report: Report, console: Console) -> None:

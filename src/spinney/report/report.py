@@ -24,6 +24,7 @@ from spinney.report.explained import (
     with_losses,
 )
 from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
+from spinney.report.release import Hardening
 from spinney.report.run_folder import REPORT, file_in
 from spinney.tables.schema import listed
 from spinney.transport.channel import Round
@@ -63,6 +64,16 @@ class Disclosure(msgspec.Struct, frozen=True):
     protection: str
 
 
+class Holder(msgspec.Struct, frozen=True):
+    """What one party of a vertical job holds of its forest."""
+
+    party: str
+    columns: tuple[str, ...]
+    n_splits: int
+    holds_label: bool
+    consents: bool  # to joining its part with the others'
+
+
 class Report(msgspec.Struct, frozen=True, dict=True):
     """Quality, traffic, time, disclosures and privacy of one job."""
 
@@ -86,6 +97,10 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     budgets: tuple[PartyBudget, ...] = ()  # of private jobs whose ledgers are at hand
     ended: str = ""  # why the job ended before its end; empty: it did not
     hardened: tuple[str, ...] = ()  # what was done to the model before it left
+    attempts: int = 1  # how often the job was begun; after a failure it goes on, and asks anew
+    dropped: tuple[str, ...] = ()  # parties that left and were not waited for any longer
+    holders: tuple[Holder, ...] = ()  # of vertical jobs
+    release: Hardening | None = None  # what was agreed for a model that leaves; None: nothing
 
     @classmethod
     def of(
@@ -94,6 +109,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         *,
         ledgers: Mapping[str, Ledger] | None = None,
         label_leakage: LabelLeakage | None = None,
+        holders: tuple[Holder, ...] = (),
+        ended: str = "",
     ) -> "Report":
         """Return the report of a training.
 
@@ -105,6 +122,10 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             Those of parties that are at hand: their accounts are told.
         label_leakage
             Of a vertical training: what its labels' party found.
+        holders
+            Of a vertical training: who holds what of the forest.
+        ended
+            Why there is no more, in a sentence; of an `Unfinished` training.
         """
         shape = training.shape
         model = getattr(training, "model", None)
@@ -135,6 +156,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             label_leakage=label_leakage,
             importances=() if forest is None else impurity_importances(forest),
             budgets=budgets_of(ledgers or {}),
+            ended=ended,
+            holders=holders,
         )
         report.__dict__["model"] = forest  # to draw from; it is no part of the value
         return report

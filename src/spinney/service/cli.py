@@ -24,7 +24,7 @@ model = typer.Typer(no_args_is_help=True, help="Look at a saved model, use it, t
 app.add_typer(model, name="model")
 report = typer.Typer(no_args_is_help=True, help="Read a run's report.")
 app.add_typer(report, name="report")
-runs = typer.Typer(no_args_is_help=True, help="Past runs: list them, compare two.")
+runs = typer.Typer(help="Past runs: list them, compare two.")
 app.add_typer(runs, name="runs")
 ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: what its data has cost.")
 app.add_typer(ledger, name="ledger")
@@ -33,6 +33,7 @@ app.add_typer(cli_deployed.party, name="party")
 app.add_typer(cli_deployed.job, name="job")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+_AS_AGREED = "as the run's parties agreed, else %s"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
@@ -123,30 +124,21 @@ def model_show(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
     *,
+    tree: Annotated[
+        int | None, typer.Option(help="Print this tree as text; they count from 1.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what a saved model is: its trees, its columns, its label."""
+    """Say what a saved model is: its trees, its columns, its label; or print a tree as text."""
     with told(debug=debug or context.obj):
-        from spinney.service.models import described  # noqa: PLC0415
+        from spinney.service.models import described, tree_as_text  # noqa: PLC0415
 
+        if tree is not None:
+            typer.echo(tree_as_text(path, tree))
+            return
         found = described(path)
         typer.echo(found.to_json() if as_json else str(found))
-
-
-@model.command("tree")
-def model_tree(
-    context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
-    number: Annotated[int, typer.Argument(help="Which tree, from 1.")] = 1,
-    *,
-    debug: Debug = False,
-) -> None:
-    """Print one tree of a saved model as text."""
-    with told(debug=debug or context.obj):
-        from spinney.service.models import tree_as_text  # noqa: PLC0415
-
-        typer.echo(tree_as_text(path, number))
 
 
 @model.command("export")
@@ -157,25 +149,40 @@ def model_export(
     *,
     to: Annotated[str, typer.Option(help="onnx, treelite or spinney.")] = "onnx",
     smallest_leaf: Annotated[
-        int, typer.Option(help="Close splits with fewer rows than this on a side.")
-    ] = 1,
-    threshold_digits: Annotated[
-        int | None, typer.Option(help="Significant digits of thresholds.")
+        int | None,
+        typer.Option(
+            help="Close splits with fewer rows than this on a side.", show_default=_AS_AGREED % 5
+        ),
     ] = None,
-    value_digits: Annotated[int | None, typer.Option(help="Digits of predictions.")] = None,
-    exact_counts: Annotated[bool, typer.Option(help="Keep exact counts of rows in nodes.")] = False,
+    threshold_digits: Annotated[
+        int | None,
+        typer.Option(help="Digits of thresholds, 15 for all.", show_default=_AS_AGREED % 4),
+    ] = None,
+    value_digits: Annotated[
+        int | None,
+        typer.Option(help="Digits of predictions, 15 for all.", show_default=_AS_AGREED % 3),
+    ] = None,
+    exact_counts: Annotated[
+        bool | None,
+        typer.Option(help="Keep exact counts of rows in nodes.", show_default=_AS_AGREED % "no"),
+    ] = None,
     party: Annotated[
         str | None, typer.Option(help="Whose tree, of a model with one for each party.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Write a model for another runtime, hardened as asked; counts are coarse unless allowed."""
+    """Write a model for another runtime, hardened as the run's parties agreed, or by default."""
     with told(debug=debug or context.obj) as ending:
-        from spinney.report.hardening import Hardening  # noqa: PLC0415
-        from spinney.service.taking_out import exported  # noqa: PLC0415
+        from spinney.service.progress import shown  # noqa: PLC0415
 
-        how = Hardening(smallest_leaf, threshold_digits, value_digits, exact_counts)
-        done = exported(path, out, to, how, party)
+        with shown() as stages:
+            stages.begin(f"writing {out}")
+            from spinney.service.taking_out import exported  # noqa: PLC0415
+
+            numbers = (smallest_leaf, threshold_digits, value_digits)
+            done = exported(
+                path, out, to, lambda how: how.changed(*numbers, exact_counts=exact_counts), party
+            )
         ending.written = True
         for step in done:
             typer.echo(f"Hardened: {step}.")
@@ -195,9 +202,13 @@ def model_predict(
 ) -> None:
     """Predict for every row of a file; needs no network."""
     with told(debug=debug or context.obj) as ending:
-        from spinney.service.taking_out import predict_file  # noqa: PLC0415
+        from spinney.service.progress import shown  # noqa: PLC0415
 
-        text, n_rows = predict_file(path, table, out)
+        with shown() as stages:
+            stages.begin(f"predicting the rows of {table}")
+            from spinney.service.taking_out import predict_file  # noqa: PLC0415
+
+            text, n_rows = predict_file(path, table, out)
         ending.written = True
         typer.echo(text if out is None else f"{n_rows} rows  {out}", nl=out is not None)
 
@@ -237,6 +248,13 @@ def report_show(
 
 
 RunsFolder = Annotated[Path, typer.Option("--in", help="The folder that holds runs.")]
+
+
+@runs.callback(invoke_without_command=True)
+def runs_alone(context: typer.Context) -> None:
+    """List past runs, unless a command says more."""
+    if context.invoked_subcommand is None:
+        runs_list(context)
 
 
 @runs.command("list")

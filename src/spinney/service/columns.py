@@ -6,18 +6,22 @@ the columns of the others are worth. A party with no columns has no forest of it
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import matched_forest
+from spinney.protocols import matched_forest, partial_model
 from spinney.protocols.leakage import label_leakage
 from spinney.protocols.model import ForestModel
 from spinney.protocols.partial_model import joined_model
 from spinney.protocols.training import Training
+from spinney.protocols.vertical_prediction import Roles
+from spinney.report.holders import holders_of
+from spinney.service.answering import Heard, watched
 from spinney.service.comparison import Comparison, PartyComparison, compared
 from spinney.service.config import JobFile
+from spinney.service.ended import telling_what_there_is
 from spinney.service.holdings import holdings_of, pooled
 from spinney.service.progress import Stages, Step
 from spinney.service.vertical_jobs import vertical_baseline, vertical_settings_of
@@ -41,22 +45,31 @@ def compare_columns(job: JobFile, asked: matched_forest.Settings, stages: Stages
     n_jobs = job.settings.n_jobs
     own = [name for name, held in holdings.items() if held.columns]
     stages.expect(2 + len(own))
-    step = stages.begin("joint forest")
+    n_trees = settings.n_estimators
+    step = stages.begin("joint forest", n_trees)
     with stages.compiling():
-        joint, sides = _joint(holdings, settings, ledgers, n_jobs, step)
+        joint, sides, roles = _joint(holdings, settings, ledgers, n_jobs, step, heard=stages.heard)
     held_out = {name: side.held_out for name, side in sides.items()}
     training = {name: side.training for name, side in sides.items()}
     _, plain = vertical_baseline(settings)
-    step = stages.begin("pooled forest")
+    step = stages.begin("pooled forest", n_trees)
     whole = _alone(pooled(training), plain, n_jobs, step)
     local = {}
     for name in own:
-        step = stages.begin(f"forest of {name!r}'s columns alone")
+        step = stages.begin(f"forest of {name!r}'s columns alone", n_trees)
         local[name] = _alone(_labelled(training, name), plain, n_jobs, step)
     parties = _judged(_Grown(joint.model, whole, local), held_out, training, n_jobs)
-    same = None if ledgers else joint.model.to_bytes() == whole.to_bytes()
+    same = None if ledgers else _bare_bytes(joint.model) == _bare_bytes(whole)
     leakage = label_leakage(sides[settings.label_party].forest)
-    return Comparison(joint, parties, same, ledgers, label_leakage=leakage)
+    columns = {name: [column.name for column in held.columns] for name, held in holdings.items()}
+    consent = tuple(holdings) if settings.join_parts else ()
+    held = holders_of(roles, columns, consent)
+    return Comparison(joint, parties, same, ledgers, label_leakage=leakage, holders=held)
+
+
+def _bare_bytes(model: ForestModel) -> bytes:
+    """Return a forest's bytes without who agreed to join it."""
+    return replace(model, consent=()).to_bytes()
 
 
 @dataclass(frozen=True)
@@ -99,13 +112,19 @@ def _joint(
     ledgers: Mapping[str, Ledger],
     n_jobs: int | None,
     step: Step,
-) -> tuple[Training, Sides]:
+    *,
+    heard: Heard = lambda *_: None,
+) -> tuple[Training, Sides, Roles]:
     """Return the forest that the parties grow; in a simulation its parts are in one place."""
     sides = {
         name: matched_forest.Party(holding, settings, name, n_jobs=n_jobs, ledger=ledgers.get(name))
         for name, holding in holdings.items()
     }
-    grown = matched_forest.train(InProcess(sides), settings, n_jobs=n_jobs, progress=step)
+    channel = InProcess(watched(sides, heard))
+    told = {**asdict(settings.vertical.forest), **settings.described()}
+    told["privacy"] = settings.vertical.label_epsilon
+    with telling_what_there_is(partial_model.NAME, channel, told, ledgers):
+        grown = matched_forest.train(channel, settings, n_jobs=n_jobs, progress=step)
     parts = {name: side.finished_model for name, side in sides.items()}
     training = Training(
         grown.model or joined_model(parts, tuple(parts)),
@@ -117,7 +136,7 @@ def _joint(
         grown.settings,
         grown.claims,
     )
-    return training, sides
+    return training, sides, grown.roles
 
 
 def _alone(

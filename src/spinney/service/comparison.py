@@ -5,8 +5,8 @@ bit; whether it is, is looked at and not assumed. A private joint forest cannot 
 grown without noise, for they hide nothing from anybody.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +21,9 @@ from spinney.protocols.explaining import Explained
 from spinney.protocols.leakage import LabelLeakage
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.training import Training
-from spinney.report.report import PartyQuality, Report
+from spinney.report.report import Holder, PartyQuality, Report
+from spinney.service.answering import Heard, watched
+from spinney.service.ended import telling_what_there_is
 from spinney.service.intervals import Interval, intervals
 from spinney.service.progress import Stages, Step
 from spinney.service.registry import Entry, Site, entry_of
@@ -74,6 +76,7 @@ class Comparison:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # of private jobs
     explained: Explained | None = None
     label_leakage: LabelLeakage | None = None  # of vertical jobs
+    holders: tuple[Holder, ...] = ()  # of vertical jobs
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -114,8 +117,12 @@ class Comparison:
 
     def report(self) -> Report:
         """Return the training's report, judged by held-out rows where there are any."""
-        leakage = self.label_leakage
-        report = Report.of(self.training, ledgers=self.ledgers, label_leakage=leakage)
+        report = Report.of(
+            self.training,
+            ledgers=self.ledgers,
+            label_leakage=self.label_leakage,
+            holders=self.holders,
+        )
         if self.explained is not None:
             report = report.explained(self.training.model, self.explained, "held-out")
         if not any(party.n_held_out for party in self.parties):
@@ -141,11 +148,12 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     stages.begin("loading kernels")
     with stages.compiling():
         _warm_up(parties.training, settings, running)
-    ledgers = (
-        {name: Ledger.in_memory(name) for name in parties.training} if settings.privacy else {}
-    )
-    step = stages.begin("joint forest")
-    joint = _train(parties.training, settings, running, step, ledgers)
+    ledgers = _ledgers(parties.training, settings)
+    n_trees = int(getattr(settings, "n_estimators", 0))
+    step = stages.begin("joint forest", n_trees)
+    channel = _channel(parties.training, settings, running, ledgers, stages.heard)
+    with telling_what_there_is(running.protocol.name, channel, asdict(settings), ledgers):
+        joint = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
     explained = None
     # exact counts of own rows would cost budget; trees of single parties have no common answer
     if held_out and not settings.privacy and not joint.model.owners:
@@ -154,11 +162,11 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     alone = replace(running.alone(), protocol=entry_of(name))
     pooled = None
     if parties.pooled is not None:
-        step = stages.begin("pooled forest")
+        step = stages.begin("pooled forest", n_trees)
         pooled = _train({"all": parties.pooled}, without_noise, alone, step)
     local = {}
     for name in local_names:
-        step = stages.begin(f"forest of {name!r} alone")
+        step = stages.begin(f"forest of {name!r} alone", n_trees)
         local[name] = _train_alone(parties.rows[name].training, without_noise, alone, step)
     trained = {"federated": joint, "pooled": pooled}
     compared = tuple(
@@ -194,28 +202,42 @@ def _train(
     settings: Any,
     running: Running,
     step: Step,
-    ledgers: Mapping[str, Ledger] | None = None,
 ) -> Training:
+    channel = _channel(tables, settings, running, _ledgers(tables, settings))
+    trained: Training = running.protocol.train(
+        channel, settings, n_jobs=running.n_jobs, progress=step
+    )
+    return trained
+
+
+def _ledgers(parties: Iterable[str], settings: Any) -> dict[str, Ledger]:
+    return {name: Ledger.in_memory(name) for name in parties} if settings.privacy else {}
+
+
+def _channel(
+    tables: Mapping[str, MemoryTable],
+    settings: Any,
+    running: Running,
+    ledgers: Mapping[str, Ledger],
+    heard: Heard = lambda *_: None,
+) -> Channel:
     protocol, privacy = running.protocol, settings.privacy
-    if privacy and ledgers is None:
-        ledgers = {name: Ledger.in_memory(name) for name in tables}
     sides: dict[str, Answering] = {
-        name: protocol.party(table, settings, Site(name, running.n_jobs, (ledgers or {}).get(name)))
+        name: protocol.party(table, settings, Site(name, running.n_jobs, ledgers.get(name)))
         for name, table in tables.items()
     }
-    channel: Channel = InProcess(sides)
-    if running.secure_sum:
-        if privacy:
-            privacy.shares(len(sides))  # says best what is wrong with `honest`
-        channel = secured(
-            sides,
-            InProcess,
-            protocol.summed,
-            job=f"simulation {uuid4()}",
-            honest=running.honest,
-        )
-    trained: Training = protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
-    return trained
+    sides = watched(sides, heard)
+    if not running.secure_sum:
+        return InProcess(sides)
+    if privacy:
+        privacy.shares(len(sides))  # says best what is wrong with `honest`
+    return secured(
+        sides,
+        InProcess,
+        protocol.summed,
+        job=f"simulation {uuid4()}",
+        honest=running.honest,
+    )
 
 
 def _train_alone(

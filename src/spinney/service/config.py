@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from spinney.errors import SettingError
+from spinney.report.release import Hardening
 from spinney.service.sections import ColumnConfig, section, sections
 
 PROTOCOLS = (  # as in `service.registry`, which is slow to import
@@ -177,13 +178,14 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     table: TableConfig | None
     parties: tuple[PartyConfig, ...]
     simulation: SimulationConfig
+    release: Hardening | None = None  # how the model is hardened before it leaves; None: not said
 
 
 def load_job(path: Path, *, deployed: bool = False) -> JobFile:
     """Read and check a job file; a deployed job needs no tables, since parties have their own."""
     given = read_toml(path, "job file")
     where = f"{path.name!r}"
-    known = ("job", "settings", "schema", "table", "party", "simulation")
+    known = ("job", "settings", "schema", "table", "party", "simulation", "release")
     for name in given:
         if name not in known:
             raise SettingError(
@@ -200,6 +202,7 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
         table=section(given, "table", TableConfig, where) if "table" in given else None,
         parties=sections(given, "party", PartyConfig, where),
         simulation=section(given, "simulation", SimulationConfig, where),
+        release=section(given, "release", Hardening, where) if "release" in given else None,
     )
     _require_one_kind(job, where, deployed=deployed)
     return job

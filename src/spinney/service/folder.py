@@ -4,9 +4,13 @@ import os
 from pathlib import Path
 from shutil import rmtree
 
+import msgspec
+
 from spinney.errors import StorageError
 from spinney.protocols.model import ForestModel
+from spinney.report.hardening import hardened
 from spinney.report.page.page import page_of
+from spinney.report.release import Hardening
 from spinney.report.report import Report
 from spinney.report.run_folder import MODEL, PAGE, REPORT
 
@@ -25,19 +29,25 @@ def require_writable(folder: Path) -> None:
             raise _unwritable(folder, f"{str(folder / name)!r} is a folder")
 
 
-def write_run(folder: Path, model: ForestModel, report: Report) -> None:
+def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
     """Write a run's model, report and page into a folder, replacing those of an earlier run.
 
-    The files are made in a folder of their own and moved when all are whole.
+    The files are made in a folder of their own and moved when all are whole. Pages are passed on:
+    where the parties agreed how a model is hardened, the page holds it so. A run that ended before
+    there was a model has None.
     """
+    drawn, done = for_page(model, report.release)
+    if done:
+        report = msgspec.structs.replace(report, hardened=(f"in {PAGE}: {'; '.join(done)}",))
     made = _missing_parents(folder)
     part = f".{os.getpid()}.part"
     beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")
     try:
         beside.mkdir(parents=True)
-        _write(beside / MODEL, model.to_bytes())
+        if model is not None:
+            _write(beside / MODEL, model.to_bytes())
         _write(beside / REPORT, report.to_json().encode())
-        _write(beside / PAGE, page_of(report, model).encode())
+        _write(beside / PAGE, page_of(report, drawn).encode())
         _move(beside, folder)
     except BaseException as error:
         rmtree(beside, ignore_errors=True)
@@ -45,6 +55,15 @@ def write_run(folder: Path, model: ForestModel, report: Report) -> None:
         if isinstance(error, OSError):
             raise _unwritable(folder, error.strerror or str(error)) from None
         raise
+
+
+def for_page(
+    model: ForestModel | None, release: Hardening | None
+) -> tuple[ForestModel | None, tuple[str, ...]]:
+    """Return what a page may hold of a model, and what was done to it."""
+    if model is None or release is None:
+        return model, ()
+    return hardened(model, release)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -58,8 +77,10 @@ def _move(beside: Path, folder: Path) -> None:
     if not folder.exists():
         beside.rename(folder)
         return
-    for name in (MODEL, REPORT, PAGE):
-        (beside / name).replace(folder / name)
+    if not (beside / MODEL).exists():  # no report stands beside another run's model
+        (folder / MODEL).unlink(missing_ok=True)
+    for path in list(beside.iterdir()):
+        path.replace(folder / path.name)
     beside.rmdir()
 
 

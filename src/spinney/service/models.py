@@ -1,4 +1,4 @@
-"""`spinney model show` and `spinney model tree`: what a saved model is; where its page is."""
+"""`spinney model show`: what a saved model is, a tree of it as text; where a run's page is."""
 
 from pathlib import Path
 
@@ -23,6 +23,7 @@ class ModelDescription(msgspec.Struct, frozen=True):
     n_bytes: int
     schema: Schema
     importances: dict[str, float]
+    consent: tuple[str, ...] = ()  # of a forest joined from parts: who agreed
 
     def to_json(self) -> str:
         """Return the description as JSON."""
@@ -38,6 +39,8 @@ class ModelDescription(msgspec.Struct, frozen=True):
             f"predicts {label.name!r}, a {label.kind}{outputs}",
             f"from {len(self.schema.columns)} columns, by importance:",
         ]
+        if self.consent:
+            lines.insert(1, f"joined from its parts with the consent of {', '.join(self.consent)}")
         ranked = sorted(self.importances.items(), key=lambda found: -found[1])
         lines += [f"  {name:<{width}}  {share:.3f}" for name, share in ranked]
         return "\n".join(lines)
@@ -58,6 +61,7 @@ def described(path: Path) -> ModelDescription:
         file.stat().st_size,
         schema,
         dict(zip(schema.names, shares, strict=True)),
+        model.consent,
     )
 
 

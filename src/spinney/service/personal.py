@@ -5,7 +5,7 @@ depth that cross-validation on all training rows chooses.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from uuid import uuid4
 
 from spinney.privacy.ledger import Ledger
@@ -14,12 +14,14 @@ from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.personal import gathered, home_model
 from spinney.protocols.secure_sums import secured
+from spinney.service.answering import Heard, watched
 from spinney.service.comparison import Comparison, PartyComparison, Running, Scores
+from spinney.service.ended import telling_what_there_is
 from spinney.service.progress import Stages, Step
 from spinney.service.rows import Parties, PartyRows
 from spinney.service.scores import scores_on
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering, Channel
+from spinney.transport.channel import Channel
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 
@@ -31,7 +33,7 @@ def compare_personal(
     stages.expect(1 + (parties.pooled is not None))
     step = stages.begin("evolved trees")
     with stages.compiling():
-        training, homes = _evolved(parties.training, settings, running, step)
+        training, homes = _evolved(parties.training, settings, running, step, stages.heard)
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled tree")
@@ -58,20 +60,20 @@ def compare_personal(
 
 
 def _evolved(
-    tables: Mapping[str, MemoryTable], settings: GeneticSettings, running: Running, step: Step
+    tables: Mapping[str, MemoryTable],
+    settings: GeneticSettings,
+    running: Running,
+    step: Step,
+    heard: Heard = lambda *_: None,
 ) -> tuple[genetic_tree.Evolved, ForestModel]:
     """Return the parties' evolved trees, and those they grow alone."""
     with_noise = settings.size_epsilon is not None
+    ledgers = {name: Ledger.in_memory(name) for name in tables} if with_noise else {}
     parties = {
-        name: genetic_tree.Party(
-            table,
-            name,
-            n_jobs=running.n_jobs,
-            ledger=Ledger.in_memory(name) if with_noise else None,
-        )
+        name: genetic_tree.Party(table, name, n_jobs=running.n_jobs, ledger=ledgers.get(name))
         for name, table in tables.items()
     }
-    sides: dict[str, Answering] = dict(parties)
+    sides = watched(parties, heard)
     channel: Channel = InProcess(sides)
     if running.secure_sum:
         channel = secured(
@@ -81,5 +83,6 @@ def _evolved(
             job=f"simulation {uuid4()}",
             honest=running.honest,
         )
-    evolved = genetic_tree.train(channel, settings, progress=step)
+    with telling_what_there_is(genetic_tree.NAME, channel, asdict(settings), ledgers):
+        evolved = genetic_tree.train(channel, settings, progress=step)
     return gathered(evolved, parties), home_model(evolved, parties)

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from threading import Timer
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from spinney.service.exits import say
 
@@ -28,10 +35,13 @@ class Stages:
     def expect(self, n_stages: int) -> None:
         """Say how many stages there will be."""
 
-    def begin(self, title: str) -> Step:
-        """Begin the next stage; return what is told of its steps."""
-        del title
+    def begin(self, title: str, n_trees: int = 0) -> Step:
+        """Begin the next stage, which may grow trees; return what is told of its steps."""
+        del title, n_trees
         return _ignored
+
+    def heard(self, n_answered: int, n_parties: int) -> None:
+        """Say how many parties have answered the question that is being asked."""
 
     def remark(self, text: str) -> None:
         """Say something about the present stage."""
@@ -56,27 +66,38 @@ class _BarStages(Stages):
         self._bar = bar
         self._task = bar.add_task("starting", total=None)
         self._begun = 0
+        self._said = self._heard = ""
 
     def expect(self, n_stages: int) -> None:
         """Say how many stages there will be."""
         self._begun = 0
         self._bar.update(self._task, total=n_stages, completed=0)
 
-    def begin(self, title: str) -> Step:
-        """Begin the next stage; return what is told of its steps."""
+    def begin(self, title: str, n_trees: int = 0) -> Step:
+        """Begin the next stage, which may grow trees; return what is told of its steps."""
         done = self._begun
         self._begun += 1
-        self._bar.update(self._task, description=title, completed=done)
+        self._heard = ""
+        self._say(title, done)
+        trees = f"{n_trees} trees, " if n_trees else ""
 
         def step(phase: str, n_done: int, total: int) -> None:
-            level = f": level {n_done + 1}" + (f" of {total}" if total else "")
-            text = f"{title}{level}" if phase == "growing" else f"{title}: {phase}"
+            level = f"level {n_done + 1}" + (f" of {total}" if total else "")
+            text = f"{title}: {trees}{level}" if phase == "growing" else f"{title}: {phase}"
             if phase.startswith(_EVOLVING):
                 text = f"{title}: generation {n_done} of {total}{phase.removeprefix(_EVOLVING)}"
-            completed = done + _share(phase, n_done, total)
-            self._bar.update(self._task, description=text, completed=completed)
+            self._say(text, done + _share(phase, n_done, total))
 
         return step
+
+    def heard(self, n_answered: int, n_parties: int) -> None:
+        """Say how many parties have answered the question that is being asked."""
+        self._heard = f", {n_answered} of {n_parties} parties answered"
+        self._bar.update(self._task, description=self._said + self._heard)
+
+    def _say(self, text: str, completed: float) -> None:
+        self._said = text
+        self._bar.update(self._task, description=text + self._heard, completed=completed)
 
     def remark(self, text: str) -> None:
         """Say something about the present stage."""
@@ -95,6 +116,8 @@ def shown() -> Iterator[Stages]:
         BarColumn(bar_width=24),
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield _BarStages(bar)

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from spinney.errors import StorageError
-from spinney.report.page.quality import score_names
 from spinney.report.render import size
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import REPORT
+from spinney.report.verdicts import score_names
 
 
 class RunLine(msgspec.Struct, frozen=True):
@@ -24,6 +24,7 @@ class RunLine(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     scores: dict[str, float] = {}  # means over parties
     problem: str = ""
+    ended: str = ""  # why it ended before its end
 
 
 def listed_runs(folder: Path) -> tuple[RunLine, ...]:
@@ -45,6 +46,9 @@ def runs_as_text(lines: tuple[RunLine, ...], folder: Path) -> str:
     for line in lines:
         if line.problem:
             told.append(f"{line.run:<{width}}  {line.problem}")
+            continue
+        if line.ended:
+            told.append(f"{line.run:<{width}}  {line.protocol}  ended early: {line.ended}")
             continue
         scores = "  ".join(f"{name} {score:.3f}" for name, score in line.scores.items())
         told.append(
@@ -77,6 +81,7 @@ _FACTS: dict[str, Callable[[Report], str]] = {
     "depth": lambda r: str(r.depth),
     "nodes": lambda r: f"{r.n_nodes:,}",
     "noise": lambda r: "yes" if r.is_private else "no",
+    "ended early": lambda r: r.ended or "no",
     "rounds": lambda r: str(r.rounds),
     "from the busiest party": lambda r: size(max(r.bytes_up.values(), default=0)),
     "seconds": lambda r: f"{sum(r.seconds.values()):.2f}",
@@ -130,6 +135,7 @@ def _line(folder: Path) -> RunLine:
         report.rounds,
         round(sum(report.seconds.values()), 6),
         mean_scores(report),
+        ended=report.ended,
     )
 
 

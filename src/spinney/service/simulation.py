@@ -5,13 +5,17 @@ path: hold rows back, grow, judge, write.
 """
 
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from spinney.estimators.private import with_read_facts
 from spinney.protocols import genetic_tree
+from spinney.report.release import Hardening
+from spinney.report.run_folder import PAGE
 from spinney.service.columns import compare_columns
 from spinney.service.comparison import Comparison, Running, compare
-from spinney.service.config import job_of_table, load_job
+from spinney.service.config import JobFile, job_of_table, load_job
+from spinney.service.ended import EndedEarlyError
 from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
 from spinney.service.personal import compare_personal
@@ -44,11 +48,22 @@ def simulate(
     job = load_job(path) if label is None else job_of_table(path, label, task)
     into = Path("runs") / job.job.name if folder is None else folder
     require_writable(into)
-    protocol = entry_of(job.job.protocol)
-    asked = protocol.settings(job, None)  # what is wrong is said before a table is opened
+    entry_of(job.job.protocol).settings(job, None)  # what is wrong is said before a table is opened
     stages.begin("reading tables")
+    try:
+        comparison = _compared(job, stages)
+    except EndedEarlyError as ended:
+        write_run(into, None, ended.report)
+        stages.remark(f"The job ended before its end. What there is of it: {into / PAGE}")
+        raise ended.reason from None
+    return written(job.job.name, comparison, into, job.release)
+
+
+def _compared(job: JobFile, stages: Stages) -> Comparison:
+    """Read a job's tables, grow its forests and judge them."""
+    protocol = entry_of(job.job.protocol)
     if protocol.divides == "columns":
-        return written(job.job.name, compare_columns(job, asked, stages), into)
+        return compare_columns(job, protocol.settings(job, None), stages)
     tables, read_facts = tables_of(job)
     first = next(iter(tables.values()))
     settings = protocol.settings(job, first.schema.label.classes)
@@ -62,12 +77,15 @@ def simulate(
     given = job.settings
     in_shares = settings.privacy is not None and settings.privacy.in_shares
     running = Running(protocol, given.n_jobs, bool(given.secure_sum) or in_shares, given.honest)
-    comparing: Any = compare_personal if protocol.name == genetic_tree.NAME else compare
-    return written(job.job.name, comparing(parties, settings, running, stages), into)
+    if protocol.name == genetic_tree.NAME:
+        return compare_personal(parties, settings, running, stages)
+    return compare(parties, settings, running, stages)
 
 
-def written(name: str, comparison: Comparison, folder: Path) -> Outcome:
+def written(
+    name: str, comparison: Comparison, folder: Path, release: Hardening | None = None
+) -> Outcome:
     """Write the joint forest and its report, and return what the comparison amounts to."""
-    report = comparison.report()
+    report = msgspec.structs.replace(comparison.report(), release=release)
     write_run(folder, comparison.training.model, report)
     return outcome_of(name, comparison, report, folder)

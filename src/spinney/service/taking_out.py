@@ -1,6 +1,7 @@
 """`spinney model export` and `spinney model predict`: a model put to use outside."""
 
 import csv
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
@@ -8,25 +9,32 @@ from typing import Any, TextIO
 import duckdb
 import msgspec
 
-from spinney.errors import SettingError, StorageError
+from spinney.errors import PolicyError, SettingError, StorageError
 from spinney.estimators.models import load_model
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.protocols.model import ForestModel
-from spinney.report.hardening import Hardening, hardened
-from spinney.report.report import load_report
+from spinney.report.hardening import hardened
+from spinney.report.release import Hardening
+from spinney.report.report import Report, load_report
 from spinney.report.run_folder import MODEL, PAGE, REPORT, file_in
+from spinney.service.folder import for_page
+from spinney.tables.schema import listed
 from spinney.trees.storage import write_whole
 
 FORMATS = ("onnx", "treelite", "spinney")
 
+Wanted = Callable[[Hardening], Hardening]
+"""What the command line changes in the terms that hold by default."""
+
 
 def exported(
-    source: Path, target: Path, form: str, hardening: Hardening, party: str | None = None
+    source: Path, target: Path, form: str, wanted: Wanted, party: str | None = None
 ) -> tuple[str, ...]:
-    """Write a model in another form, hardened as asked; return what was done to it.
+    """Write a model in another form, hardened; return what was done to it.
 
-    Of a model that holds a tree for each party, that of `party` is written.
+    What a run's parties agreed on is kept to. Of a model that holds a tree for each party, that of
+    `party` is written.
     """
     if form not in FORMATS:
         raise SettingError(f"--to must be one of {', '.join(FORMATS)}; got {form!r}.")
@@ -36,25 +44,43 @@ def exported(
             f"This model holds a tree for each party. Say whose, with --party: "
             f"{', '.join(whole.owners)}."
         )
-    model, done = hardened(whole if party is None else whole.of_owner(party), hardening)
+    report = load_report(source) if (source / REPORT).is_file() else None
+    against = [] if report is None else [one.party for one in report.holders if not one.consents]
+    if against:
+        raise PolicyError(
+            f"{listed(map(repr, against))} did not consent to join its part with the others'. A "
+            "vertical forest leaves its parties only if all of them agree: a job with "
+            "join_parts = true asks them."
+        )
+    how = wanted(Hardening() if report is None or report.release is None else report.release)
+    if report is not None and report.release is not None:
+        how.require_within(report.release)
+    model, done = hardened(whole if party is None else whole.of_owner(party), how)
     if form == "onnx":
         write_whole(target, onnx_forest(model).SerializeToString())
     elif form == "treelite":
         write_whole(target, treelite_forest(model).serialize_bytes())
     else:
         model.save(target)
-    if (source / REPORT).is_file():
-        _note_export(source, whole, f"taken out as {target.name} ({form})", done)
+    if report is not None:
+        _note_export(source, whole, report, f"{_what_left(whole, target, form)}: {_told(done)}")
     return done
 
 
-def _note_export(folder: Path, model: ForestModel, what: str, done: tuple[str, ...]) -> None:
+def _what_left(model: ForestModel, target: Path, form: str) -> str:
+    agreed = f", with the consent of {' and '.join(model.consent)}" if model.consent else ""
+    return f"taken out as {target.name} ({form}{agreed})"
+
+
+def _told(done: tuple[str, ...]) -> str:
+    return "; ".join(done) or "as it is"
+
+
+def _note_export(folder: Path, model: ForestModel, before: Report, told: str) -> None:
     """Write into a run's report what left, and how it was hardened."""
-    told = f"{what}: {'; '.join(done) or 'as it is'}"
-    before = load_report(folder)
     report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
     report.save(folder / REPORT)
-    report.to_html(folder / PAGE, model)
+    report.to_html(folder / PAGE, for_page(model, report.release)[0])
 
 
 def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:

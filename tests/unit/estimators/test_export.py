@@ -14,7 +14,7 @@ from spinney import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
-from spinney.errors import MissingExtraError
+from spinney.errors import MissingExtraError, SchemaError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 FACES = {
@@ -101,16 +101,63 @@ def test_onnx_carries_its_schema(forest):
     assert '"categories":["rare","u","v","w","x","y","z"]' in properties["spinney.schema"]
 
 
-def test_shap_explains_the_exported_forest(tree_explainer):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(200, 4))
-    y = X[:, 0] + np.abs(X[:, 1]) > 0.5
-    forest = HorizontalForestClassifier(6, max_depth=5, random_state=0).fit(X, y)
-    explainer = tree_explainer(forest.to_sklearn())
-    values = explainer.shap_values(X[:20])
-    assert values.shape == (20, 4, 2)
+def test_shap_explains_the_exported_forest_of_an_odd_table(forest, tree_explainer):
+    frame = odd_table()
+    encode, twin = forest.to_sklearn()
+    rows = encode.transform(frame)
+    assert np.isnan(rows).any()
+    explainer = tree_explainer(twin)
+    values = explainer.shap_values(rows)
+    assert values.shape[:2] == (len(frame), len(encode.get_feature_names_out()))
+    expected = ours(forest, frame)
     total = values.sum(axis=1) + explainer.expected_value
-    assert np.allclose(total, forest.predict_proba(X[:20]), atol=1e-6)
+    assert np.allclose(total.reshape(-1, expected.shape[1] if total.ndim > 1 else 1), expected)
+    by_column = encode.by_column(values)
+    assert by_column.shape[:2] == (len(frame), 5)
+    assert np.allclose(by_column.sum(axis=1), values.sum(axis=1))
+    assert np.all(by_column[:, 4] == 0)  # a constant explains nothing
+    assert np.abs(by_column[:, 2]).max() > 0
+
+
+def test_shap_gives_a_column_asked_once_a_path_its_exact_share(tree_explainer):
+    """A stump by a category: the row's share less the mean, by hand."""
+    frame = pd.DataFrame({"c": pd.Categorical([*"uuvvww", None, None])})
+    y = np.array([1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 3.0, 3.0])
+    forest = HorizontalForestRegressor(1, bootstrap=False, max_depth=1, max_features=1.0)
+    encode, twin = forest.fit(frame, y).to_sklearn()
+    assert encode.get_feature_names_out().tolist() in (["c is missing"], ["c is u or v or w"])
+    explainer = tree_explainer(twin)
+    found = encode.by_column(explainer.shap_values(encode.transform(frame)))
+    assert np.allclose(found[:, 0], forest.predict(frame) - y.mean())
+
+
+def test_shap_explains_noisy_counts_that_do_not_add_up(tree_explainer):
+    frame = odd_table()
+    face = HorizontalForestClassifier(3, max_depth=4, epsilon=1.0, random_state=0)
+    encode, twin = face.fit(frame, labels(frame, "two classes")).to_sklearn()
+    explainer = tree_explainer(twin)
+    values = explainer.shap_values(encode.transform(frame))
+    total = values.sum(axis=1) + explainer.expected_value
+    assert np.allclose(total, face.predict_proba(frame))
+
+
+def test_categories_alone_and_no_split_at_all_still_export():
+    frame = pd.DataFrame({"c": pd.Categorical([*"uvuv"])})
+    forest = HorizontalForestClassifier(2, max_depth=1, min_samples_leaf=4, bootstrap=False)
+    forest.fit(frame, [0, 1, 0, 1])
+    assert forest.model_.forest.n_nodes == 2
+    assert np.array_equal(forest.to_sklearn().predict_proba(frame), forest.predict_proba(frame))
+
+
+def test_an_encoder_treats_unknown_categories_as_the_estimator_does():
+    frame = odd_table()
+    forest = HorizontalForestClassifier(3, max_depth=4, random_state=0)
+    forest.fit(frame, labels(frame, "two classes"))
+    other = frame.assign(c=pd.Categorical(["new"] * len(frame)))
+    with pytest.raises(SchemaError, match="'new'"):
+        forest.to_sklearn().predict(other)
+    forest.set_params(unknown_categories="as_missing")
+    assert np.array_equal(forest.to_sklearn().predict_proba(other), forest.predict_proba(other))
 
 
 @pytest.mark.parametrize("name", ["onnx", "treelite"])

@@ -117,7 +117,8 @@ def test_a_forest_is_joined_only_if_all_agree(tmp_path):
     X, _ = frame()
     forest = fitted(consent=["bank"])
     words = r"'shop' did not consent to join its part with the others'"
-    for use in (lambda: forest.model_, forest.to_sklearn, lambda: forest.save(tmp_path / "model")):
+    exports = (forest.to_sklearn, forest.to_onnx, forest.to_treelite)
+    for use in (lambda: forest.model_, lambda: forest.save(tmp_path / "model"), *exports):
         with pytest.raises(PolicyError, match=words):
             use()
     assert forest.predict(X).size == N  # the parties predict together all the same
@@ -198,7 +199,8 @@ def test_parts_are_given_away_only_with_consent():
     with pytest.raises(PolicyError, match="does not give its part of the forest away"):
         join_parts(InProcess(predicting(forest)))
     joined = join_parts(InProcess(predicting(forest, consents=True)))
-    assert joined.to_bytes() == forest.model_.to_bytes()
+    assert joined.consent == ("bank", "shop")
+    assert replace(joined, consent=()).to_bytes() == forest.model_.to_bytes()
 
 
 def test_a_party_without_labels_names_no_values():

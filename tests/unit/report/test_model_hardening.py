@@ -1,11 +1,13 @@
 """A model before it leaves: small leaves closed, numbers rounded, no exact counts."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
-from spinney.errors import SettingError
-from spinney.report.hardening import Hardening, hardened
+from spinney.errors import PolicyError, SettingError
+from spinney.report.hardening import hardened
+from spinney.report.release import AS_IS, Hardening
 from spinney.tables.frames import columns_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -17,19 +19,23 @@ def model(request, ward_table, ward_labels):
     return face(4, random_state=0).fit(ward_table, ward_labels[request.param]).model_
 
 
+def only(**changes):
+    return msgspec.structs.replace(AS_IS, **changes)
+
+
 def rows_of(model):
     moments = model.forest.moments
     return moments[:, 0] if model.schema.label.kind == "number" else moments.sum(axis=1)
 
 
 def test_nothing_asked_is_nothing_done(model):
-    same, done = hardened(model, Hardening())
+    same, done = hardened(model, AS_IS)
     assert same is model
     assert done == ()
 
 
 def test_no_leaf_is_smaller_than_allowed(model, ward_table):
-    changed, (told,) = hardened(model, Hardening(smallest_leaf=20))
+    changed, (told,) = hardened(model, only(smallest_leaf=20))
     leaves = changed.forest.feature < 0
     assert rows_of(model)[model.forest.feature < 0].min() < 20
     assert rows_of(changed)[leaves].min() >= 20
@@ -41,11 +47,17 @@ def test_no_leaf_is_smaller_than_allowed(model, ward_table):
 
 
 def test_thresholds_and_predictions_are_rounded(model):
-    changed, done = hardened(model, Hardening(threshold_digits=2, value_digits=2))
-    for threshold in changed.forest.threshold[changed.forest.feature >= 0]:
-        assert float(f"{threshold:.1e}") == pytest.approx(float(threshold), rel=1e-6)
+    changed, done = hardened(model, only(threshold_digits=2, value_digits=2))
+    forest = model.forest
+    for column in np.unique(forest.feature[(forest.feature >= 0) & (forest.subset < 0)]):
+        here = forest.feature == column
+        before, after = forest.threshold[here], changed.forest.threshold[here]
+        span = float(before.max() - before.min()) or float(np.abs(before).max()) or 1.0
+        unit = 10.0 ** (np.floor(np.log10(span)) - 1)
+        assert np.allclose(after / unit, np.rint(after / unit), atol=1e-4)
+        assert np.all(np.abs(after - before) <= 0.51 * unit)
     assert done == (
-        "thresholds rounded to 2 significant digits",
+        "thresholds rounded to 2 digits of their column's span",
         "predictions of leaves rounded to 2 digits",
     )
     if model.schema.label.kind == "class":
@@ -53,7 +65,7 @@ def test_thresholds_and_predictions_are_rounded(model):
 
 
 def test_no_exact_count_is_left(model):
-    changed, (told,) = hardened(model, Hardening(exact_counts=False))
+    changed, (told,) = hardened(model, only(exact_counts=False))
     assert told == "counts of nodes rounded to powers of two; no exact count is left"
     before, after = rows_of(model), rows_of(changed)
     assert not np.array_equal(before, after)
@@ -65,10 +77,50 @@ def test_no_exact_count_is_left(model):
     ("wrong", "words"),
     [
         ({"smallest_leaf": 0}, "smallest_leaf must be at least 1; got 0"),
-        ({"threshold_digits": 0}, "threshold_digits must be between 1 and 15; got 0"),
-        ({"value_digits": 16}, "value_digits must be between 1 and 15; got 16"),
+        ({"threshold_digits": 0}, r"threshold_digits must be between 1 and 15 \(all\); got 0"),
+        ({"value_digits": 16}, r"value_digits must be between 1 and 15 \(all\); got 16"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong, words):
     with pytest.raises(SettingError, match=words):
         Hardening(**wrong)
+
+
+def test_years_stay_apart_and_a_question_for_missing_values_stays():
+    random = np.random.default_rng(0)
+    year = random.integers(1990, 2020, 400).astype(float)
+    gone = np.where(random.random(400) < 0.3, np.nan, 1.0)
+    X = np.stack([year, gone], axis=1)
+    y = np.where(np.isnan(gone), "none", np.where(year > 2004, "new", "old"))
+    forest = HorizontalForestClassifier(5, random_state=0).fit(X, y)
+    assert np.isinf(forest.model_.forest.threshold).any()
+    changed, _ = hardened(forest.model_, Hardening())
+    columns = columns_of(X, forest.model_.schema)
+    found = changed.predict(columns).argmax(axis=1)
+    assert np.mean(np.array(forest.classes_)[found] == y) > 0.98
+
+
+def test_by_default_nothing_of_few_people_is_left(model):
+    changed, done = hardened(model, Hardening())
+    assert len(done) == 4
+    powers = np.log2(np.maximum(rows_of(changed), 1))
+    if model.schema.label.kind == "number":
+        assert np.array_equal(powers, np.rint(powers))
+    before, closed = hardened(model, only(smallest_leaf=5))
+    assert closed == done[:1]
+    assert rows_of(before)[before.forest.feature < 0].min() >= 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"smallest_leaf": 4}, "agreed to smallest_leaf=5 .*; smallest_leaf=4 would show more"),
+        ({"threshold_digits": 5}, "agreed to threshold_digits=4"),
+        ({"value_digits": 15}, "agreed to value_digits=3"),
+        ({"exact_counts": True}, "agreed to exact_counts=false .*; exact_counts=true would"),
+    ],
+)
+def test_no_more_leaves_than_was_agreed(asked, words):
+    with pytest.raises(PolicyError, match=words):
+        msgspec.structs.replace(Hardening(), **asked).require_within(Hardening())
+    Hardening(9, 2, 1).require_within(Hardening())

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney import HorizontalForestClassifier, deal_rows
+from spinney import GeneticTreeClassifier, HorizontalForestClassifier, deal_rows
+from spinney.protocols.training import Unfinished
 from spinney.report.page.markup import Html, tag
 from spinney.report.page.packed_trees import level_order, packed
 from spinney.report.page.page import page_of
 from spinney.report.report import PartyQuality, Report
+from spinney.transport.channel import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -63,6 +65,32 @@ def test_a_job_that_ended_early_shows_what_there_is():
     assert "Quality was not measured: no party has judged the model." in page
 
 
+def test_retries_and_lost_parties_are_told(forest):
+    assert "Nothing had to be tried again." in page_of(forest.report_)
+    report = msgspec.structs.replace(forest.report_, attempts=2, dropped=("south",))
+    page = page_of(report)
+    assert "1 retry: the job was begun 2 times, and each time went on after its last" in page
+    assert "Lost on the way: south." in page
+    level = next(r for r in report.traffic if r.question == "Level")
+    fewer = msgspec.structs.replace(level, bytes_up={"north": 9}, bytes_down={"north": 9})
+    report = msgspec.structs.replace(forest.report_, traffic=(*forest.report_.traffic, fewer))
+    assert "Lost on the way: south." in page_of(report)
+
+
+def test_what_was_asked_at_a_job_that_ended_early_is_told(forest):
+    rounds = [
+        Round(1, "Facts", "sum", "counts of rows", "none", {"a": 5}, {"a": 9}, 0.1, ("a",)),
+    ]
+    log = Unfinished("horizontal_forest", ("a", "b"), tuple(rounds), {"privacy": None})
+    report = Report.of(log, ended="b does not answer.")
+    assert {claim.view for claim in report.privacy} == {"coordinator"}
+    page = page_of(report)
+    for words in ("b does not answer. What is below", "counts of rows", "No tree was finished."):
+        assert words in page
+    private = Report.of(Unfinished("p", ("a",), tuple(rounds), {"privacy": {"epsilon": "1"}}))
+    assert private.privacy == ()  # only ledgers can say
+
+
 def test_a_thousand_columns_stay_a_page():
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(80, 1000)), columns=[f"列 {i}" for i in range(1000)])
@@ -106,3 +134,15 @@ def test_a_private_page_shows_noise_and_every_charge(ward_table, ward_labels):
     ):
         assert words in page
     assert "Every charge at" in page
+
+
+def test_personal_trees_stand_side_by_side(ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    trees = GeneticTreeClassifier(6, n_generations=2, random_state=0)
+    site = np.array(["north", "<i>south</i>"])[np.arange(len(y)) % 2]
+    trees.fit(ward_table, y, party=site)
+    page = page_of(trees.report_, trees.model_)
+    side = page[page.index('class="side-by-side"') :]
+    assert side.index("<figcaption>north</figcaption>") > 0
+    assert "<figcaption>&lt;i&gt;south&lt;/i&gt;</figcaption>" in side
+    assert side.count("<pre tabindex=") >= 2

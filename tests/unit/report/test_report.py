@@ -1,6 +1,7 @@
 """What happened in a job: written, read again, and printed for people."""
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_report
 from spinney.errors import StorageError
 from spinney.report.render import size
-from spinney.report.report import FORMAT, Report
+from spinney.report.report import FORMAT, Holder, PartyQuality, Report
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -102,6 +103,40 @@ def test_a_printed_report_says_what_matters(report):
     ):
         assert words in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_printed_report_tells_all_that_the_page_tells(report):
+    quality = (PartyQuality("north", "held-out", 50, {"f1": 0.7, "local_f1": 0.6}),)
+    told = str(
+        msgspec.structs.replace(
+            report,
+            quality=quality,
+            attempts=3,
+            dropped=("west",),
+            hardened=("taken out as x.onnx (onnx): as it is",),
+            holders=(Holder("bank", ("a", "b"), 7, holds_label=True, consents=False),),
+            ended="The party 'west' does not answer.",
+        )
+    )
+    for words in (
+        "ended early in",
+        "ended        The party 'west' does not answer. What follows is what there is.",
+        "worth it?    Joining helped 1 of 1 parties by F1: on average 0.600 alone and 0.700",
+        "lost         west",
+        "retries      2 retries: the job was begun 3 times",
+        "hardened     taken out as x.onnx (onnx): as it is",
+        "splits       bank owns 7, by 2 columns, does not agree to join its part",
+        f"why          {report.importances[0].column} 0.",
+    ):
+        assert words in told, told
+    assert max(map(len, told.splitlines())) <= 100
+
+
+def test_a_printed_private_report_has_each_budget(ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    forest = HorizontalForestClassifier(2, max_depth=2, epsilon=4.0, random_state=0)
+    text = str(forest.fit(ward_table, y, party=np.arange(len(y)) % 2).report_)
+    assert re.search(r"budget +0: epsilon 4 before, [\d.]+ spent, [\d.]+ left \(record, add", text)
 
 
 def test_one_of_a_kind_is_in_the_singular(ward_table, ward_labels):

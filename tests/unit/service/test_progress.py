@@ -8,12 +8,14 @@ import sys
 import time
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from spinney.service import progress
+from spinney.service.answering import watched
 from spinney.service.progress import COMPILING, Stages, shown
 
 SPINNEY = str(Path(sys.executable).with_name("spinney"))
@@ -35,14 +37,16 @@ def test_a_bar_goes_on_by_stage_phase_and_level(bar):
     assert state(bar) == ("starting", 0, None)
     stages.begin("reading")
     stages.expect(2)
-    step = stages.begin("joint forest")
+    step = stages.begin("joint forest", 50)
     step("binning", 0, 0)
     assert state(bar) == ("joint forest: binning", 0.0, 2)
     done = []
     for level in range(4):
         step("growing", level, 4)
         done.append(state(bar)[1])
-    assert state(bar)[0] == "joint forest: level 4 of 4"
+    assert state(bar)[0] == "joint forest: 50 trees, level 4 of 4"
+    stages.heard(2, 5)
+    assert state(bar)[0] == "joint forest: 50 trees, level 4 of 4, 2 of 5 parties answered"
     step("judging", 0, 0)
     done.append(state(bar)[1])
     assert done == sorted(set(done))
@@ -54,14 +58,27 @@ def test_a_bar_goes_on_by_stage_phase_and_level(bar):
     assert 1 < state(bar)[1] < 2
 
 
+def test_answers_are_counted_question_by_question():
+    class Party:
+        def answer(self, ask):
+            return ask
+
+    told = []
+    sides = watched({"a": Party(), "b": Party()}, lambda *counts: told.append(counts))
+    asks: list[Any] = [1, 2]
+    for ask in asks:
+        assert [side.answer(ask) for side in sides.values()] == [ask, ask]
+    assert told == [(1, 2), (2, 2), (1, 2), (2, 2)]
+
+
 def test_compiling_is_remarked_only_where_it_takes_long(bar, monkeypatch, capsys):
     stages = progress._BarStages(bar)
     with stages.compiling():
         pass
     assert state(bar)[0] == "starting"
     monkeypatch.setattr(progress, "_COMPILING_AFTER", 0.01)
-    for watched in (stages, Stages()):
-        with watched.compiling():
+    for seen in (stages, Stages()):
+        with seen.compiling():
             time.sleep(0.3)
     assert state(bar)[0] == COMPILING
     assert capsys.readouterr().err == f"spinney: {COMPILING}\n"
@@ -94,7 +111,9 @@ def test_a_terminal_shows_levels_and_is_left_clean(place):
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
     frames = [frame.strip() for frame in text.splitlines() if frame.strip()]
     assert "starting" in frames[0]
-    assert re.search(r"forest.*: (level \d of 3|binning|judging)", text)
+    assert re.search(r"forest.*: (800 trees, level \d of 3|binning|judging)", text)
+    assert re.search(r"\d of \d parties answered", text)
+    assert "left:" in text
     assert seen.endswith("\x1b[2K")  # the bar's line is wiped
     assert "\x1b" not in out  # the table goes to a file as plain text
     assert "Joining helped" in out

@@ -21,6 +21,8 @@ class Model:
 
 
 class Report:
+    release = None
+
     def to_json(self):
         return '{"n": 1}'
 

@@ -1,7 +1,9 @@
 """`spinney model`, `report` and `runs` over the folders of real runs."""
 
 import json
+import re
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import onnxruntime
@@ -10,8 +12,11 @@ import pytest
 import typer
 
 from spinney import load_model, load_report
-from spinney.errors import SettingError
+from spinney.errors import PartyLostError, SettingError
 from spinney.estimators.to_onnx import onnx_forest
+from spinney.protocols import horizontal_forest
+from spinney.report.release import Hardening
+from spinney.service import comparison
 
 
 @pytest.fixture
@@ -36,8 +41,11 @@ def test_a_run_has_a_page_with_trees_intervals_and_explanations(run):
     assert "horizontal_forest   5 parties" in told.stdout
 
 
+AS_IS = ("--smallest-leaf", "1", "--threshold-digits", "15", "--value-digits", "15")
+
+
 def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
-    told = run.run("model", "export", "runs/visits", "out.onnx")
+    told = run.run("model", "export", "runs/visits", "out.onnx", *AS_IS)
     assert told.exit_code == 0, told.stderr
     assert told.stdout == (
         "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
@@ -51,6 +59,87 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
     found = session.run(None, {"X": model.encoded(frame)})[1]
     assert np.allclose(found, model.predict_proba(frame), atol=1e-6)
+
+
+def test_what_leaves_is_hardened_unless_told_otherwise(run):
+    told = run.run("model", "export", "runs/visits", "out.spinney", "--to", "spinney")
+    assert told.stdout.splitlines()[-5:] == [
+        "Hardened: 3 splits with fewer than 5 rows on a side closed.",
+        "Hardened: thresholds rounded to 4 digits of their column's span.",
+        "Hardened: predictions of leaves rounded to 3 digits.",
+        "Hardened: counts of nodes rounded to powers of two; no exact count is left.",
+        "Model   out.spinney",
+    ]
+    moments = load_model("runs/visits").model_.forest.moments
+    assert not np.array_equal(load_model("out.spinney").model_.forest.moments, moments)
+    told = run.run(
+        "model", "export", "runs/visits", "all.spinney", "--to", "spinney", *AS_IS, "--exact-counts"
+    )
+    assert told.stdout == "Model   all.spinney\n"
+    assert (run.folder / "all.spinney").read_bytes() == (
+        run.folder / "runs/visits/model.spinney"
+    ).read_bytes()
+
+
+def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
+    place.write(place.JOB + place.TABLE + "[release]\nsmallest_leaf = 12\nvalue_digits = 2\n")
+    assert place.run("simulate", "job.toml").exit_code == 0
+    report = load_report("runs/visits")
+    assert report.release == Hardening(12, 4, 2)
+    (told,) = report.hardened
+    assert told.startswith("in report.html: ")
+    assert "splits with fewer than 12 rows on a side closed; thresholds rounded" in told
+    page = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert escape(told) in page
+    (head,) = re.findall(r'id="trees-head">(.*?)</script>', page)
+    model = load_model("runs/visits").model_
+    assert sum(json.loads(head)["n_nodes"]) < model.forest.n_nodes
+    code, line = place.refused("model", "export", "runs/visits", "x.onnx", "--exact-counts")
+    assert code == 30
+    assert "The parties of this run agreed to exact_counts=false" in line
+    told = place.run("model", "export", "runs/visits", "x.onnx", "--smallest-leaf", "20")
+    assert "splits with fewer than 20 rows" in told.stdout
+    assert "predictions of leaves rounded to 2 digits" in told.stdout
+    again = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert "taken out as x.onnx (onnx)" in again
+    (drawn,) = re.findall(r'id="trees-data">(.*?)</script>', again)
+    assert drawn in page
+    place.write(place.JOB + place.TABLE + "[release]\nsmallest_leaf = 0\n")
+    code, line = place.refused("simulate", "job.toml")
+    assert (code, line) == (10, "spinney: smallest_leaf must be at least 1; got 0.")
+
+
+def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatch):
+    asked = []
+    answer = horizontal_forest.Party.answer
+
+    def lost(self, ask):
+        asked.append(type(ask).__name__)
+        if asked.count("LevelAsk") > 8:
+            raise PartyLostError("The party 'north' does not answer.")
+        return answer(self, ask)
+
+    monkeypatch.setattr(comparison, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(horizontal_forest.Party, "answer", lost)
+    told = run.run("simulate", "job.toml")
+    assert told.exit_code == 41
+    remark, line = told.stderr.splitlines()
+    assert "What there is of it: runs/visits/report.html" in remark
+    assert "does not answer" in line
+    report = load_report("runs/visits")
+    assert report.ended.endswith("The party 'north' does not answer.")
+    assert report.n_trees == 0
+    assert "Level" in {entry.question for entry in report.disclosures}
+    assert "UNPROTECTED" in {claim.verdict for claim in report.privacy}
+    page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert "This job ended before its end: " in page
+    assert "No tree was finished." in page
+    assert not (run.folder / "runs/visits/model.spinney").exists()  # that of the run before
+    told = run.run("report", "show", "runs/visits")
+    assert "ended early in 0.00 s" in told.stdout
+    assert "does not answer. What follows is what there is." in told.stdout
+    told = run.run("runs")
+    assert "ended early: " in told.stdout
 
 
 def test_export_to_other_forms_and_hardened(run):
@@ -85,9 +174,9 @@ def test_a_model_predicts_a_file(run):
 
 
 def test_a_tree_is_printed(run):
-    told = run.run("model", "tree", "runs/visits", "2")
+    told = run.run("model", "show", "runs/visits", "--tree", "2")
     assert "|-- " in told.stdout
-    code, line = run.refused("model", "tree", "runs/visits", "9")
+    code, line = run.refused("model", "show", "runs/visits", "--tree", "9")
     assert (code, line) == (10, "spinney: The model has trees 1 to 4; got 9.")
 
 
@@ -96,6 +185,7 @@ def test_runs_are_listed_and_compared(run):
     assert run.run("simulate", "job.toml", "--out", "runs/more").exit_code == 0
     told = run.run("runs", "list")
     assert [line.split()[0] for line in told.stdout.splitlines()] == ["more", "visits"]
+    assert run.run("runs").stdout == told.stdout
     told = run.run("runs", "compare", "runs/visits", "runs/more")
     assert "trees                   4" in told.stdout
     assert "Settings that differ:\nn_estimators  4  6" in told.stdout

@@ -4,6 +4,7 @@ from spinney.report.page.charts import bar, line_chart
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.render import size
 from spinney.report.report import Report, RoundTraffic
+from spinney.report.verdicts import lost_parties, retries
 
 
 def how_it_went(report: Report) -> Html:
@@ -15,7 +16,12 @@ def how_it_went(report: Report) -> Html:
         f"{report.rounds} rounds, {size(up)} from and {size(down)} to the busiest party, "
         f"{total:.2f} seconds."
     )
-    parts: list[Content] = [tag("p", words, class_="lead"), _lost(report), _phases(report)]
+    parts: list[Content] = [
+        tag("p", words, class_="lead"),
+        _lost(report),
+        tag("p", retries(report)),
+        _phases(report),
+    ]
     curve = report.explanation.score_by_trees if report.explanation else ()
     if curve:
         assert report.explanation is not None
@@ -38,15 +44,6 @@ def how_it_went(report: Report) -> Html:
     shown = table("Settings", ["setting", "value"], settings)
     parts.append(tag("details", tag("summary", "Settings"), shown))
     return joined(*parts)
-
-
-def lost_parties(report: Report) -> list[str]:
-    """Return who answered at first, and no more when counts were last asked for."""
-    rounds = [r for r in report.traffic if len(r.bytes_down) > 0]
-    if not rounds:
-        return []
-    last = rounds[-1]
-    return [p for p in report.parties if p in rounds[0].bytes_up and p not in last.bytes_up]
 
 
 def _lost(report: Report) -> Html:

@@ -275,7 +275,7 @@ class Drawing {
     const first = svg("text", { x: 8, y: 17, class: "first" });
     first.textContent = clipped(leaf ? this.outcome(node) : this.forest.question(node), 29);
     const second = svg("text", { x: 8, y: 31, class: "second" });
-    second.textContent = this.share(node) + (leaf || this.open.has(node) ? "" : "  …");
+    second.textContent = this.share(node) + this.extra(node) + (leaf || this.open.has(node) ? "" : "  …");
     group.append(title, svg("rect", { width: BOX.width, height: BOX.height, rx: 5 }), first, second, ...this.bar(node));
     group.addEventListener("click", () => this.toggle(node));
     return group;
@@ -285,6 +285,14 @@ class Drawing {
     const { cover, begin } = this.known;
     const part = (100 * cover[node - begin]) / cover[0];
     return `${part < 0.1 ? "under 0.1" : part.toFixed(1)} % of rows`;
+  }
+
+  /* What is special to a kind of model: the noise on a node's counts, the party that asks. */
+  extra(node) {
+    const { deviation, columns, feature } = this.forest;
+    const noise = deviation ? `, counts ± ${shortNumber(Number(deviation[node].toPrecision(2)))}` : "";
+    const holder = this.forest.isLeaf(node) ? null : columns[feature[node]].holder;
+    return noise + (holder ? `, asked by ${holder}` : "");
   }
 
   means(node) {
@@ -299,7 +307,7 @@ class Drawing {
 
   sentence(node) {
     const what = this.forest.isLeaf(node) ? "Leaf" : `${this.forest.question(node)}?`;
-    return `${what} ${this.outcome(node)}. ${this.share(node)}.`;
+    return `${what} ${this.outcome(node)}. ${this.share(node)}${this.extra(node)}.`;
   }
 
   bar(node) {
@@ -321,11 +329,11 @@ class Drawing {
       const [node, depth, side] = stack.pop();
       const indent = "  ".repeat(depth) + side;
       if (this.forest.isLeaf(node)) {
-        lines.push(`${indent}${this.outcome(node)} (${this.share(node)})`);
+        lines.push(`${indent}${this.outcome(node)} (${this.share(node)}${this.extra(node)})`);
         continue;
       }
       const missing = this.forest.missingLeft(node) ? "yes" : "no";
-      lines.push(`${indent}${this.forest.question(node)}?  (missing: ${missing})`);
+      lines.push(`${indent}${this.forest.question(node)}?  (missing: ${missing}${this.extra(node)})`);
       const left = this.forest.left[node];
       stack.push([left + 1, depth + 1, "no: "], [left, depth + 1, "yes: "]);
     }

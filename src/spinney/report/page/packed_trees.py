@@ -9,6 +9,7 @@ the others leave. Numbers of the same kind follow one another and are deflated t
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +35,14 @@ class PackedTrees:
     n_drawn: int
 
 
-def packed(model: ForestModel) -> PackedTrees:
-    """Return the trees, or the first of them if they are too many for a page."""
+def packed(model: ForestModel, holder: Mapping[str, str] | None = None) -> PackedTrees:
+    """Return the trees, or the first of them if they are too many for a page.
+
+    `holder` names the party of each column, where columns have different ones.
+    """
     n_trees = model.forest.n_trees
     while True:
-        found = _packed(model, n_trees)
+        found = _packed(model, n_trees, holder or {})
         if len(found.data) * 3 // 4 <= MOST_BYTES or n_trees == 1:
             return found
         n_trees = max(1, min(n_trees - 1, n_trees * MOST_BYTES * 4 // (3 * len(found.data))))
@@ -57,7 +61,7 @@ def level_order(forest: Forest, n_trees: int) -> Integers:
     return np.concatenate(orders)
 
 
-def _packed(model: ForestModel, n_trees: int) -> PackedTrees:
+def _packed(model: ForestModel, n_trees: int, holder: Mapping[str, str]) -> PackedTrees:
     forest, schema = model.forest, model.schema
     order = level_order(forest, n_trees)
     feature = forest.feature[order]
@@ -73,13 +77,18 @@ def _packed(model: ForestModel, n_trees: int) -> PackedTrees:
         "cover": _cover(model)[leaves].clip(0, 2**32 - 1).astype(np.uint32),
         "value": _values(model, leaves),
     }
+    if model.noise is not None:
+        arrays["deviation"] = model.noise.counts[order].astype(np.float32)
     head = {
         "n_trees": n_trees,
         "of_trees": forest.n_trees,
         "n_nodes": np.diff(forest.tree_start)[:n_trees].tolist(),
         "is_direct": is_direct,
         "owners": list(model.owners),
-        "columns": [_column(model, place) for place in range(len(schema.columns))],
+        "columns": [
+            {**_column(model, place), "holder": holder.get(column.name)}
+            for place, column in enumerate(schema.columns)
+        ],
         "label": schema.label.name,
         "classes": None if schema.label.classes is None else list(schema.label.classes),
         "arrays": [[name, a.dtype.str.lstrip("<|"), a.size] for name, a in arrays.items()],

@@ -28,7 +28,7 @@ def page_of(report: Report, model: ForestModel | None = None) -> str:
         ("worth", "Was it worth it?", worth_it(report)),
         ("left", "What left the building?", what_left(report)),
         ("why", "Why?", why(report, classes)),
-        ("trees", "The trees", _trees(model)),
+        ("trees", "The trees", _trees(report, model)),
         ("course", "How it went", how_it_went(report)),
     ]
     script = _read(*_SCRIPTS)
@@ -83,10 +83,12 @@ def _head(report: Report, script: str) -> Html:
 
 def _header(report: Report) -> Html:
     n_parties, n_trees = len(report.parties), report.n_trees
-    words = (
-        f"{n_parties} {'party' if n_parties == 1 else 'parties'}: {', '.join(report.parties)}. "
+    words = f"{n_parties} {'party' if n_parties == 1 else 'parties'}: {', '.join(report.parties)}. "
+    words += (
         f"{n_trees} {'tree' if n_trees == 1 else 'trees'}, depth {report.depth}, "
         f"{report.n_nodes:,} nodes."
+        if n_trees
+        else "No tree was finished."
     )
     title = report.protocol.replace("_", " ")
     return tag("header", tag("h1", title[:1].upper() + title[1:]), tag("p", words, class_="soft"))
@@ -99,10 +101,11 @@ def _early_end(report: Report) -> Html:
     return tag("p", words, class_="warn", role="alert")
 
 
-def _trees(model: ForestModel | None) -> Html:
+def _trees(report: Report, model: ForestModel | None) -> Html:
     if model is None:
         return tag("p", "There is no model: its trees cannot be shown.")
-    trees = packed(model)
+    holder = {column: one.party for one in report.holders for column in one.columns}
+    trees = packed(model, holder)
     return tag(
         "div",
         _what_is_drawn(trees, model.forest.n_trees),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.report import PartyQuality, Report
+from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, word_of
 
 MODELS = {
     "local": "alone",
@@ -12,8 +13,6 @@ MODELS = {
     "personal": "own tree, evolved together",
     "pooled": "pooled",
 }
-WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
-LESS_IS_BETTER = frozenset({"rmse"})
 
 
 def worth_it(report: Report) -> Html:
@@ -33,44 +32,10 @@ def worth_it(report: Report) -> Html:
         lines = [
             (q.party, [_dot(q, model, score) for model in _models(found, score)]) for q in found
         ]
-        title = f"{_word(score)} at each party" + (", less is better" * (score in LESS_IS_BETTER))
+        title = f"{word_of(score)} at each party" + (", less is better" * (score in LESS_IS_BETTER))
         parts.append(dots(title, lines))
     parts.append(_numbers(found))
     return joined(*parts)
-
-
-def verdict(report: Report) -> str:
-    """Say in one sentence whether joining was worth it, by the score that decides."""
-    found = report.quality
-    names = score_names(found)
-    compared = [
-        q for q in found if names and names[0] in q.scores and f"local_{names[0]}" in q.scores
-    ]
-    if not compared:
-        return "No party has a model of its own to compare with, so nothing can be said of a gain."
-    score = names[0]
-    sign = -1 if score in LESS_IS_BETTER else 1
-    gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
-    alone = sum(q.scores[f"local_{score}"] for q in compared) / len(compared)
-    together = sum(q.scores[score] for q in compared) / len(compared)
-    text = (
-        f"Joining helped {sum(g > 0 for g in gains)} of {len(compared)} parties by "
-        f"{_word(score)}: on average {alone:.3f} alone and {together:.3f} together."
-    )
-    known = [q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals]
-    if known:
-        sure = sum(low > 0 for low, _ in known)
-        text += (
-            f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
-            if sure
-            else " At none of them is it surely more than chance: the 95 % interval reaches 0."
-        )
-    return text
-
-
-def score_names(found: Sequence[PartyQuality]) -> list[str]:
-    """Return the scores' plain names, the one that decides first."""
-    return list(dict.fromkeys(n for q in found for n in q.scores if n in WORDS))
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:
@@ -79,10 +44,6 @@ def _models(found: Sequence[PartyQuality], score: str) -> list[str]:
 
 def _key(model: str, score: str) -> str:
     return f"{model}_{score}" if model else score
-
-
-def _word(score: str) -> str:
-    return WORDS.get(score, score)
 
 
 def _dot(quality: PartyQuality, model: str, score: str) -> Dot:
@@ -99,7 +60,7 @@ def _intervals(found: Sequence[PartyQuality]) -> str:
 def _numbers(found: Sequence[PartyQuality]) -> Html:
     names = score_names(found)
     keys = [(m, s) for s in names for m in _models(found, s)]
-    headings = ["party", *(f"{_word(s)} {MODELS[m]}" for m, s in keys), "rows"]
+    headings = ["party", *(f"{word_of(s)} {MODELS[m]}" for m, s in keys), "rows"]
     lines: list[list[Content]] = []
     for q in found:
         cells: list[Content] = [_cell(q, _key(m, s)) for m, s in keys]

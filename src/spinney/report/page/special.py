@@ -1,8 +1,10 @@
 """What is special to a kind of model, from what its report says of it."""
 
 from spinney.protocols.model import ForestModel
+from spinney.report.page.charts import bar
 from spinney.report.page.markup import Content, Html, joined, table, tag
-from spinney.report.report import Report
+from spinney.report.report import Holder, Report
+from spinney.report.tree_text import tree_text
 
 
 def special_of(report: Report, model: ForestModel | None) -> Html:
@@ -14,9 +16,8 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
         parts.append(_personal(model))
     if report.label_leakage is not None:
         parts.append(tag("p", report.label_leakage.in_words(), class_="warn"))
-    owner = report.settings.get("column_party")
-    if isinstance(owner, dict) and model is not None:
-        parts.append(_owners(owner, model))
+    if report.holders:
+        parts.append(_holders(report.holders))
     return joined(*parts)
 
 
@@ -41,19 +42,38 @@ def _personal(model: ForestModel) -> Html:
         n_leaves, depth = int((asked < 0).sum()), int(forest.depths[tree])
         lines.append([owner, str(n_leaves), str(depth), ", ".join(used) or "none"])
     headings = ["party", "leaves", "depth", "columns asked, from the root down"]
-    return table("Every party has a tree of its own", headings, lines)
+    trees = (
+        tag("figure", tag("figcaption", owner), tag("pre", tree_text(model, number), tabindex=0))
+        for number, owner in enumerate(model.owners)
+    )
+    return joined(
+        table("Every party has a tree of its own", headings, lines),
+        tag("div", *trees, class_="side-by-side"),
+    )
 
 
-def _owners(owner: dict[str, list[str]], model: ForestModel) -> Html:
-    """Return which party owns which splits."""
-    forest, names = model.forest, model.schema.names
-    n_splits = dict.fromkeys(names, 0)
-    for column in forest.feature[forest.feature >= 0].tolist():
-        n_splits[names[column]] += 1
-    total = sum(n_splits.values()) or 1
-    lines: list[list[Content]] = []
-    for party, columns in owner.items():
-        n = sum(n_splits.get(str(column), 0) for column in columns)
-        lines.append([party, str(len(columns)), str(n), f"{100 * n / total:.1f} %"])
-    headings = ["party", "columns", "splits", "share of splits"]
-    return table("Who owns which splits", headings, lines)
+def _holders(holders: tuple[Holder, ...]) -> Html:
+    """Return which party owns which splits, and whether the forest may be joined."""
+    total = sum(holder.n_splits for holder in holders) or 1
+    lines: list[list[Content]] = [
+        [
+            holder.party,
+            ", ".join(holder.columns) or "none",
+            str(holder.n_splits),
+            bar(holder.n_splits / total),
+            "yes" if holder.holds_label else "no",
+            "yes" if holder.consents else "no",
+        ]
+        for holder in holders
+    ]
+    headings = ["party", "its columns", "splits", "share of splits", "has the labels", "consents"]
+    against = [holder.party for holder in holders if not holder.consents]
+    words = (
+        f"Every party has agreed that the parts are joined: {', '.join(h.party for h in holders)}."
+        if not against
+        else f"The parts stay where they are: {', '.join(against)} did not agree to join them. The "
+        "whole forest cannot be drawn, saved or exported; the parties predict together."
+    )
+    return joined(
+        table("Who owns which splits", headings, lines, class_="with-bars"), tag("p", words)
+    )

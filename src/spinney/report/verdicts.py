@@ -1,0 +1,74 @@
+"""What a report amounts to, in a sentence: whether joining was worth it, who was lost."""
+
+from collections.abc import Sequence
+
+from spinney.report.report import PartyQuality, Report, RoundTraffic
+
+WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
+LESS_IS_BETTER = frozenset({"rmse"})
+
+
+def verdict(report: Report) -> str:
+    """Say in one sentence whether joining was worth it, by the score that decides."""
+    found = report.quality
+    names = score_names(found)
+    compared = [
+        q for q in found if names and names[0] in q.scores and f"local_{names[0]}" in q.scores
+    ]
+    if not compared:
+        return "No party has a model of its own to compare with, so nothing can be said of a gain."
+    score = names[0]
+    sign = -1 if score in LESS_IS_BETTER else 1
+    gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
+    alone = sum(q.scores[f"local_{score}"] for q in compared) / len(compared)
+    together = sum(q.scores[score] for q in compared) / len(compared)
+    text = (
+        f"Joining helped {sum(g > 0 for g in gains)} of {len(compared)} parties by "
+        f"{word_of(score)}: on average {alone:.3f} alone and {together:.3f} together."
+    )
+    known = [q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals]
+    if known:
+        sure = sum(low > 0 for low, _ in known)
+        text += (
+            f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
+            if sure
+            else " At none of them is it surely more than chance: the 95 % interval reaches 0."
+        )
+    return text
+
+
+def score_names(found: Sequence[PartyQuality]) -> list[str]:
+    """Return the scores' plain names, the one that decides first."""
+    return list(dict.fromkeys(n for q in found for n in q.scores if n in WORDS))
+
+
+def word_of(score: str) -> str:
+    """Return a score's name for people."""
+    return WORDS.get(score, score)
+
+
+def lost_parties(report: Report) -> list[str]:
+    """Return who was dropped, or answered a kind of question at first and at last no more.
+
+    Not every round of a vertical job is for every party: whoever is lost ends it.
+    """
+    lost = set(report.dropped)
+    first: dict[str, RoundTraffic] = {}
+    last: dict[str, RoundTraffic] = {}
+    for r in report.traffic if not report.holders else ():
+        first.setdefault(r.question, r)
+        last[r.question] = r
+    for question, r in first.items():
+        lost |= set(r.bytes_up) - set(last[question].bytes_up)
+    return [party for party in report.parties if party in lost]
+
+
+def retries(report: Report) -> str:
+    """Say how often the job had to begin again."""
+    if report.attempts == 1:
+        return "Nothing had to be tried again."
+    n = report.attempts - 1
+    return (
+        f"{n} {'retry' if n == 1 else 'retries'}: the job was begun {report.attempts} times, and "
+        "each time went on after its last finished round."
+    )

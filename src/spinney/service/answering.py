@@ -1,0 +1,38 @@
+"""Which simulated parties have answered, for whoever watches a command."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spinney.transport.channel import Answering, Ask
+
+Heard = Callable[[int, int], None]  # how many have answered, of how many
+
+
+class _Watched:
+    """A party whose answers are counted."""
+
+    def __init__(self, party: Answering, answered: Callable[[], None]) -> None:
+        self._party = party
+        self._answered = answered
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question."""
+        reply = self._party.answer(ask)
+        self._answered()
+        return reply
+
+
+def watched(parties: Mapping[str, Answering], heard: Heard) -> dict[str, Answering]:
+    """Return the parties; after each answer `heard` is told how many have answered so far."""
+    answered: set[str] = set()
+
+    def note(name: str) -> None:
+        if name in answered:  # the next question
+            answered.clear()
+        answered.add(name)
+        heard(len(answered), len(parties))
+
+    return {
+        name: _Watched(party, lambda name=name: note(name))  # type: ignore[misc]
+        for name, party in parties.items()
+    }

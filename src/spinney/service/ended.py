@@ -1,0 +1,41 @@
+"""A job that ended before its end: what there is of it is written all the same."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from spinney.errors import PolicyError, SpinneyError
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.training import Unfinished
+from spinney.report.report import Report
+from spinney.transport.channel import Channel
+
+_ABORTS: Final = PolicyError.exit_code
+"""Errors from here on end a job that had begun; settings and tables are refused before it does."""
+
+
+class EndedEarlyError(Exception):
+    """The joint training ended before its end; its report says what there is."""
+
+    def __init__(self, report: Report, reason: SpinneyError) -> None:
+        super().__init__(str(reason))
+        self.report = report
+        self.reason = reason
+
+
+@contextmanager
+def telling_what_there_is(
+    protocol: str,
+    channel: Channel,
+    settings: Mapping[str, object],
+    ledgers: Mapping[str, Ledger],
+) -> Iterator[None]:
+    """Raise `EndedEarlyError` where training fails after a party has answered."""
+    try:
+        yield
+    except SpinneyError as error:
+        if error.exit_code < _ABORTS or not channel.rounds:
+            raise
+        log = Unfinished(protocol, channel.parties, tuple(channel.rounds), settings)
+        report = Report.of(log, ledgers=ledgers, ended=str(error))
+        raise EndedEarlyError(report, error) from error
