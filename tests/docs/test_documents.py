@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from spinney import __version__, load_model
 from spinney.errors import PrivacyLeakWarning
+from spinney.report.release import Hardening
 from spinney.service.cli import app
 from spinney.service.config import (
     JobConfig,
@@ -120,6 +121,7 @@ def test_every_key_of_a_job_file_is_described():
         TableConfig,
         PartyConfig,
         SimulationConfig,
+        Hardening,
     )
     for config in configs:
         for key in config.__struct_fields__:

@@ -1,0 +1,102 @@
+"""What the site takes from the code itself, so that it cannot go stale.
+
+A line `::: protocols` becomes the heads of the protocols' files, each beside its paper;
+`::: messages` what every question asks and reveals; `::: api` the public names' docstrings;
+`::: examples` the numbered scripts, run while the site is built, with what they print and draw.
+`SPINNEY_DOCS_QUICK=1` leaves the scripts unrun, for tests that run them elsewhere.
+"""
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import spinney
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PROTOCOLS = (
+    "horizontal_forest", "vertical_forest", "matching", "matched_forest", "private_tree",
+    "private_forest", "genetic_tree", "extra_trees", "explaining", "truex_tree",
+)  # fmt: skip
+_PICTURES: dict[str, bytes] = {}
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in what a page takes from the code."""
+    makers = {"protocols": _protocols, "messages": _messages, "api": _api, "examples": _examples}
+    return re.sub(
+        r"^::: (\w+)$", lambda found: "\n\n".join(makers[found[1]]()), markdown, flags=re.MULTILINE
+    )
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Put the examples' pictures beside their page."""
+    for name, picture in _PICTURES.items():
+        place = Path(config["site_dir"]) / "examples" / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(picture)
+
+
+def _protocols() -> Iterator[str]:
+    for name in PROTOCOLS:
+        path = ROOT / "src" / "spinney" / "protocols" / f"{name}.py"
+        yield f"## {name}"
+        yield ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def _messages() -> Iterator[str]:
+    from spinney.service.registry import ENTRIES  # noqa: PLC0415  loads every protocol
+
+    for entry in ENTRIES:
+        yield f"## {entry.name}"
+        rows = ["| question | what a reply reveals | the coordinator sees |", "|---|---|---|"]
+        for ask in entry.asks:
+            seen = "a sum" if ask in entry.summed else "each reply"
+            rows.append(f"| `{ask.__name__}` | {ask.reveals} | {seen} |")
+        yield "\n".join(rows)
+
+
+def _api() -> Iterator[str]:
+    for name in spinney.__all__:
+        if name == "__version__":
+            continue
+        thing = getattr(spinney, name)
+        yield f"## {name}"
+        yield f"```text\n{name}{inspect.signature(thing)}\n```"
+        yield f"```text\n{inspect.getdoc(thing)}\n```"
+
+
+def _examples() -> Iterator[str]:
+    for path in EXAMPLES:
+        code = path.read_text(encoding="utf-8")
+        story, _, detail = (ast.get_docstring(ast.parse(code)) or "").partition("\n")
+        body = code.split('"""', 2)[2].strip()
+        yield f"## {path.stem[:2]}. {story}"
+        yield detail.strip()
+        yield f"```python\n{body}\n```"
+        if os.environ.get("SPINNEY_DOCS_QUICK") != "1":
+            yield from _outcome(path)
+
+
+def _outcome(path: Path) -> Iterator[str]:
+    """Run an example; give what it prints, and its picture."""
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(  # noqa: S603  our own script
+            [sys.executable, "-W", "ignore", str(path)],
+            cwd=folder,
+            env={**os.environ, "MPLBACKEND": "agg"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        picture = f"{path.stem}.png"
+        _PICTURES[picture] = (Path(folder) / picture).read_bytes()
+    yield f"```text\n{done.stdout.strip()}\n```"
+    yield f'<img src="{picture}" alt="What {path.name} draws" style="max-width: 100%">'
