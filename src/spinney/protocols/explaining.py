@@ -303,8 +303,11 @@ def _points(model: ForestModel, column: int, most: int) -> list[float]:
     if len(bins):
         return [float(b) for b in np.unique(bins)[:most]]
     cuts = np.unique(forest.threshold[forest.feature == column]).astype(np.float64)
+    cuts = cuts[np.isfinite(cuts)]  # an infinite one only tells missing values from the others
     if model.schema.columns[column].kind == "boolean":
         return [0.0, 1.0]
+    if not cuts.size:
+        return [0.0]
     inner = np.unique(np.quantile(cuts, np.linspace(0, 1, most - 1), method="nearest"))
     beyond = cuts[-1] + ((cuts[-1] - cuts[0]) / most or max(1.0, abs(cuts[-1])))
     return [*inner.tolist(), float(beyond)]

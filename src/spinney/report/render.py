@@ -62,13 +62,16 @@ def _print_under(console: Console, heading: str, text: str) -> None:
 
 def _print_budgets(report: Report, console: Console) -> None:
     """Print what each party had, has spent and has left."""
+    parties: dict[str, list[str]] = {}
     for found in report.budgets:
-        word = word_of_measure(found.measure)
         text = (
-            f"{found.party}: {word} {amount(found.before)} before, {amount(found.spent)} spent, "
-            f"{amount(found.left)} left ({found.unit}; {len(found.charges)} kinds of charge)"
+            f"{word_of_measure(found.measure)} {amount(found.before)} before, "
+            f"{amount(found.spent)} spent, {amount(found.left)} left ({found.unit}; "
+            f"{len(found.charges)} kinds of charge)"
         )
-        _print_under(console, "budget", text)
+        parties.setdefault(text, []).append(found.party)
+    for text, names in parties.items():
+        _print_under(console, "budget", f"{', '.join(names)}: {text}")
 
 
 def _held(holder: Holder) -> str:

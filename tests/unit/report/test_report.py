@@ -136,7 +136,9 @@ def test_a_printed_private_report_has_each_budget(ward_table, ward_labels):
     y = ward_labels["two classes"]
     forest = HorizontalForestClassifier(2, max_depth=2, epsilon=4.0, random_state=0)
     text = str(forest.fit(ward_table, y, party=np.arange(len(y)) % 2).report_)
-    assert re.search(r"budget +0: epsilon 4 before, [\d.]+ spent, [\d.]+ left \(record, add", text)
+    assert re.search(
+        r"budget +0, 1: epsilon 4 before, [\d.]+ spent, [\d.]+ left \(record, add", text
+    )
 
 
 def test_one_of_a_kind_is_in_the_singular(ward_table, ward_labels):

@@ -138,6 +138,7 @@ class Forest {
       );
       return `${column.name} is ${left.length ? left.join(" or ") : "missing"}`;
     }
+    if (this.cutAt(node) === Infinity) return `${column.name} is known`;
     if (column.kind === "boolean") return `${column.name} is no`;
     return `${column.name} ≤ ${shortNumber(this.cutAt(node))}`;
   }

@@ -112,7 +112,8 @@ def _column(model: ForestModel, place: int) -> dict[str, Any]:
 def _middle(forest: Forest, place: int) -> float | None:
     """Return a cut in the middle of a column's, to begin with; None if nothing is asked of it."""
     cuts = forest.threshold[(forest.feature == place) & (forest.subset < 0)]
-    return float(f"{np.median(cuts):.5g}") if cuts.size else None
+    known = cuts[np.isfinite(cuts)]  # an infinite one only tells missing values from the others
+    return float(f"{np.median(known):.5g}") if known.size else None
 
 
 def _missing_left(forest: Forest, splits: Integers) -> NDArray[np.uint8]:
