@@ -22,7 +22,7 @@ def as_text(report: Report) -> str:
     """Return the report as people read it in a terminal."""
     out = StringIO()
     console = Console(file=out, width=_WIDTH, color_system=None, highlight=False, markup=False)
-    total = sum(report.seconds.values())
+    total = sum(report.seconds.values()) or sum(r.seconds for r in report.traffic)
     console.print(
         f"{report.protocol}   {_some(len(report.parties), 'party', 'parties')}   "
         f"{_some(report.n_trees, 'tree', 'trees')}, depth {report.depth}   "

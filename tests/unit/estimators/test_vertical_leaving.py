@@ -51,6 +51,9 @@ def test_a_page_says_who_owns_which_split_and_who_agreed():
     assert "Every party has agreed that the parts are joined: bank, shop." in page
     assert '"name": "visits", "kind": "number"' in page
     assert '"holder": "shop"' in page
+    assert "The label of every row left its party, and so did which rows share a node." in page
+    assert "What nodes give away: grouping rows by shared leaves recovers" in page
+    assert "matters most by the drop of impurity" in page
     apart = page_of(fitted(consent=["bank"]).report_)
     assert "The parts stay where they are: shop did not agree to join them." in apart
 

@@ -136,7 +136,7 @@ def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatc
     assert "No tree was finished." in page
     assert not (run.folder / "runs/visits/model.spinney").exists()  # that of the run before
     told = run.run("report", "show", "runs/visits")
-    assert "ended early in 0.00 s" in told.stdout
+    assert "ended early in " in told.stdout
     assert "does not answer. What follows is what there is." in told.stdout
     told = run.run("runs")
     assert "ended early: " in told.stdout

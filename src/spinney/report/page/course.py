@@ -11,7 +11,7 @@ def how_it_went(report: Report) -> Html:
     """Return the section."""
     up = max(report.bytes_up.values(), default=0)
     down = max(report.bytes_down.values(), default=0)
-    total = sum(report.seconds.values())
+    total = sum(report.seconds.values()) or sum(r.seconds for r in report.traffic)
     words = (
         f"{report.rounds} rounds, {size(up)} from and {size(down)} to the busiest party, "
         f"{total:.2f} seconds."
@@ -49,11 +49,13 @@ def how_it_went(report: Report) -> Html:
 def _lost(report: Report) -> Html:
     lost = lost_parties(report)
     if not lost:
-        return tag("p", "No party was lost.")
+        return joined() if report.ended else tag("p", "No party was lost.")
     return tag("p", f"Lost on the way: {', '.join(lost)}.", class_="warn")
 
 
 def _phases(report: Report) -> Html:
+    if not report.seconds:
+        return joined()
     total = sum(report.seconds.values()) or 1.0
     lines: list[list[Content]] = [
         [phase, f"{seconds:.2f}", bar(seconds / total)] for phase, seconds in report.seconds.items()

@@ -12,11 +12,7 @@ from spinney.report.report import Disclosure, Report
 
 def what_left(report: Report) -> Html:
     """Return the section."""
-    if report.is_private:
-        words = "Noise was added to what left the parties, and paid for by each party's ledger."
-    else:
-        words = "Not differentially private: no noise was added. No row left its party."
-    parts: list[Content] = [tag("p", words, class_="lead"), _statistics(report.disclosures)]
+    parts: list[Content] = [tag("p", _lead(report), class_="lead"), _statistics(report.disclosures)]
     if report.privacy:
         parts.append(tag("h3", "What is promised to whom"))
         claims = (tag("li", text) for text in in_words(report.parties, report.privacy))
@@ -28,6 +24,20 @@ def what_left(report: Report) -> Html:
         parts.append(tag("h3", "Before the model left"))
         parts.append(tag("ul", *(tag("li", step) for step in report.hardened)))
     return joined(*parts)
+
+
+def _lead(report: Report) -> str:
+    """Say it in a sentence or two."""
+    if report.holders:
+        shared = report.settings.get("labels") == "shared"
+        labels = "The label of every row left its party" if shared else "Labels left only encrypted"
+        words = f"{labels}, and so did which rows share a node. No other cell did."
+        if report.is_private:
+            return f"{words} Every label was randomised once before, and that was paid for."
+        return f"Not differentially private: no noise was added. {words}"
+    if report.is_private:
+        return "Noise was added to what left the parties, and paid for by each party's ledger."
+    return "Not differentially private: no noise was added. No row left its party."
 
 
 def _statistics(disclosures: tuple[Disclosure, ...]) -> Html:

@@ -8,7 +8,10 @@ import base64
 import hashlib
 from importlib.resources import files
 
+import msgspec
+
 from spinney.protocols.model import ForestModel
+from spinney.report.explained import impurity_importances
 from spinney.report.page.course import how_it_went
 from spinney.report.page.disclosed import what_left
 from spinney.report.page.markup import Content, Html, joined, tag, void
@@ -24,6 +27,8 @@ _SCRIPTS = ("forest.js", "drawing.js", "controls.js")
 def page_of(report: Report, model: ForestModel | None = None) -> str:
     """Return the page; without a model (a job that ended early has none) it draws no trees."""
     classes = None if model is None else model.schema.label.classes
+    if model is not None and not report.importances:  # its forest was in parts
+        report = msgspec.structs.replace(report, importances=impurity_importances(model))
     sections: list[tuple[str, str, Html]] = [
         ("worth", "Was it worth it?", worth_it(report)),
         ("left", "What left the building?", what_left(report)),
@@ -119,14 +124,18 @@ def _trees(report: Report, model: ForestModel | None) -> Html:
             tag("pre", id="tree-text", tabindex=0),
             id="tree-as-text",
         ),
-        tag("h3", "Follow one row"),
         tag(
-            "p",
-            "Enter a row: its way is marked in the tree above, and its prediction explained. "
-            "An empty field is a missing value. Columns that no split asks are left out.",
-            class_="soft",
+            "div",
+            tag("h3", "Follow one row"),
+            tag(
+                "p",
+                "Enter a row: its way is marked in the tree above, and its prediction explained. "
+                "An empty field is a missing value. Columns that no split asks are left out.",
+                class_="soft",
+            ),
+            tag("form", id="row-form"),
+            class_="on-screen",
         ),
-        tag("form", id="row-form"),
         tag("noscript", tag("p", "The drawing needs JavaScript.", class_="warn")),
         tag(
             "script",
@@ -140,8 +149,8 @@ def _trees(report: Report, model: ForestModel | None) -> Html:
 
 
 def _what_is_drawn(trees: PackedTrees, n_trees: int) -> Html:
+    keys = "Click a node, or press Enter, to open or close it. Arrow keys move, + and - zoom. "
     words = (
-        "Click a node, or press Enter, to open or close it. Arrow keys move, + and - zoom. "
         "“Yes” goes to the upper child; “missing” marks where a missing value goes. The bar shows "
         "the mean prediction of the training rows in a node."
     )
@@ -149,7 +158,7 @@ def _what_is_drawn(trees: PackedTrees, n_trees: int) -> Html:
         words += (
             f" The first {trees.n_drawn} of {n_trees} trees are here; more make a page too large."
         )
-    return tag("p", words, class_="soft")
+    return tag("p", tag("span", keys, class_="on-screen"), words, class_="soft")
 
 
 def _controls(n_trees: int) -> Html:

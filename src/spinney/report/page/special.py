@@ -15,7 +15,8 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
     if model is not None and model.owners:
         parts.append(_personal(model))
     if report.label_leakage is not None:
-        parts.append(tag("p", report.label_leakage.in_words(), class_="warn"))
+        words = report.label_leakage.in_words()
+        parts.append(tag("p", f"What nodes give away: {words}.", class_="warn"))
     if report.holders:
         parts.append(_holders(report.holders))
     return joined(*parts)

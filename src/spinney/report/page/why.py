@@ -30,6 +30,7 @@ def why(report: Report, classes: tuple[object, ...] | None) -> Html:
             "p",
             "For one row: enter its values under “Follow one row” below. The page then shows what "
             "each column adds to the prediction (SHAP values). Nothing you enter leaves the page.",
+            class_="on-screen",
         )
     )
     return joined(*parts)
