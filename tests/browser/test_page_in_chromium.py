@@ -1,5 +1,6 @@
 """The page in a real browser: opens from disk, draws, answers clicks and keys; no network."""
 
+import base64
 import json
 
 import numpy as np
@@ -169,6 +170,62 @@ def test_following_a_row_marks_its_way_and_explains_it(page, opened):
     assert len(browser.find_elements(By.CSS_SELECTOR, ".node.path")) >= 2
     assert "The drawn trees say" in browser.find_element(By.CSS_SELECTOR, ".answer").text
     assert browser.get_log("browser") == []
+
+
+def media(browser, kind, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
+
+
+def colour_of_paper(browser):
+    return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+
+def test_it_is_light_or_dark_as_the_reader_is_and_prints_on_white(page, opened):
+    browser = opened(page)
+    try:
+        media(browser, "screen", "light")
+        assert colour_of_paper(browser) == "rgb(255, 255, 255)"
+        media(browser, "screen", "dark")
+        assert colour_of_paper(browser) == "rgb(13, 17, 23)"
+        media(browser, "print", "dark")
+        assert colour_of_paper(browser) == "rgb(255, 255, 255)"
+        gone = browser.find_elements(By.CSS_SELECTOR, ".on-screen, nav, .controls")
+        assert gone
+        assert not any(one.is_displayed() for one in gone)
+        printed = browser.execute_cdp_cmd("Page.printToPDF", {})
+        assert base64.b64decode(printed["data"]).startswith(b"%PDF")
+    finally:
+        media(browser, "", "light")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(page, opened):
+    browser = opened(page)
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    try:
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        browser.refresh()
+        wide = browser.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_screen_reader_finds_headings_landmarks_and_names(page, opened):
+    browser = opened(page)
+    assert browser.find_element(By.TAG_NAME, "html").get_attribute("lang") == "en"
+    for landmark in ("header", "nav", "main", "footer"):
+        assert len(browser.find_elements(By.TAG_NAME, landmark)) == 1
+    nameless = browser.execute_script(
+        """return [...document.querySelectorAll("input, select, button, svg[role]")].filter(
+        (one) => !(one.labels?.length || one.textContent.trim() || one.ariaLabel)).length"""
+    )
+    assert nameless == 0
+    for table in browser.find_elements(By.TAG_NAME, "table"):
+        assert table.find_elements(By.TAG_NAME, "caption")
+        assert table.find_elements(By.CSS_SELECTOR, "th[scope]")
+    skip = browser.find_element(By.CSS_SELECTOR, "a.skip")
+    assert skip.get_attribute("href").endswith("#main")
 
 
 def test_a_vertical_page_says_who_asks_each_question(opened, tmp_path):
