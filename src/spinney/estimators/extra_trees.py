@@ -2,28 +2,21 @@
 
 import os
 from typing import Any, Literal
-from uuid import uuid4
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import RegressorMixin
 
 from spinney.errors import SettingError
 from spinney.estimators import label_privacy
-from spinney.estimators.base import ForestEstimator
-from spinney.estimators.inputs import is_complete
+from spinney.estimators.base import PredictsClasses
+from spinney.estimators.row_forest import RowForest
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import extra_trees
 from spinney.protocols.private_settings import LabelScheme, TreeRows
-from spinney.protocols.secure_sums import secured
-from spinney.protocols.settings import ForestSettings, MaxFeatures, refuse_max_leaf_nodes
+from spinney.protocols.settings import ForestSettings, MaxFeatures
 from spinney.protocols.training import Training
-from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering, Channel
-from spinney.transport.in_process import InProcess
+from spinney.transport.channel import Answering
 from spinney.typing import Floats, Progress
 
 Binning = Literal["magnitudes", "ranges", "quantiles"]
@@ -31,7 +24,7 @@ Thresholds = Literal["public", "exchanged"]
 LabelPrivacy = Literal["local", "laplace"]
 
 
-class _ExtraTrees(ForestEstimator):
+class _ExtraTrees(RowForest):
     """What classifier and regressor share."""
 
     @property
@@ -43,8 +36,7 @@ class _ExtraTrees(ForestEstimator):
         return self.binning != "quantiles" or self._is_private
 
     def _checked(self) -> None:
-        if not isinstance(self.secure_sum, bool | np.bool_):
-            raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
+        super()._checked()
         if self.secure_sum and self.thresholds == "exchanged":
             raise SettingError(
                 "thresholds='exchanged' cannot be masked: the coordinator compares each party's "
@@ -55,27 +47,12 @@ class _ExtraTrees(ForestEstimator):
                 "honest says how many parties' secrets a secure sum rests on. It needs "
                 "secure_sum=True."
             )
-        refuse_max_leaf_nodes(self.max_leaf_nodes)
 
     def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
-        self._checked()
         return ForestSettings(
-            task="classification" if self._is_classifier else "regression",
-            n_estimators=self.n_estimators,
-            criterion=self.criterion,
-            max_depth=self.max_depth,
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-            min_impurity_decrease=self.min_impurity_decrease,
-            max_features=self.max_features,
-            max_bins=self.max_bins,
+            **self._shared_settings(classes),
             binning=label_privacy.binning_of(self),
             bootstrap=self.bootstrap,
-            class_weight=self._class_weights(classes) if self._is_classifier else None,
-            oob_score=self.oob_score,
-            seed=job_seed(self.random_state),
-            message_limit=self.message_limit,
             thresholds=self.thresholds,
             privacy=label_privacy.privacy_of(self),
         )
@@ -87,27 +64,19 @@ class _ExtraTrees(ForestEstimator):
         ledgers: dict[str, Ledger],
         progress: Progress,
     ) -> Training:
-        memories = label_privacy.memories(self, list(tables))
+        memories = label_privacy.memories(self, tables)
         parties: dict[str, Answering] = {
             name: extra_trees.Party(
                 table, n_jobs=self.n_jobs, ledger=ledgers.get(name), memory=memories.get(name)
             )
             for name, table in tables.items()
         }
-        channel: Channel = InProcess(parties)
-        if self.secure_sum:
-            channel = secured(
-                parties,
-                InProcess,
-                extra_trees.SUMMED,
-                job=f"simulation {uuid4()}",
-                honest=self.honest,
-                min_survivors=len(parties) if settings.privacy else None,
-            )
+        private = settings.privacy is not None
+        channel = self._connected(parties, extra_trees.SUMMED, is_private=private)
         return extra_trees.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
 
 
-class ExtraTreesClassifier(ClassifierMixin, _ExtraTrees):  # type: ignore[misc]
+class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
     r"""Extremely randomised trees grown jointly by parties that hold different rows (S5).
 
     Of each node's features one cut each is drawn, not sought, and the best of these wins. With
@@ -143,7 +112,8 @@ class ExtraTreesClassifier(ClassifierMixin, _ExtraTrees):  # type: ignore[misc]
         "laplace", the budget of the whole forest.
     label_memory
         With "local", a folder where parties keep their randomised labels, encrypted, from one fit
-        to the next. None: they are forgotten after the fit.
+        to the next; those of rows that are not in the table any more are erased. None: all are
+        forgotten after the fit.
     tree_rows, sample_rate, leaf_share
         With "laplace", as in `HorizontalForestClassifier`.
     categorical_features
@@ -213,54 +183,7 @@ class ExtraTreesClassifier(ClassifierMixin, _ExtraTrees):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_bins = max_bins
-        self.binning = binning
-        self.bootstrap = bootstrap
-        self.class_weight = class_weight
-        self.oob_score = oob_score
-        self.thresholds = thresholds
-        self.label_privacy = label_privacy
-        self.label_scheme = label_scheme
-        self.epsilon = epsilon
-        self.label_memory = label_memory
-        self.tree_rows = tree_rows
-        self.sample_rate = sample_rate
-        self.leaf_share = leaf_share
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.schema = schema
-        self.secure_sum = secure_sum
-        self.message_limit = message_limit
-        self.honest = honest
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, party: Any = None) -> "ExtraTreesClassifier":
-        """Grow the forest; `party` says which party holds each row, None that one holds all."""
-        if y is not None and is_complete(y):  # what is not is refused in words of our own
-            check_classification_targets(y)
-        super().fit(X, y, party)
-        return self
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of `classes_`."""
-        return self._predicted(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
-        best = self._predicted(X).argmax(axis=1)
-        found: NDArray[Any] = self.classes_.take(best)
-        return found
+        self._keep(locals())
 
 
 class ExtraTreesRegressor(RegressorMixin, _ExtraTrees):  # type: ignore[misc]
@@ -306,36 +229,7 @@ class ExtraTreesRegressor(RegressorMixin, _ExtraTrees):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_bins = max_bins
-        self.binning = binning
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.thresholds = thresholds
-        self.label_privacy = label_privacy
-        self.label_scheme = label_scheme
-        self.epsilon = epsilon
-        self.label_memory = label_memory
-        self.tree_rows = tree_rows
-        self.sample_rate = sample_rate
-        self.leaf_share = leaf_share
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.schema = schema
-        self.secure_sum = secure_sum
-        self.message_limit = message_limit
-        self.honest = honest
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._keep(locals())
 
     def predict(self, X: Any) -> Floats:
         """Return the predicted target of each row."""

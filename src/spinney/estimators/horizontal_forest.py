@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator, PredictsClasses
+from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private import is_noisy, privacy_settings
-from spinney.seeds import job_seed
+from spinney.estimators.row_forest import RowForest
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering, Channel
-from spinney.transport.in_process import InProcess
+from spinney.transport.channel import Answering
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress
 
@@ -29,44 +25,26 @@ if TYPE_CHECKING:
 Binning = Literal["quantiles", "ranges", "adaptive"]
 
 
-class _HorizontalForest(ForestEstimator):
+class _HorizontalForest(RowForest):
     """What classifier and regressor share."""
 
     def _checked(self) -> None:
-        if not isinstance(self.secure_sum, bool | np.bool_):
-            raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
+        super()._checked()
         if self.secure_sum and self.binning == "adaptive":
             raise SettingError(
                 "binning='adaptive' cannot be masked: the coordinator merges each party's own "
                 "histograms. Use binning='quantiles' or 'ranges' with secure_sum=True."
             )
-        from spinney.protocols.settings import refuse_max_leaf_nodes  # noqa: PLC0415  protocols come late
-
-        refuse_max_leaf_nodes(self.max_leaf_nodes)
 
     def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
         from spinney.protocols.settings import ForestSettings  # noqa: PLC0415  protocols come late
 
-        self._checked()
         noisy = is_noisy(self)
         return ForestSettings(
-            task="classification" if self._is_classifier else "regression",
-            n_estimators=self.n_estimators,
-            criterion=self.criterion,
-            max_depth=self.max_depth,
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-            min_impurity_decrease=self.min_impurity_decrease,
-            max_features=self.max_features,
-            max_bins=self.max_bins,
+            **self._shared_settings(classes),
             max_cells=self.max_cells,
             binning="ranges" if noisy and self.binning == "quantiles" else self.binning,
             bootstrap=False if noisy else self.bootstrap,
-            class_weight=self._class_weights(classes) if self._is_classifier else None,
-            oob_score=self.oob_score,
-            seed=job_seed(self.random_state),
-            message_limit=self.message_limit,
             privacy=privacy_settings(self),
         )
 
@@ -78,25 +56,17 @@ class _HorizontalForest(ForestEstimator):
         progress: Progress,
     ) -> Training:
         from spinney.protocols import horizontal_forest  # noqa: PLC0415  loads numba
-        from spinney.protocols.secure_sums import secured  # noqa: PLC0415  with it
 
         parties: dict[str, Answering] = {
             name: horizontal_forest.Party(table, n_jobs=self.n_jobs, ledger=ledgers.get(name))
             for name, table in tables.items()
         }
-        connect = partial(InProcess, at_once=min(2, thread_count(self.n_jobs)))
-        channel: Channel = connect(parties)
-        if self.secure_sum:
-            if settings.privacy:
-                settings.privacy.shares(len(parties))  # says best what is wrong with `honest`
-            channel = secured(
-                parties,
-                connect,
-                horizontal_forest.SUMMED,
-                job=f"simulation {uuid4()}",
-                honest=self.honest,
-                min_survivors=len(parties) if settings.privacy else None,
-            )
+        if self.secure_sum and settings.privacy:
+            settings.privacy.shares(len(parties))  # says best what is wrong with `honest`
+        private = settings.privacy is not None
+        summed = horizontal_forest.SUMMED
+        at_once = min(2, thread_count(self.n_jobs))
+        channel = self._connected(parties, summed, is_private=private, at_once=at_once)
         return horizontal_forest.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
 
 
@@ -209,36 +179,7 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_bins = max_bins
-        self.max_cells = max_cells
-        self.binning = binning
-        self.bootstrap = bootstrap
-        self.class_weight = class_weight
-        self.oob_score = oob_score
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.schema = schema
-        self.secure_sum = secure_sum
-        self.message_limit = message_limit
-        self.honest = honest
-        self.epsilon = epsilon
-        self.epsilon_per_count = epsilon_per_count
-        self.mechanism = mechanism
-        self.tree_rows = tree_rows
-        self.sample_rate = sample_rate
-        self.leaf_share = leaf_share
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._keep(locals())
 
 
 class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ignore[misc]
@@ -283,35 +224,7 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_bins = max_bins
-        self.max_cells = max_cells
-        self.binning = binning
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.schema = schema
-        self.secure_sum = secure_sum
-        self.message_limit = message_limit
-        self.honest = honest
-        self.epsilon = epsilon
-        self.epsilon_per_count = epsilon_per_count
-        self.mechanism = mechanism
-        self.tree_rows = tree_rows
-        self.sample_rate = sample_rate
-        self.leaf_share = leaf_share
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._keep(locals())
 
     def predict(self, X: Any) -> Floats:
         """Return the predicted target of each row."""

@@ -1,5 +1,6 @@
 """From the privacy parameters of extra-trees to the settings of a job."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -8,6 +9,8 @@ from uuid import uuid4
 from spinney.errors import SettingError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.protocols.private_settings import PrivacySettings, as_text
+from spinney.protocols.randomised_labels import opened_memory
+from spinney.tables.table import Table
 
 _EPSILON = 2  # of a label, unless given
 
@@ -69,15 +72,13 @@ def binning_of(estimator: Any) -> Any:
     return "ranges" if counted else estimator.binning
 
 
-def memories(estimator: Any, parties: list[str]) -> dict[str, LabelMemory]:
+def memories(estimator: Any, tables: Mapping[str, Table]) -> dict[str, LabelMemory]:
     """Return the parties' memories of randomised labels, each in a file of its own."""
     if estimator.label_memory is None:
         return {}
     folder = Path(estimator.label_memory)
-    files = {name: folder / quote(name, safe="") for name in parties}
     return {
-        name: LabelMemory.open(file.with_suffix(".labels"), file.with_suffix(".key"))
-        for name, file in files.items()
+        name: opened_memory(folder, quote(name, safe=""), table) for name, table in tables.items()
     }
 
 

@@ -40,24 +40,22 @@ from spinney.privacy.ledger import Ledger
 from spinney.protocols.drawn_cuts import CutsAsk, RangesAsk, RangesReply, drawing_of
 from spinney.protocols.extra_party import ExtraPrivateParty, extra_plan
 from spinney.protocols.facts import class_weights, leaf_values
-from spinney.protocols.growing import Job, PartyRows
+from spinney.protocols.growing import Job
 from spinney.protocols.label_estimates import BitSearch, Estimates, LabelRules, finished
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_cuts import NoisyCutsAsk, grown_by_noisy_cuts
 from spinney.protocols.noisy_histograms import LeafAsk, noisy_job
 from spinney.protocols.paying import ClaimsAsk, ExactJob, JoinAsk, claims_of, join
-from spinney.protocols.private_settings import Terms
-from spinney.protocols.quality import QualityAsk, answer_quality, quality_over_parties
+from spinney.protocols.quality import QualityAsk, quality_over_parties
 from spinney.protocols.randomised_labels import LabelledTable, LabelPlan
+from spinney.protocols.row_party import Counting, RowParty
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import (
     CountsReply,
     EdgesAsk,
     FactsAsk,
     SchemaAsk,
-    SchemaReply,
     agreed_schema,
-    answer_setup,
     lay_bins,
 )
 from spinney.protocols.training import Phases, Quality, Training
@@ -94,13 +92,37 @@ ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, RangesAsk, *S
 # --- a party -------------------------------------------------------------------------------------
 
 
-class Party:
+class _Counting(Counting):
+    """Counts on both sides of drawn cuts."""
+
+    def _counted(self, ask: CutsAsk | RangesAsk) -> CountsReply | RangesReply:
+        if isinstance(ask, RangesAsk) and ask.job.settings.thresholds != "exchanged":
+            raise ProtocolError("This job draws its cuts in public; no value is told.")
+        standing = self._rows.standing(ask)  # Alg. 1, line 17: by the splits so far
+        rows = (self._rows.binned(ask.job), standing, ask.candidates, (ask.first, ask.last))
+        if isinstance(ask, RangesAsk):
+            return RangesReply(node_ranges(*rows, n_threads=self._n_threads))  # lines 10 to 11
+        how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
+        return CountsReply(cut_counts(*rows, **how, bits=self._bits(ask)))  # lines 13 to 15
+
+    def _bits(self, ask: CutsAsk) -> ReportedBits | None:
+        """Return what rows report in place of a class, if they report bits."""
+        if not isinstance(self.table, LabelledTable) or not self.table.words.size:
+            return None
+        return ReportedBits(self.table.words, ask.job.cell_counters - 1)
+
+
+class Party(RowParty):
     """One organisation's side. What it keeps between questions only saves time.
 
     Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
     job. `memory` holds the answers of its records where labels are randomised: keep it for the
-    life of the data (see `privacy.label_memory`).
+    life of the data (see `randomised_labels.opened_memory`).
     """
+
+    name, counting = NAME, _Counting
+    of_nodes = (CutsAsk, RangesAsk)
+    of_private_jobs = (JoinAsk, ClaimsAsk, NoisyCutsAsk, LeafAsk)
 
     def __init__(
         self,
@@ -112,79 +134,10 @@ class Party:
         memory: LabelMemory | None = None,
         exact: ExactJob | None = None,
     ) -> None:
-        self._n_threads = thread_count(n_jobs)
-        self._schema = table.schema
-        self._counting = _Counting(table, self._n_threads)
-        self._private = ExtraPrivateParty(table, ledger, data, self._n_threads, exact)
-        self._private.memory = memory or LabelMemory()
-
-    def answer(self, ask: Ask[Any]) -> Any:
-        """Answer a question."""
-        match ask:
-            case SchemaAsk():
-                return SchemaReply(self._schema)
-            case JoinAsk() | ClaimsAsk() | NoisyCutsAsk() | LeafAsk():
-                return self._private.answer(ask)
-            case FactsAsk() | EdgesAsk():
-                return self._counting_for(ask, ask.terms).answer(ask)
-            case CutsAsk() | RangesAsk() | QualityAsk():
-                return self._counting_for(ask, ask.job.terms).answer(ask)
-        raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
-
-    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> "_Counting":
-        """Return the rows that a question is about: the true ones, or those with answers."""
-        table = self._private.rows_to_count(ask, terms)
-        if self._counting.table is not table:
-            self._counting = _Counting(table, self._n_threads)
-        return self._counting
-
-
-class _Counting:
-    """A table, and answers counted from it."""
-
-    def __init__(self, table: Table, n_threads: int) -> None:
-        self.table = table
-        self._n_threads = n_threads
-        self._rows = PartyRows(table, n_threads)
-
-    def answer(self, ask: FactsAsk | EdgesAsk | CutsAsk | RangesAsk | QualityAsk) -> Any:
-        """Answer a question."""
-        match ask:
-            case FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self.table, self._n_threads)
-            case RangesAsk():
-                return self._ranges(ask)
-            case CutsAsk():
-                return self._counted(ask)
-        return answer_quality(ask, self._rows, self._n_threads)
-
-    def _ranges(self, ask: RangesAsk) -> RangesReply:
-        if ask.job.settings.thresholds != "exchanged":
-            raise ProtocolError("This job draws its cuts in public; no value is told.")
-        standing = self._rows.standing(ask)
-        table, nodes = self._rows.binned(ask.job), (ask.first, ask.last)
-        found = node_ranges(table, standing, ask.candidates, nodes, n_threads=self._n_threads)
-        return RangesReply(found)  # Alg. 1, lines 10 to 11
-
-    def _counted(self, ask: CutsAsk) -> CountsReply:
-        standing = self._rows.standing(ask)  # Alg. 1, line 17: by the splits so far
-        return CountsReply(  # lines 13 to 15
-            cut_counts(
-                self._rows.binned(ask.job),
-                standing,
-                ask.candidates,
-                (ask.first, ask.last),
-                n_classes=ask.job.n_classes,
-                n_threads=self._n_threads,
-                bits=self._bits(ask),
-            )
-        )
-
-    def _bits(self, ask: CutsAsk) -> ReportedBits | None:
-        """Return what rows report in place of a class, if they report bits."""
-        if not isinstance(self.table, LabelledTable) or not self.table.words.size:
-            return None
-        return ReportedBits(self.table.words, ask.job.cell_counters - 1)
+        n_threads = thread_count(n_jobs)
+        private = ExtraPrivateParty(table, ledger, data, n_threads, exact)
+        private.memory = memory or LabelMemory()
+        super().__init__(table, private, n_threads)
 
 
 # --- the coordinator -----------------------------------------------------------------------------

@@ -57,7 +57,7 @@ from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.adaptive_histograms import AdaptiveAsk, AdaptiveReply, grow_adaptively
 from spinney.protocols.facts import class_weights, leaf_values
-from spinney.protocols.growing import Job, OpenNodes, PartyRows, Search
+from spinney.protocols.growing import Job, OpenNodes, Search
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_histograms import (
     NOISY,
@@ -68,17 +68,15 @@ from spinney.protocols.noisy_histograms import (
 )
 from spinney.protocols.paying import ClaimsAsk, ExactJob, JoinAsk, claims_of, join
 from spinney.protocols.private_party import PrivateParty, private_plan
-from spinney.protocols.private_settings import Terms
-from spinney.protocols.quality import QualityAsk, answer_quality, quality_over_parties
+from spinney.protocols.quality import QualityAsk, quality_over_parties
+from spinney.protocols.row_party import Counting, RowParty
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.setup import (
     CountsReply,
     EdgesAsk,
     FactsAsk,
     SchemaAsk,
-    SchemaReply,
     agreed_schema,
-    answer_setup,
     lay_bins,
 )
 from spinney.protocols.training import Phases, Quality, Training
@@ -160,13 +158,34 @@ ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, AdaptiveAsk, 
 # --- a party -------------------------------------------------------------------------------------
 
 
-class Party:
+class _Counting(Counting):
+    """Histograms, counted exactly."""
+
+    def _counted(self, ask: LevelAsk | AdaptiveAsk) -> CountsReply | AdaptiveReply:
+        if isinstance(ask, AdaptiveAsk) != bool(ask.job.binning.adaptive_bins):
+            raise ProtocolError("The question does not fit the job's binning.")
+        standing = self._rows.standing(ask)
+        table = self._rows.binned(ask.job)
+        cells = (table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last))
+        how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
+        if isinstance(ask, AdaptiveAsk):
+            return AdaptiveReply(streamed(*cells, **how))  # Alg. 2
+        ask.__dict__["n_threads"] = self._n_threads
+        how |= {"narrow": ask.is_narrow, "sized": not ask.is_masked}
+        return CountsReply(level_counts(*cells, **how))  # Alg. 1, line 3: histograms
+
+
+class Party(RowParty):
     """One organisation's side. What it keeps between questions only saves time.
 
     Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
     job, of which the ledger then says that nothing was protected. `data` names the data set whose
     account its jobs debit (see `paying.Purse`).
     """
+
+    name, counting = NAME, _Counting
+    of_nodes = (LevelAsk, AdaptiveAsk)
+    of_private_jobs = (JoinAsk, ClaimsAsk, NoisyLevelAsk, LeafAsk)
 
     def __init__(
         self,
@@ -177,63 +196,8 @@ class Party:
         data: str | None = None,
         exact: ExactJob | None = None,
     ) -> None:
-        self._n_threads = thread_count(n_jobs)
-        self._schema = table.schema
-        self._counting = _Counting(table, self._n_threads)
-        self._private = PrivateParty(table, ledger, data, self._n_threads, exact)
-
-    def answer(self, ask: Ask[Any]) -> Any:
-        """Answer a question."""
-        match ask:
-            case SchemaAsk():
-                return SchemaReply(self._schema)
-            case JoinAsk() | ClaimsAsk() | NoisyLevelAsk() | LeafAsk():
-                return self._private.answer(ask)
-            case FactsAsk() | EdgesAsk():
-                return self._counting_for(ask, ask.terms).answer(ask)
-            case LevelAsk() | AdaptiveAsk() | QualityAsk():
-                return self._counting_for(ask, ask.job.terms).answer(ask)
-        raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
-
-    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> "_Counting":
-        """Return the rows that a question is about: the true ones, or those with noise."""
-        table = self._private.rows_to_count(ask, terms)
-        if self._counting.table is not table:
-            self._counting = _Counting(table, self._n_threads)
-        return self._counting
-
-
-class _Counting:
-    """A table, and exact answers from it."""
-
-    def __init__(self, table: Table, n_threads: int) -> None:
-        self.table = table
-        self._n_threads = n_threads
-        self._rows = PartyRows(table, n_threads)
-
-    def answer(self, ask: FactsAsk | EdgesAsk | LevelAsk | AdaptiveAsk | QualityAsk) -> Any:
-        """Answer a question."""
-        match ask:
-            case FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self._rows.table, self._n_threads)
-            case LevelAsk():  # Alg. 1, line 3: histograms
-                ask.__dict__["n_threads"] = self._n_threads
-                how = {"narrow": ask.is_narrow, "sized": not ask.is_masked, **self._how(ask.job)}
-                return CountsReply(level_counts(*self._counted(ask), **how))
-            case AdaptiveAsk():  # Alg. 2
-                return AdaptiveReply(streamed(*self._counted(ask), **self._how(ask.job)))
-        return answer_quality(ask, self._rows, self._n_threads)
-
-    def _counted(self, ask: OpenNodes) -> tuple[Any, ...]:
-        """Return what is counted: the table, its rows, and the cells asked for."""
-        if isinstance(ask, AdaptiveAsk) != bool(ask.job.binning.adaptive_bins):
-            raise ProtocolError("The question does not fit the job's binning.")
-        standing = self._rows.standing(ask)
-        table = self._rows.binned(ask.job)
-        return table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last)
-
-    def _how(self, job: Job) -> dict[str, Any]:
-        return {"n_classes": job.n_classes, "n_threads": self._n_threads}
+        n_threads = thread_count(n_jobs)
+        super().__init__(table, PrivateParty(table, ledger, data, n_threads, exact), n_threads)
 
 
 # --- the coordinator -----------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -41,9 +42,9 @@ from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import ALL_ROWS, PARTY_TOTALS, Budget, Disclosure, Protection, Spend
 from spinney.protocols.paying import Purse
 from spinney.protocols.private_settings import PrivacySettings, Terms, fraction_of
-from spinney.seeds import row_hashes, row_keys
+from spinney.tables.records import records_of
 from spinney.tables.schema import Schema
-from spinney.tables.table import BATCH_ROWS, Batch, SourceTable, Table
+from spinney.tables.table import BATCH_ROWS, Batch, Table
 from spinney.typing import Integers, Keys
 
 Response = RandomisedResponse | BloomResponse | UnaryResponse
@@ -93,9 +94,10 @@ class LabelPlan:
 
     @property
     def scheme(self) -> str:
-        """What answers of this kind are remembered under."""
-        facts = self.response.parameters()
-        return " ".join(f"{name}={facts[name]}" for name in sorted(facts))
+        """What answers of this kind are remembered under: the label, and how it is randomised."""
+        label, facts = self.schema.label, self.response.parameters()
+        how = " ".join(f"{name}={facts[name]}" for name in sorted(facts))
+        return f"{label.name!r} of {label.classes}: {how}"
 
     def spend(self, scope_name: str = "", batch: str = "") -> Spend:
         """Return the price of the labels of some records; batches share no record."""
@@ -140,9 +142,22 @@ class LabelledTable:
             row = part.stop
 
 
+def opened_memory(folder: Path, name: str, table: Table) -> LabelMemory:
+    """Open a party's memory with its table: answers of records that left the table are erased.
+
+    `table` is all that the party holds. A record that comes back later is randomised, and paid
+    for, once more.
+    """
+    memory = LabelMemory.open(folder / f"{name}.labels", folder / f"{name}.key")
+    memory.forget_all_but(records_of(table).ids)
+    return memory
+
+
 def labelled(table: Table, plan: LabelPlan, purse: Purse, memory: LabelMemory) -> LabelledTable:
     """Return the table with answers: remembered ones, or drawn, paid for and remembered now."""
-    ids, labels = _records(table)
+    records = records_of(table)
+    records.require_own_ids()
+    ids, labels = records.ids, records.labels
     answers, known = memory.recall(plan.scheme, ids, labels)
     if known.all() and answers is not None:
         purse.disclose(plan, "labels given again", [_again(plan), _UNPROTECTED])
@@ -192,18 +207,3 @@ def _likeliest(
         fit = fit @ (2.0 * filters.T) - filters.sum(axis=1)
     found: NDArray[np.int32] = fit.argmax(axis=1).astype(np.int32)
     return found
-
-
-def _records(table: Table) -> tuple[Keys, Integers]:
-    """Return every record's id, which does not depend on its label, and its label."""
-    ids = np.empty(table.n_rows, np.uint64)
-    labels = np.empty(table.n_rows, np.int64)
-    has_ids = isinstance(table, SourceTable) and table.row_id is not None
-    row = 0
-    for batch in table.batches():
-        part = slice(row, row + batch.keys.size)
-        unlabelled = np.zeros(batch.keys.size)
-        ids[part] = batch.keys if has_ids else row_hashes(batch.values, unlabelled)
-        labels[part] = batch.target
-        row = part.stop
-    return row_keys(ids), labels

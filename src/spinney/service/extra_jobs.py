@@ -60,7 +60,9 @@ def extra_settings_of(job: JobFile, classes: tuple[Category, ...] | None) -> For
 def extra_party(table: Table, settings: Any, site: Any) -> Answering:
     """Return a party's side; it pays from its ledger in private jobs."""
     ledger = site.ledger if settings.privacy is not None else None
-    return extra_trees.Party(table, n_jobs=site.n_jobs, ledger=ledger, data=site.data)
+    return extra_trees.Party(
+        table, n_jobs=site.n_jobs, ledger=ledger, data=site.data, memory=site.memory
+    )
 
 
 def extra_baseline(settings: ForestSettings) -> tuple[str, ForestSettings]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from spinney.errors import SettingError
+from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import (
     extra_trees,
@@ -41,6 +42,7 @@ class Site:
     ledger: Ledger | None = None  # of private jobs
     data: str | None = None  # the data set whose account the ledger debits
     folder: Path | None = None  # where it keeps what a job must not lose; None: nowhere
+    memory: LabelMemory | None = None  # of labels that were randomised, where a job does that
 
 
 class Train(Protocol):

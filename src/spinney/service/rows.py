@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spinney.errors import SpinneyWarning
-from spinney.seeds import derived, job_seed
+from spinney.seeds import derived, job_seed, mixed
 from spinney.service.config import SimulationConfig
 from spinney.tables.deal import deal_rows
+from spinney.tables.records import records_of
 from spinney.tables.schema import listed
 from spinney.tables.table import MemoryTable
 
@@ -104,3 +105,12 @@ def held_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> 
         random_state=derived(job_seed(simulation.random_state), _HOLD_BACK, number),
     )
     return PartyRows(table.select(everything[side == 0]), table.select(everything[side == 1]))
+
+
+def kept_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:
+    """Hold back about a share of the rows, each by its own id alone, and return the others.
+
+    In a private job a record more, or another label, must move no other row.
+    """
+    draws = mixed(records_of(table).ids ^ np.uint64(derived(seed, _HOLD_BACK)))
+    return table.select(np.flatnonzero(draws >= np.uint64(held_out * 2.0**64)))

@@ -24,16 +24,19 @@ def spooled(table: Table) -> MemoryTable:
     is_class = table.schema.label.kind == "class"
     target = np.empty(table.n_rows, dtype=np.int32 if is_class else np.float64)
     keys = np.empty(table.n_rows, dtype=np.uint64)
+    ids = [np.empty(0, dtype=np.uint64)]
     shape = (len(table.schema.columns), table.n_rows)
     with _room() as file:
         start = 0
         for batch in table.batches():
             rows = slice(start, start + len(batch.keys))
             target[rows], keys[rows] = batch.target, batch.keys
+            ids += [] if batch.ids is None else [batch.ids]
             _write(file, batch.values, shape[1], start)
             start = rows.stop
         cells = np.asarray(np.memmap(file, _CELL, "r", shape=shape))
-    return MemoryTable(table.schema, VectorColumns(tuple(cells)), target, keys)
+    known = np.concatenate(ids) if len(ids) > 1 else None
+    return MemoryTable(table.schema, VectorColumns(tuple(cells)), target, keys, ids=known)
 
 
 def _room() -> BufferedRandom:

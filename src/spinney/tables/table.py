@@ -57,6 +57,7 @@ class Batch:
     values: Values  # (n_columns, n_rows), C order
     target: NDArray[Any]  # (n_rows,) int32 class index, or float64
     keys: Keys  # (n_rows,)
+    ids: Keys | None = None  # (n_rows,) hashes of the rows' ids alone, where they have any
 
 
 class Table(Protocol):
@@ -81,8 +82,8 @@ class Table(Protocol):
 class MemoryTable:
     """A table over features in arrays, all rows or those named by `rows`.
 
-    `target` and `keys` belong to all rows of `columns`. Keys that are not given are made from the
-    content of all those rows, so that tables dealt from the same columns agree on them.
+    `target`, `keys` and `ids` belong to all rows of `columns`. Keys that are not given are made
+    from the content of all those rows, so that tables dealt from the same columns agree on them.
     """
 
     schema: Schema
@@ -91,9 +92,10 @@ class MemoryTable:
     keys: Keys | None = None
     rows: NDArray[np.intp] | None = None
     n_threads: int | None = None  # that hash the rows, where there are no keys; None: all cores
+    ids: Keys | None = None  # hashes of the rows' ids, where they have any
 
     def __post_init__(self) -> None:
-        for name, given in (("target", self.target), ("keys", self.keys)):
+        for name, given in (("target", self.target), ("keys", self.keys), ("ids", self.ids)):
             if given is not None and given.shape != (self.columns.n_rows,):
                 raise TableError(
                     f"The {name} must have one entry per row of the table. Give both the same "
@@ -115,14 +117,14 @@ class MemoryTable:
         keys = self.all_keys
         for start in range(0, self.n_rows, size):
             rows = self._rows(start, start + size)
-            yield Batch(self.columns.values(rows), self.target[rows], keys[rows])
+            ids = None if self.ids is None else self.ids[rows]
+            yield Batch(self.columns.values(rows), self.target[rows], keys[rows], ids)
 
     def select(self, rows: Rows) -> "MemoryTable":
         """Return the table of these rows, which keep their keys; no cell is copied."""
         chosen = np.arange(self.columns.n_rows) if self.rows is None else self.rows
-        return MemoryTable(
-            self.schema, self.columns, self.target, self.all_keys, chosen[rows].astype(np.intp)
-        )
+        facts = (self.schema, self.columns, self.target, self.all_keys)
+        return MemoryTable(*facts, chosen[rows].astype(np.intp), ids=self.ids)
 
     @cached_property
     def all_keys(self) -> Keys:
@@ -243,7 +245,7 @@ class SourceTable:
             stop = start + len(part.hashes)
             if stop > self.n_rows:
                 raise _changed()
-            yield Batch(part.values, part.target, self.keys[start:stop])
+            yield Batch(part.values, part.target, self.keys[start:stop], part.ids)
             start = stop
         if start != self.n_rows or fingerprint != self.fingerprint:
             raise _changed()

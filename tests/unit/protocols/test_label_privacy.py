@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spinney import ExtraTreesClassifier, ExtraTreesRegressor, deal_rows
-from spinney.errors import PolicyError, ProtocolError, SettingError, TableError
+from spinney.errors import PolicyError, ProtocolError, SchemaError, SettingError, TableError
 from spinney.privacy.budget import Unit
 from spinney.privacy.claims import claims
 from spinney.privacy.label_memory import LabelMemory
@@ -324,9 +324,15 @@ def test_more_classes_than_bloom_filters_tell_apart_are_refused():
         forest.fit(X, many)
 
 
-def test_a_label_that_was_never_declared_is_refused():
-    with pytest.raises(ValueError, match="class"):
-        classifier(label_privacy="local").fit(X, np.where(np.arange(N) == 7, 5, Y))
+@pytest.mark.parametrize("label_privacy", ["local", None])
+def test_a_label_that_was_never_declared_is_refused(label_privacy):
+    with pytest.raises(SchemaError) as caught:
+        classifier(label_privacy=label_privacy).fit(X, np.where(np.arange(N) == 7, 5, Y))
+    assert caught.value.public == (
+        "The label 'y' holds a class that the schema does not name. It names: 0, 1. Add the class "
+        "to the schema, or leave those rows out."
+    )
+    assert caught.value.local == "Not named: 5."  # a label stays at its party
 
 
 def test_a_range_that_is_not_declared_is_refused():

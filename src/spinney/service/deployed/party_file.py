@@ -13,6 +13,7 @@ age = { kind = "number", range = [0, 110] }
 protocols = ["horizontal_forest"]
 [ledger]
 path = "ledger.db"
+labels = "labels"               # the folder of randomised labels and their key
 ```
 """
 
@@ -39,10 +40,15 @@ class PartyIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedgerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the ledger is, and the name of the data set whose account it keeps."""
+    """Where the ledger is, the name of the data set whose account it keeps, and its labels.
+
+    Labels that were randomised once are kept encrypted in the folder `labels`, under the data
+    set's name, and so is the key.
+    """
 
     path: str = "ledger.db"
     data: str = "table"
+    labels: str = "labels"
 
 
 class PartyFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +69,11 @@ class PartyFile(msgspec.Struct, frozen=True, kw_only=True):
     def records(self) -> Path:
         """Where the party writes down what it accepted and what left it."""
         return self.folder / self.party.records
+
+    @property
+    def labels(self) -> Path:
+        """Where randomised labels are remembered."""
+        return self.folder / self.ledger.labels
 
 
 def load_party(path: Path) -> PartyFile:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Final
+from urllib.parse import quote
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Budget
+from spinney.protocols.randomised_labels import opened_memory
 from spinney.protocols.rosters import ROSTER_ASKS, KeyAsk, RosterAsk, RosterParty, RosterReply
 from spinney.protocols.secure_sums import (
     EpochAsk,
@@ -23,6 +25,7 @@ from spinney.protocols.secure_sums import (
     RevealAsk,
     SecureParty,
 )
+from spinney.seeds import derived
 from spinney.service import registry
 from spinney.service.config import SimulationConfig
 from spinney.service.deployed.accepted import Accepted, alone
@@ -33,7 +36,7 @@ from spinney.service.deployed.logs import JsonLines
 from spinney.service.deployed.party_file import PartyFile, load_party
 from spinney.service.deployed.policy import check_policy
 from spinney.service.deployed.running import PARTY_VARIABLE
-from spinney.service.rows import held_back
+from spinney.service.rows import held_back, kept_by_id
 from spinney.service.schemas import declared
 from spinney.service.sources import source_of
 from spinney.tables.readers import read_table
@@ -204,10 +207,11 @@ class RunParty:
 
     def _opened(self) -> Answering:
         if self._answering is None:
-            table = table_for(self._party, self._agreed)
+            whole = whole_table(self._party, self._agreed)
+            table = training_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
             self._answering = Guarded(
-                self._agreed.entry.party(table, self._settings, self._site()),
+                self._agreed.entry.party(table, self._settings, self._site(whole)),
                 self._settings,
                 table.schema.digest(),
                 self._record,
@@ -215,12 +219,14 @@ class RunParty:
             )
         return self._answering
 
-    def _site(self) -> registry.Site:
-        ledger = None
+    def _site(self, whole: Table) -> registry.Site:
+        data, ledger, memory = self._party.ledger.data, None, None
         if getattr(self._settings, "privacy", None) is not None:
             ledger = opened_ledger(self._party)
+        if randomises_labels(self._settings):  # a row that is held out has not left the table
+            memory = opened_memory(self._party.labels, quote(data, safe=""), whole)
         n_jobs = self._party.party.n_jobs
-        return registry.Site(self._name, n_jobs, ledger, self._party.ledger.data)
+        return registry.Site(self._name, n_jobs, ledger, data, memory=memory)
 
     def _take_roster(self, ask: RosterAsk) -> RosterReply:
         masks = self._roster.masks(ask, self._agreed.parties, max(2, self._agreed.quorum))
@@ -272,18 +278,34 @@ class _Later:
 
 def table_for(party: PartyFile, agreed: Agreed) -> Table:
     """Open the party's table for a job: the rows it trains on."""
+    return training_rows(whole_table(party, agreed), party, agreed)
+
+
+def whole_table(party: PartyFile, agreed: Agreed) -> Table:
+    """Open the party's table: all rows."""
     schema = schema_for(party, agreed)
-    table = read_table(source_of(party.table, party.folder), schema)
+    return read_table(source_of(party.table, party.folder), schema)
+
+
+def training_rows(table: Table, party: PartyFile, agreed: Agreed) -> Table:
+    """Return the rows that a job trains on."""
     if not agreed.held_out:
         return table
-    simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
     number = agreed.parties.index(party.party.name)
+    if getattr(agreed.protocol_settings(), "privacy", None) is not None:
+        return kept_by_id(spooled(table), agreed.held_out, derived(agreed.held_out_seed, number))
+    simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
     return held_back(spooled(table), simulation, number).training
 
 
 def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
     """Return the schema by which the table is read; facts that nobody declared are refused."""
     settings = agreed.protocol_settings()
+    if randomises_labels(settings) and party.table.row_id is None:
+        raise SettingError(
+            "label_privacy = 'local' randomises every label once and remembers the answer by the "
+            "record's id, and the party's [table] names none. Name a row_id there."
+        )
     said = declared(agreed.job_file(party.folder), party.table)
     needs_ranges = getattr(settings, "binning", "") == "ranges" or (
         getattr(settings, "privacy", None) is not None
@@ -301,6 +323,11 @@ def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
             "they are never read off the data; declare them in [table.columns] or in the job."
         )
     return said.filled(None)
+
+
+def randomises_labels(settings: Any) -> bool:
+    """Tell whether a job's labels are randomised, and so remembered."""
+    return bool(getattr(getattr(settings, "privacy", None), "randomises_labels", False))
 
 
 def fingerprint(table: Table) -> str:

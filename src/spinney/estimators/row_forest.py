@@ -1,0 +1,83 @@
+"""What the faces of all forests over rows share: parameters, their settings, simulated channels."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import numpy as np
+
+from spinney.errors import SettingError
+from spinney.estimators.base import ForestEstimator
+from spinney.seeds import job_seed
+from spinney.transport.in_process import InProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spinney.transport.channel import Answering, Ask, Channel
+
+_SETTINGS: Final = (  # those that a job takes as they are
+    "n_estimators",
+    "criterion",
+    "max_depth",
+    "min_samples_split",
+    "min_samples_leaf",
+    "min_weight_fraction_leaf",
+    "min_impurity_decrease",
+    "max_features",
+    "max_bins",
+    "oob_score",
+    "message_limit",
+)
+
+
+class RowForest(ForestEstimator):
+    """A forest over parties that hold different rows of the same columns."""
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Keep a constructor's parameters, its `locals()`, unchanged as scikit-learn wants."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
+
+    def _checked(self) -> None:
+        """Raise if parameters do not fit together."""
+        if not isinstance(self.secure_sum, bool | np.bool_):
+            raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
+        from spinney.protocols.settings import refuse_max_leaf_nodes  # noqa: PLC0415  protocols come late
+
+        refuse_max_leaf_nodes(self.max_leaf_nodes)
+
+    def _shared_settings(self, classes: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the settings that all forests over rows have."""
+        self._checked()
+        weights = self._class_weights(classes) if self._is_classifier else None
+        return {name: getattr(self, name) for name in _SETTINGS} | {
+            "task": "classification" if self._is_classifier else "regression",
+            "class_weight": weights,
+            "seed": job_seed(self.random_state),
+        }
+
+    def _connected(
+        self,
+        parties: dict[str, Answering],
+        summed: tuple[type[Ask[Any]], ...],
+        *,
+        is_private: bool,
+        at_once: int = 1,
+    ) -> Channel:
+        """Return the channel to simulated parties, masked if asked for."""
+        connect = partial(InProcess, at_once=at_once)
+        if not self.secure_sum:
+            return connect(parties)
+        from spinney.protocols.secure_sums import secured  # noqa: PLC0415  protocols come late
+
+        return secured(
+            parties,
+            connect,
+            summed,
+            job=f"simulation {uuid4()}",
+            honest=self.honest,
+            min_survivors=len(parties) if is_private else None,
+        )
