@@ -255,6 +255,21 @@ def test_sums_that_cannot_be_are_refused(change):
         extra_trees.train(InProcess(parties), job("two classes"))
 
 
+def beyond_the_range(counts):
+    counters = counts.counters.copy()
+    counters[:, 1] = counters[:, 0] << 45
+    return Counts(counters, counts.run_ends)
+
+
+def test_targets_out_of_their_range_are_refused():
+    table = small_table()
+    schema = Schema(table.schema.columns, Label("y", "number", range=(0.0, 1.0)))
+    amounts = MemoryTable(schema, table.columns, table.target.astype(np.float64))
+    channel = InProcess({"liar": Lying(amounts, beyond_the_range)})
+    with pytest.raises(ProtocolError, match="rows cannot have reported so much"):
+        extra_trees.train(channel, job("amount"))
+
+
 def test_sums_that_do_not_fit_the_level_before_are_refused():
     rounds = []
 

@@ -207,6 +207,8 @@ def test_the_number_of_threads_does_not_matter(n_jobs, ward_table, ward_labels):
     for label, kind in (
         ("three classes", HorizontalForestClassifier),
         ("amount", HorizontalForestRegressor),
+        ("two classes", ExtraTreesClassifier),
+        ("amount", ExtraTreesRegressor),
     ):
         y = ward_labels[label]
         party = deal_rows(y, 3, random_state=0)

@@ -275,3 +275,17 @@ def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -
             "that its node holds. One of the parties answers wrongly; nothing was used. Run the "
             "job without one party after another to find it."
         )
+    if not _fits_rows(ask.job, counters):
+        raise ProtocolError(
+            "The parties' sums are impossible: rows cannot have reported so much, each a bit once "
+            "or a target within its range. One of the parties answers wrongly; nothing was used. "
+            "Run the job without one party after another to find it."
+        )
+
+
+def _fits_rows(job: Job, counters: Counters) -> bool:
+    """Tell whether sums of bits or targets are possible for so many rows."""
+    if job.n_classes == job.cell_counters:
+        return True  # counts by class say themselves how many rows there are
+    most = 1 if job.n_classes else 2**job.target_bits - 1
+    return not bool((counters[:, 1:] > counters[:, :1] * most).any())

@@ -13,13 +13,19 @@ and depth, and all later jobs, cost nothing more.
 | Sum, equations 3 and 4 | counters of a cell: rows, then reported bits |
 | Lasso regression | least squares without negative counts, on the known design |
 
-The default is k-ary randomised response, which at epsilon 2 does better than the paper's filters at
-8.79. `label_scheme="unary"` is for many classes.
+R is drawn anew for every question in the paper, and once here. Fresh draws over the same B' would
+average out over the questions of one forest, to B' itself; that is what the price, 8 ln 3, is of.
+So the promise is the same, and what is remembered is all that is ever used.
+
+The default is k-ary randomised response, which at epsilon 2 does at least as well as the paper's
+filters at 8.79, both drawn once (`docs/extra-trees.md` has figures, and those of B' alone, which
+does better on many classes). `label_scheme="unary"` is for many classes.
 
 **Who learns what.** As in the protocol that runs, with answers in place of labels. Features are
 not randomised: how many rows a party has, and where they stand, is as open as without this. Hence
 the ledger promises epsilon to a *label* and nothing to a *record*. **Who never learns what.**
-Nobody but its party sees a label, a count of true labels, or which answer a record gave.
+Nobody but its party sees a label, a count of true labels, or which answer a record gave. No key of
+a row depends on its label (`tables.records`): a bootstrap tells nothing of it.
 """
 
 from collections.abc import Iterator

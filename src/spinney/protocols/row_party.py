@@ -66,12 +66,12 @@ class RowParty:
         self._counting = self.counting(table, n_threads)
         self._private = private
 
-    def answer(self, ask: Ask[Any]) -> Any:
+    def answer(self, ask: Any) -> Any:
         """Answer a question."""
         if isinstance(ask, SchemaAsk):
             return SchemaReply(self._schema)
         if isinstance(ask, self.of_private_jobs):
-            return self._private.answer(ask)  # type: ignore[arg-type]  # the protocol names them
+            return self._private.answer(ask)
         if isinstance(ask, FactsAsk | EdgesAsk):
             return self._counting_for(ask, ask.terms).answer(ask)
         if isinstance(ask, (*self.of_nodes, QualityAsk)):

@@ -19,11 +19,12 @@ from spinney.protocols import extra_trees
 from spinney.protocols.drawn_cuts import CutsAsk, RangesAsk
 from spinney.protocols.growing import Job
 from spinney.protocols.private_settings import PrivacySettings
-from spinney.protocols.setup import FactsAsk
+from spinney.protocols.setup import CountsReply, FactsAsk
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
 from spinney.transport.in_process import InProcess
 from spinney.trees.binning import Binning
+from spinney.trees.counts import Counts
 
 SCHEMES = ["randomised_response", "bloom", "unary"]
 N = 600
@@ -333,6 +334,26 @@ def test_a_label_that_was_never_declared_is_refused(label_privacy):
         "to the schema, or leave those rows out."
     )
     assert caught.value.local == "Not named: 5."  # a label stays at its party
+
+
+@pytest.mark.parametrize("scheme", ["bloom", "unary"])
+def test_more_bits_than_rows_are_refused(scheme):
+    class Lying(extra_trees.Party):
+        def answer(self, ask):
+            reply = super().answer(ask)
+            if not isinstance(ask, CutsAsk):
+                return reply
+            counters = reply.counts.counters.copy()
+            counters[:, 1:] = 2 * counters[:, :1]
+            return CountsReply(Counts(counters, reply.counts.run_ends))
+
+    epsilon = None if scheme == "bloom" else "2"
+    privacy = PrivacySettings(
+        job="q", mechanism="randomised_labels", label_scheme=scheme, epsilon=epsilon
+    )
+    channel = InProcess({"liar": Lying(table_of(Y), ledger=Ledger.in_memory("n"))})
+    with pytest.raises(ProtocolError, match="The parties' sums are impossible: rows cannot have"):
+        extra_trees.train(channel, settings_of(privacy=privacy, binning="ranges", n_estimators=1))
 
 
 def test_a_range_that_is_not_declared_is_refused():

@@ -10,9 +10,11 @@ import numpy as np
 from spinney.trees._kernels.binning import MISSING
 from spinney.trees._kernels.compiling import inlined, kernel
 from spinney.trees._kernels.hashing import mixed
+from spinney.trees._kernels.histogram import _clear, _column, _load
 from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGHT_SHIFT, in_set
 
 _ONE = np.uint64(1)
+_HALF = 5  # of a word that counts two classes: a shift of 1 << 5 bits
 _UNIT = 2.0**-53
 SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the same key
 
@@ -108,23 +110,6 @@ def _cell(code, bound, is_set, sets, place):
     return np.uint64(2) if code == MISSING else cell
 
 
-@inlined
-def _load(entry):
-    """Return a row's weight, in the low half of a word for class 0 and in the high for class 1."""
-    half = np.int64((entry >> CLASS_SHIFT) & CLASS_MASK) << 5
-    return np.int64(entry >> WEIGHT_SHIFT) << half
-
-
-@inlined
-def _clear(out, offset, cells, first, last, width):
-    """Set the cells of nodes `first` to `last` to zero: the memory may have been used before."""
-    begin = offset[first, 0] * width
-    final = cells.shape[1] - 1
-    end = (offset[last - 1, final] + cells[last - 1, final]) * width
-    for i in range(np.uint64(begin), np.uint64(end)):
-        out[i] = 0
-
-
 @kernel
 def count_two_classes(
     codes, block_start, n_columns, entries, starts, ends, first, last,
@@ -147,23 +132,23 @@ def count_two_classes(
                 continue
             total = np.int64(0)
             for i in range(begin, end):
-                total += _load(entries[i])
+                total += _load(entries[i], _HALF)
             slot = 0
             while slot < n_slots and feature[node, slot] >= 0:
-                column_a = origin + np.uint64(feature[node, slot]) * height
+                column_a = _column(origin, height, feature[node, slot])
                 cut_a = cut[node, slot]
                 at = offset[node, slot]
                 plain = subset[node, slot] < 0 and cells[node, slot] == 2
                 pair = plain and slot + 1 < n_slots and feature[node, slot + 1] >= 0
                 if pair and subset[node, slot + 1] < 0 and cells[node, slot + 1] == 2:
-                    column_b = origin + np.uint64(feature[node, slot + 1]) * height
+                    column_b = _column(origin, height, feature[node, slot + 1])
                     cut_b = cut[node, slot + 1]
                     left_a = np.int64(0)
                     left_b = np.int64(0)
                     for i in range(begin, end):
                         entry = entries[i]
                         row = np.uint64(entry & ROW_MASK)
-                        load = _load(entry)
+                        load = _load(entry, _HALF)
                         left_a += load & -np.int64(codes[column_a + row] <= cut_a)
                         left_b += load & -np.int64(codes[column_b + row] <= cut_b)
                     out[at] += left_a
@@ -177,7 +162,7 @@ def count_two_classes(
                     for i in range(begin, end):
                         entry = entries[i]
                         code = codes[column_a + np.uint64(entry & ROW_MASK)]
-                        left_a += _load(entry) & -np.int64(code <= cut_a)
+                        left_a += _load(entry, _HALF) & -np.int64(code <= cut_a)
                     out[at] += left_a
                     out[at + 1] += total - left_a
                 else:
@@ -186,7 +171,7 @@ def count_two_classes(
                         entry = entries[i]
                         code = codes[column_a + np.uint64(entry & ROW_MASK)]
                         cell = _cell(code, cut_a, is_set, sets, subset[node, slot])
-                        out[np.uint64(at) + cell] += _load(entry)
+                        out[np.uint64(at) + cell] += _load(entry, _HALF)
                 slot += 1
 
 
@@ -208,7 +193,7 @@ def count_classes(
             for slot in range(feature.shape[1]):
                 if feature[node, slot] < 0 or begin == end:
                     break
-                column = origin + np.uint64(feature[node, slot]) * height
+                column = _column(origin, height, feature[node, slot])
                 bound = cut[node, slot]
                 is_set = subset[node, slot] >= 0
                 at = np.uint64(offset[node, slot]) * width
@@ -237,7 +222,7 @@ def sum_targets(
             for slot in range(feature.shape[1]):
                 if feature[node, slot] < 0 or begin == end:
                     break
-                column = origin + np.uint64(feature[node, slot]) * height
+                column = _column(origin, height, feature[node, slot])
                 bound = cut[node, slot]
                 is_set = subset[node, slot] >= 0
                 at = np.uint64(offset[node, slot]) << _ONE
@@ -333,7 +318,7 @@ def sum_bits(
             for slot in range(feature.shape[1]):
                 if feature[node, slot] < 0 or begin == end:
                     break
-                column = origin + np.uint64(feature[node, slot]) * height
+                column = _column(origin, height, feature[node, slot])
                 bound = cut[node, slot]
                 is_set = subset[node, slot] >= 0
                 at = np.uint64(offset[node, slot]) * width
