@@ -68,13 +68,14 @@ class RowParty:
 
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
-        if isinstance(ask, SchemaAsk):
+        kind = type(ask)
+        if kind is SchemaAsk:
             return SchemaReply(self._schema)
-        if isinstance(ask, self.of_private_jobs):
+        if kind in self.of_private_jobs:
             return self._private.answer(ask)
-        if isinstance(ask, FactsAsk | EdgesAsk):
+        if kind in (FactsAsk, EdgesAsk):
             return self._counting_for(ask, ask.terms).answer(ask)
-        if isinstance(ask, (*self.of_nodes, QualityAsk)):
+        if kind in (*self.of_nodes, QualityAsk):
             return self._counting_for(ask, ask.job.terms).answer(ask)
         raise ProtocolError(f"A party in {self.name} does not answer {type(ask).__name__}.")
 
