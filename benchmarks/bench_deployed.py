@@ -86,8 +86,10 @@ def main() -> None:
             write_echo(folder, federation.parties)
             with session(federation.root / "lead" / "kit") as opened:
                 job = opened._inner.submit_job(str(folder))  # noqa: SLF001
-                opened.fetch(job, "spinney", Path(place) / "fetched")
-            seconds = json.loads((Path(place) / "fetched" / "echo.json").read_text())
+                while not str(opened.meta(job)["status"]).startswith("FINISHED"):
+                    time.sleep(0.5)
+                found = opened._inner.download_job_result(job, str(Path(place) / "fetched"))  # noqa: SLF001
+            seconds = json.loads((Path(found) / "workspace/spinney/echo.json").read_text())
             close_again(federation)
             path = wide.write_job(federation, "forest", n_estimators=100, max_depth=10)
             begin = time.perf_counter()

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -84,17 +86,25 @@ def postgres_server(tmp_path_factory):
         for folder in (home, *home.parents[:3]):
             folder.chmod(0o755)
 
-    def run(*command):
-        subprocess.run(command, check=True, capture_output=True, cwd=home, **user)
+    def run(*command, tries=1):
+        for _ in range(tries):
+            done = subprocess.run(command, check=False, capture_output=True, cwd=home, **user)
+            if done.returncode == 0:
+                return
+            time.sleep(0.1)
+        raise AssertionError(done.stderr)
 
     run(programs / "initdb", "-D", home / "data", "-U", "me", "-A", "trust", "-N", "-E", "UTF8")
-    options = f"-c listen_addresses='' -c fsync=off -k {home}"
-    start = (programs / "pg_ctl", "-D", home / "data", "-w", "-l", home / "log", "-o", options)
-    run(*start, "start")
+    options = ("-c", "listen_addresses=", "-c", "fsync=off", "-k", home)
+    with (home / "log").open("wb") as log:
+        command = (programs / "postgres", "-D", home / "data", *options)
+        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=home, **user)
     try:
+        run(programs / "pg_isready", "-q", "-h", home, "-t", "60", tries=600)
         yield f"postgresql://me@/postgres?host={home}"
     finally:
-        run(programs / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop")
+        server.send_signal(signal.SIGINT)  # open connections are ended
+        server.wait()
 
 
 @pytest.fixture

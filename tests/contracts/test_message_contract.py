@@ -51,9 +51,9 @@ for found in pkgutil.iter_modules(spinney.protocols.__path__):
 
 
 def kinds_of(base):
-    """Return all questions that Spinney itself can ask."""
+    """Return all questions of Spinney's own protocols."""
     every = {kind for child in base.__subclasses__() for kind in (child, *kinds_of(child))}
-    ours = (kind for kind in every if kind.__module__.startswith("spinney."))
+    ours = (kind for kind in every if kind.__module__.startswith("spinney.protocols."))
     asked = (kind for kind in ours if not kind.__name__.startswith("_"))  # not what others share
     return sorted(asked, key=lambda kind: kind.__name__)
 
@@ -170,7 +170,7 @@ class Enrolled:
     def answer(self, ask):
         if isinstance(ask, KeyAsk):
             return self._roster.key(ask)
-        self._roster.masks(ask, self._names, 2)
+        self._roster.masks(ask, self._names, 2, len(self._names))
         return RosterReply(len(ask.names))
 
 

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -12,9 +13,12 @@ from cryptography.x509.oid import NameOID
 
 from spinney.service.config import load_job
 from spinney.service.deployed.agreed import TRAIN, Agreed, agreed_of
+from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
 from spinney.service.deployed.party_file import load_party
+from spinney.service.deployed.runs import RunFolder, Status
 from spinney.service.deployed.site import RunParty
 from spinney.transport.flare.channel import FlareChannel, Limits
+from spinney.transport.flare.engine import Link
 from spinney.transport.flare.resident import Resident
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -35,21 +39,22 @@ class Authority:
         self.key = _key(f"authority {number}")
         self.certificate = self.signed(name, self.key, name)
 
-    def signed(self, name: str, key: Any, issuer: str = "clinics", days: int = 30) -> Any:
+    def signed(
+        self, name: str, key: Any, issuer: str = "clinics", days: int = 30, first: int = -9
+    ) -> Any:
         now = datetime.now(UTC)
-        first = now - timedelta(days=2) if days > 0 else now - timedelta(days=9)
         return (
             x509.CertificateBuilder()
             .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
             .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(first)
+            .not_valid_before(now + timedelta(days=first))
             .not_valid_after(now + timedelta(days=days))
             .sign(self.key, hashes.SHA256())
         )
 
-    def kit(self, folder: Path, name: str, *, days: int = 30) -> None:
+    def kit(self, folder: Path, name: str, *, days: int = 30, first: int = -9) -> None:
         """Write a start kit's certificate files."""
         startup = folder / "startup"
         startup.mkdir(parents=True)
@@ -57,14 +62,15 @@ class Authority:
         plain = serialization.NoEncryption()
         pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
         (startup / "client.key").write_bytes(key.private_bytes(pem, form, plain))
-        (startup / "client.crt").write_bytes(self.signed(name, key, days=days).public_bytes(pem))
+        shown = self.signed(name, key, days=days, first=first)
+        (startup / "client.crt").write_bytes(shown.public_bytes(pem))
         (startup / "rootCA.pem").write_bytes(self.certificate.public_bytes(pem))
 
 
 def write_party(folder: Path, name: str, policy: str = "", table: str = "", more: str = "") -> Path:
     """Write a party's file over the example's table."""
     own = name if name in CLINICS else CLINICS[0]
-    table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"'
+    table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"\nrow_id = "visit"'
     path = folder / name / "party.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'[party]\nname = "{name}"\n[table]\n{table}\n[policy]\n{policy}\n{more}')
@@ -76,18 +82,19 @@ def agreed_job(
     job: str = "",
     parties: tuple[str, ...] = CLINICS,
     kind: str = TRAIN,
+    held_out: float = 0.0,
     **settings: Any,
 ) -> Agreed:
     """Return a job over the example's schema."""
     text = (EXAMPLES / "three_clinics.toml").read_text()
     schema = text.split("[schema]")[1].split("[[party]]")[0]
     chosen = {"n_estimators": "5", "max_depth": "3"} | {k: str(v) for k, v in settings.items()}
-    lines = "\n".join(f"{key} = {value}" for key, value in chosen.items())
+    lines = "\n".join(f"{key} = {value}" for key, value in chosen.items() if value != "None")
     names = ", ".join(f'"{name}"' for name in parties)
     path = folder / "job.toml"
     path.write_text(
         f'[job]\nname = "q3"\nparties = [{names}]\n{job}\n[settings]\n{lines}\n[schema]{schema}'
-        "[simulation]\nheld_out = 0.0\n"
+        f"[simulation]\nheld_out = {held_out}\n"
     )
     return agreed_of(load_job(path, deployed=True), kind)
 
@@ -115,9 +122,9 @@ class Sites:
         for side in self.sides:
             side.close()
 
-    def channel(self) -> FlareChannel:
+    def channel(self, kind: type[FlareChannel] = FlareChannel) -> FlareChannel:
         parties = self.agreed.parties
-        return FlareChannel(
+        return kind(
             self.bytes_to,
             run=self.run,
             attempt=self.attempt,
@@ -134,3 +141,37 @@ def kits(folder: Path, names: tuple[str, ...] = CLINICS) -> Authority:
     for name in names:
         authority.kit(folder / name / "kit", name)
     return authority
+
+
+def clinics_in(folder: Path, names: tuple[str, ...] = CLINICS) -> Path:
+    """Make parties with kits and tables; return the folder."""
+    kits(folder, names)
+    for name in names:
+        write_party(folder, name)
+    return folder
+
+
+def status_of(folder: Path, run: str = "run-1") -> Status:
+    """Return how a run stands."""
+    found = RunFolder(folder / "runs", run).status()
+    assert found is not None
+    return found
+
+
+def coordinator_in(folder: Path) -> CoordinatorFile:
+    """Write a coordinator's file."""
+    path = folder / "coordinator.toml"
+    path.write_text(
+        '[coordinator]\nname = "clinics"\nhost = "localhost"\n'
+        "[limits]\nsilence_seconds = 5\nreply_seconds = 5\n"
+    )
+    file = load_coordinator(path)
+    msgspec.structs.force_setattr(file.limits, "silence_seconds", 0.2)  # as no file may say
+    return file
+
+
+def link_to(folder: Path, run: str = "run-1", attempt: int = 1) -> Link:
+    """Return what the engine would say of a job."""
+    work = folder / f"work-{run}-{attempt}"
+    work.mkdir(exist_ok=True)
+    return Link(run, {"spinney_attempt": attempt}, work)

@@ -149,7 +149,25 @@ class Federation:
         """Run a job command as the lead."""
         return self.spinney("job", *arguments, folder="lead", check=check, seconds=seconds)
 
-    def write_job(self, name: str, **settings: object) -> Path:
+    def simulated(self, path: Path) -> Path:
+        """Run a job over the example's tables in one process; return its folder."""
+        text = path.read_text().split("[simulation]")
+        tables = (EXAMPLES / "three_clinics.toml").read_text().split("[[party]]", maxsplit=1)[1]
+        tables = "[[party]]" + tables.split("[simulation]", maxsplit=1)[0]
+        tables = tables.replace('path = "', f'path = "{EXAMPLES}/')
+        whole = path.with_name(f"simulated-{path.name}")
+        whole.write_text(f"{text[0]}\n{tables}\n[simulation]{text[1]}")
+        out = path.with_suffix("")
+        self.spinney("simulate", str(whole), "--out", str(out))
+        return out
+
+    def write_job(
+        self,
+        name: str,
+        protocol: str = "horizontal_forest",
+        held_out: float = 0.0,
+        **settings: object,
+    ) -> Path:
         """Write a job file over the example's schema."""
         text = (EXAMPLES / "three_clinics.toml").read_text()
         schema = text.split("[schema]")[1].split("[[party]]")[0]
@@ -157,8 +175,8 @@ class Federation:
         parties = json.dumps(list(self.parties))
         path = self.root / "lead" / f"{name}.toml"
         path.write_text(
-            f'[job]\nname = "{name}"\nparties = {parties}\n[settings]\n{lines}\n'
-            f"[schema]{schema}\n[simulation]\nheld_out = 0.0\n"
+            f'[job]\nname = "{name}"\nprotocol = "{protocol}"\nparties = {parties}\n'
+            f"[settings]\n{lines}\n[schema]{schema}\n[simulation]\nheld_out = {held_out}\n"
         )
         return path
 
@@ -180,6 +198,14 @@ class Federation:
                 return status
             time.sleep(0.1)
         raise AssertionError(f"Waited in vain; the run stands so: {self.status(run)}")
+
+    def read_when_there(self, path: Path, seconds: float = 60) -> dict[str, Any]:
+        """Return a JSON file that is being written; the limit only ends a hang."""
+        until = time.monotonic() + seconds
+        while not path.exists():
+            assert time.monotonic() < until, path
+            time.sleep(0.1)
+        return dict(json.loads(path.read_text()))
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to all processes of a side: SIGSTOP holds it, SIGCONT lets it go on."""

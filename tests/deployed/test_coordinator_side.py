@@ -1,6 +1,6 @@
 """The coordinator's side of deployed jobs without the engine: runs, their files, what they cost."""
 
-from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -8,7 +8,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     CLINICS,
     Sites,
     agreed_job,
-    kits,
+    clinics_in,
+    coordinator_in,
+    link_to,
     write_party,
 )
 from spinney.errors import PartyLostError, ProtocolError, SettingError
@@ -18,40 +20,28 @@ from spinney.service.deployed.coordinator_file import load_coordinator
 from spinney.service.deployed.estimates import cost_of
 from spinney.service.deployed.runs import RunFolder, Status
 from spinney.service.deployed.telling import line_of, page_of, seconds_left
-from spinney.transport.flare.engine import Link
 
 
 @pytest.fixture
 def coordinator(tmp_path):
     """A coordinator's file, and three parties in this process."""
-    kits(tmp_path)
-    for name in CLINICS:
-        write_party(tmp_path, name)
-    path = tmp_path / "coordinator.toml"
-    path.write_text(
-        '[coordinator]\nname = "clinics"\nhost = "localhost"\n'
-        "[limits]\nsilence_seconds = 5\nreply_seconds = 5\n"
-    )
-    return load_coordinator(path)
-
-
-def link(folder: Path, attempt: int = 1, **meta: object) -> Link:
-    work = folder / f"work{attempt}"
-    work.mkdir(exist_ok=True)
-    return Link("run-1", {"spinney_attempt": attempt, **meta}, work)
+    clinics_in(tmp_path)
+    return coordinator_in(tmp_path)
 
 
 def test_a_run_leaves_model_report_and_status_and_no_rounds(coordinator, tmp_path):
     agreed = agreed_job(tmp_path, secure_sum="true")
     sites = Sites(tmp_path, agreed)
-    Run(coordinator, agreed, link(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator, agreed, link_to(tmp_path), sites.bytes_to).conduct()
     folder = RunFolder(coordinator.runs, "run-1")
     status = folder.status()
     assert status is not None
     assert (status.state, status.present) == ("finished", CLINICS)
-    assert (folder.folder / "model.spinney").read_bytes() == (
-        tmp_path / "work1" / "spinney" / "model.spinney"
-    ).read_bytes()
+    archive = folder.archived()
+    assert archive is not None
+    with ZipFile(archive) as files:
+        assert files.namelist() == ["model.spinney", "report.json", "report.html"]
+        assert files.read("model.spinney") == (folder.folder / "model.spinney").read_bytes()
     assert not folder.rounds.exists()
 
 
@@ -67,13 +57,13 @@ def test_a_lost_party_leaves_the_run_waiting_and_the_next_attempt_ends_it(coordi
         return came if asked < 6 else {name: came[name] for name in came if name != "north"}
 
     with pytest.raises(PartyLostError, match="Missing: north"):
-        Run(coordinator, agreed, link(tmp_path), dying).conduct()
+        Run(coordinator, agreed, link_to(tmp_path), dying).conduct()
     sites.close()
     status = RunFolder(coordinator.runs, "run-1").status()
     assert status is not None
     assert (status.state, status.waiting_since > 0) == ("waiting", True)
     again = Sites(tmp_path, agreed, attempt=2)
-    Run(coordinator, agreed, link(tmp_path, 2), again.bytes_to).conduct()
+    Run(coordinator, agreed, link_to(tmp_path, attempt=2), again.bytes_to).conduct()
     ended = RunFolder(coordinator.runs, "run-1").status()
     assert ended is not None
     assert (ended.state, ended.attempt) == ("finished", 2)
@@ -86,7 +76,7 @@ def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):
     for known in (later, Status(run="run-1", name="q3", kind="train", state="finished")):
         folder.write(known)
         with pytest.raises(ProtocolError, match="Attempt 1 of this run was given up"):
-            Run(coordinator, agreed, link(tmp_path), lambda *_: pytest.fail("asked"))
+            Run(coordinator, agreed, link_to(tmp_path), lambda *_: pytest.fail("asked"))
         kept = folder.status()
         assert kept is not None
         assert kept.state == known.state
@@ -95,7 +85,7 @@ def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):
 def test_a_proposal_is_answered_and_starts_nothing(coordinator, tmp_path):
     write_party(tmp_path, "north", policy="min_parties = 9")
     agreed = agreed_job(tmp_path, kind=PROPOSE)
-    Run(coordinator, agreed, link(tmp_path), Sites(tmp_path, agreed).bytes_to).conduct()
+    Run(coordinator, agreed, link_to(tmp_path), Sites(tmp_path, agreed).bytes_to).conduct()
     status = RunFolder(coordinator.runs, "run-1").status()
     assert status is not None
     assert status.answers["lakeside"] == ""

@@ -23,19 +23,6 @@ def federation(tmp_path_factory):
     made.stop()
 
 
-def simulated(federation, path):
-    """Return the model bytes of the same job in one process."""
-    text = path.read_text().split("[simulation]")
-    tables = (EXAMPLES / "three_clinics.toml").read_text().split("[[party]]", maxsplit=1)[1]
-    tables = "[[party]]" + tables.split("[simulation]")[0]
-    tables = tables.replace('path = "', f'path = "{EXAMPLES}/')
-    whole = path.with_name(f"simulated-{path.name}")
-    whole.write_text(f"{text[0]}\n{tables}\n[simulation]{text[1]}")
-    out = path.with_suffix("")
-    federation.spinney("simulate", str(whole), "--out", str(out))
-    return (out / "model.spinney").read_bytes()
-
-
 @pytest.mark.parametrize("secure_sum", [False, True])
 def test_the_deployed_forest_is_the_simulated_one_byte_for_byte(federation, secure_sum):
     name = "masked" if secure_sum else "plain"
@@ -46,7 +33,7 @@ def test_the_deployed_forest_is_the_simulated_one_byte_for_byte(federation, secu
         assert said["cost"]["epsilon"] == "no noise"
     federation.job("start", str(path), "--follow", "--out", f"{name}-run")
     model = federation.root / "lead" / f"{name}-run" / "model.spinney"
-    assert model.read_bytes() == simulated(federation, path)
+    assert model.read_bytes() == federation.simulated(path).joinpath("model.spinney").read_bytes()
     kept = list((federation.root / "north" / "records" / "runs").glob("*/model.spinney"))
     assert model.read_bytes() in [one.read_bytes() for one in kept]
     forest = load_model(model)

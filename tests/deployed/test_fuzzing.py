@@ -19,7 +19,7 @@ from spinney.service.config import load_job
 from spinney.service.deployed.agreed import Agreed
 from spinney.service.deployed.coordinator_file import load_coordinator
 from spinney.service.deployed.party_file import load_party
-from spinney.service.deployed.site import ModelAsk, ProposalAsk
+from spinney.service.deployed.questions import ModelAsk, ProposalAsk
 from spinney.service.registry import ENTRIES
 from spinney.transport import codec
 from spinney.transport.flare.jobs import app_files, job_of_app, job_of_args

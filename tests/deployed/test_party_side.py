@@ -5,16 +5,15 @@ import shutil
 import time
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
-    ASKER,
     CLINICS,
     EXAMPLES,
-    Authority,
     Sites,
     agreed_job,
-    kits,
+    clinics_in,
     write_party,
 )
 from spinney.errors import (
@@ -25,19 +24,20 @@ from spinney.errors import (
     SpinneyError,
     TableError,
 )
-from spinney.privacy.masking import UnmaskAsk
 from spinney.protocols import horizontal_forest
 from spinney.protocols.growing import Job
 from spinney.protocols.horizontal_forest import LevelAsk
-from spinney.protocols.rosters import KeyAsk, secured_over
-from spinney.protocols.secure_sums import RevealAsk
+from spinney.protocols.rosters import secured_over
 from spinney.protocols.setup import FactsAsk, SchemaAsk
 from spinney.service.deployed import accepted
 from spinney.service.deployed.agreed import PROPOSE, Agreed
-from spinney.service.deployed.identity import KitIdentity
+from spinney.service.deployed.opening import table_for
 from spinney.service.deployed.party_file import load_party
-from spinney.service.deployed.policy import Policy, check_policy
-from spinney.service.deployed.site import ModelAsk, ProposalAsk, schema_for, table_for
+from spinney.service.deployed.questions import ModelAsk, ProposalAsk
+from spinney.service.deployed.site import run_of
+from spinney.service.ledgers import described
+from spinney.tables.holding import Holding
+from spinney.transport.flare.engine import Link
 from spinney.transport.in_process import InProcess
 from spinney.transport.journal import Journal, Journaled
 
@@ -45,10 +45,7 @@ from spinney.transport.journal import Journal, Journaled
 @pytest.fixture
 def clinics(tmp_path):
     """Three parties with kits and tables."""
-    kits(tmp_path)
-    for name in CLINICS:
-        write_party(tmp_path, name)
-    return tmp_path
+    return clinics_in(tmp_path)
 
 
 def trained(agreed, channel):
@@ -58,10 +55,11 @@ def trained(agreed, channel):
 
 def pooled(agreed, folder):
     """Return the model that the parties' own code gives over the plain channel."""
-    sides = {
-        name: horizontal_forest.Party(table_for(load_party(folder / name / "party.toml"), agreed))
-        for name in agreed.parties
-    }
+    sides = {}
+    for name in agreed.parties:
+        table = table_for(load_party(folder / name / "party.toml"), agreed)
+        assert not isinstance(table, Holding)
+        sides[name] = horizontal_forest.Party(table)
     return trained(agreed, InProcess(sides)).model.to_bytes()
 
 
@@ -74,8 +72,8 @@ def test_the_same_train_and_party_give_the_same_bytes_masked_or_not(clinics):
     masked = agreed_job(clinics, secure_sum="true")
     for name in CLINICS:
         shutil.rmtree(clinics / name / "records", ignore_errors=True)
-    sites = Sites(clinics, masked)
-    channel = secured_over(sites.channel(), "run-1/1", CLINICS, min_survivors=3)
+    sites = Sites(clinics, masked, run="run-2")
+    channel = secured_over(sites.channel(), "run-2/1", CLINICS)
     assert trained(masked, channel).model.to_bytes() == expected
 
 
@@ -97,6 +95,16 @@ def test_a_new_attempt_goes_on_from_the_journal_with_the_same_bytes(clinics, tmp
     again = Sites(clinics, agreed, attempt=2)
     model = trained(agreed, Journaled(again.channel(), Journal(rounds))).model
     assert model.to_bytes() == expected
+
+
+def test_what_a_job_without_noise_learns_is_in_the_ledger(clinics):
+    agreed = agreed_job(clinics)
+    trained(agreed, Sites(clinics, agreed).channel())
+    told = described(clinics / "north" / "ledger.db", None)
+    (job,) = told.jobs
+    assert job.name == "q3 run-1"
+    assert "UNPROTECTED" in str(told)
+    assert LevelAsk.reveals in str(told)
 
 
 def test_what_leaves_is_written_down_as_it_happens(clinics):
@@ -206,115 +214,11 @@ def tried_out(level):
     return LevelAsk(level.job, (changed, *level.levels[1:]), level.first, level.last)
 
 
-def test_a_sum_is_opened_for_one_set_of_parties_only(clinics):
-    masked = agreed_job(clinics, "quorum = 2", secure_sum="true")
-    sites = Sites(clinics, masked)
-    channel = secured_over(sites.channel(), "run-1/1", CLINICS, min_survivors=2)
-    channel.sum(FactsAsk(_digest(clinics, masked), with_leading=True))
-    wire = channel._inner
-    fewer = UnmaskAsk("run-1/1", 1, 1, ("lakeside", "north"), ("st-mary",))
-    with pytest.raises(ProtocolError, match="opened before for other parties"):
-        wire.ask(RevealAsk(fewer), to=("north",))
-
-
-def _digest(folder, agreed):
-    return schema_for(load_party(folder / "north" / "party.toml"), agreed).digest()
-
-
-def test_masked_jobs_answer_no_summand_in_the_open(clinics):
-    masked = agreed_job(clinics, secure_sum="true")
-    facts = FactsAsk(_digest(clinics, masked), with_leading=True)
-    channel = Sites(clinics, masked).channel()
-    with pytest.raises(ProtocolError, match="no keys of the others yet"):
-        channel.ask(facts)
-    secured_over(channel, "run-1/1", CLINICS, min_survivors=3)
-    with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
-        channel.ask(facts)
-
-
-def test_a_mask_key_of_a_stranger_is_refused(clinics):
-    shutil.rmtree(clinics / "north" / "kit")
-    Authority(2).kit(clinics / "north" / "kit", "north")  # the right name, another authority
-    masked = agreed_job(clinics, secure_sum="true")
-    with pytest.raises(ProtocolError, match="for party 'north' is not signed by that party"):
-        secured_over(Sites(clinics, masked).channel(), "run-1/1", CLINICS, min_survivors=3)
-
-
-def test_a_party_cannot_sign_for_another(clinics):
-    north, lakeside = (KitIdentity(clinics / name / "kit") for name in ("north", "lakeside"))
-    signature = north.sign(b"key")
-    lakeside.check("north", north.certificate, signature, b"key")
-    for name, data in (("st-mary", b"key"), ("north", b"other")):
-        with pytest.raises(ProtocolError, match="not signed by that party"):
-            lakeside.check(name, north.certificate, signature, data)
-
-
-def test_an_expired_certificate_signs_nothing(tmp_path):
-    authority = Authority()
-    authority.kit(tmp_path / "a", "north", days=-1)
-    authority.kit(tmp_path / "b", "lakeside")
-    north, lakeside = KitIdentity(tmp_path / "a"), KitIdentity(tmp_path / "b")
-    with pytest.raises(ProtocolError, match="not signed by that party"):
-        lakeside.check("north", north.certificate, north.sign(b"key"), b"key")
-
-
-def test_masks_of_another_attempt_are_refused(clinics):
-    masked = agreed_job(clinics, secure_sum="true")
-    with pytest.raises(ProtocolError, match="The masks are for another job"):
-        Sites(clinics, masked).channel().ask(KeyAsk("run-1/2"))
-
-
 def test_the_finished_model_is_kept_at_the_party(clinics):
     agreed = agreed_job(clinics)
     Sites(clinics, agreed).channel().ask(ModelAsk(b"model"))
     kept = clinics / "north" / "records" / "runs" / "run-1" / "model.spinney"
     assert kept.read_bytes() == b"model"
-
-
-POLICIES = {
-    "other protocols": (
-        Policy(protocols=("other",)),
-        "allows: other (rule 'protocols')",
-    ),
-    "too few parties": (Policy(min_parties=4), "has 3 parties; .* requires 4 (rule 'min_parties')"),
-    "open sums": (Policy(secure_sum=True), "requires masked sums (rule 'secure_sum')"),
-    "small leaves": (Policy(min_samples_leaf=20), "at least 20 (rule 'min_samples_leaf')"),
-    "no noise": (Policy(epsilon_per_job=1.0), "adds no noise; .* (rule 'epsilon_per_job')"),
-    "no noise in all": (Policy(epsilon_total=1.0), "adds no noise; .* (rule 'epsilon_total')"),
-    "a barred column": (Policy(never=("ward",)), "uses 'ward'; .* (rule 'never')"),
-    "a stranger": (Policy(askers=("bob@x.org",)), "knows other askers only (rule 'askers')"),
-}
-
-
-@pytest.mark.parametrize("case", POLICIES)
-def test_a_refusal_names_the_rule(tmp_path, case):
-    policy, words = POLICIES[case]
-    with pytest.raises(PolicyError, match=words.replace("(", r"\(").replace(")", r"\)")):
-        check_policy("north", policy, agreed_job(tmp_path), ASKER)
-    check_policy("north", Policy(), agreed_job(tmp_path), ASKER)
-
-
-def test_a_quorum_below_the_policy_is_refused(tmp_path):
-    with pytest.raises(PolicyError, match="would go on with 2 parties"):
-        check_policy("north", Policy(min_parties=3), agreed_job(tmp_path, "quorum = 2"), ASKER)
-
-
-def test_epsilon_above_the_policy_is_refused(tmp_path):
-    with pytest.raises(PolicyError, match="asks for epsilon=2; the policy of 'north' allows 1 "):
-        check_policy("north", Policy(epsilon_per_job=1.0), agreed_job(tmp_path, epsilon=2.0), ASKER)
-    check_policy("north", Policy(epsilon_per_job=2.0), agreed_job(tmp_path, epsilon=2.0), ASKER)
-
-
-def test_a_job_of_others_is_not_ours(tmp_path):
-    with pytest.raises(PolicyError, match="names other parties"):
-        check_policy("south", Policy(), agreed_job(tmp_path), ASKER)
-
-
-def test_policies_that_cannot_be_kept_are_refused():
-    with pytest.raises(SettingError, match="min_parties must be at least 1"):
-        Policy(min_parties=0)
-    with pytest.raises(SettingError, match="epsilon_total must be a finite number above 0"):
-        Policy(epsilon_total=float("inf"))
 
 
 def test_the_rate_of_jobs_is_limited(tmp_path):
@@ -371,3 +275,20 @@ def test_canaries_in_a_table_stay_at_home(clinics):
     with pytest.raises(SpinneyError) as refused:
         sites.channel().ask(SchemaAsk())
     assert canary not in str(refused.value)
+
+
+def test_a_run_is_that_of_one_job(clinics):
+    agreed = agreed_job(clinics)
+    first = Sites(clinics, agreed)
+    first.channel().ask(SchemaAsk())
+    first.close()
+    other = msgspec.structs.replace(agreed, name="q5")
+    with pytest.raises(PolicyError, match="This run is one of another job"):
+        Sites(clinics, other).channel().ask(SchemaAsk())
+
+
+@pytest.mark.parametrize("run", ["../elsewhere", "a/b", "", "x" * 65])
+def test_a_run_is_no_path(tmp_path, run):
+    named = Link("job", {"spinney_run": run or "."}, tmp_path)
+    with pytest.raises(PolicyError, match="no run that can be named"):
+        run_of(named)

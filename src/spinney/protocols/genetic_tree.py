@@ -125,7 +125,7 @@ class Party:
         only_noise: bool = False,
     ) -> None:
         self._table = table
-        self._name = name
+        self.name = name
         self._only_noise = only_noise
         self._n_threads = thread_count(n_jobs)
         self._purse = None if ledger is None else Purse(ledger, table, data)
@@ -133,6 +133,12 @@ class Party:
         self._noisy: NoisyCounting | None = None
         self._home: tuple[bytes, Home] | None = None
         self.personal: PersonalTree | None = None
+        self.chosen_in: EvolvingJob | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The schema by which the party reads its table."""
+        return self._table.schema
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -199,12 +205,12 @@ class Party:
     def _depth(self, ask: DepthAsk) -> Integers:
         settings = ask.job.settings
         votes = np.zeros(settings.max_depth - settings.min_depth + 1, np.int64)
-        if self._name in ask.active:
+        if self.name in ask.active:
             votes[self._exactly(ask.job).best_depth - settings.min_depth] = 1
         return votes
 
     def _votes(self, ask: VotesAsk) -> Integers:
-        if self._name not in ask.active:
+        if self.name not in ask.active:
             return np.zeros(3, np.int64)
         home = self._exactly(ask.job)
         self._require_depth(ask.job, ask.depth)
@@ -212,7 +218,7 @@ class Party:
 
     def _scores(self, ask: ScoresAsk) -> Integers:
         sums = np.zeros(len(ask.genes) + 1, np.int64)
-        if self._name not in ask.active:
+        if self.name not in ask.active:
             return sums
         self._require_structures(ask.job, ask.depth, ask.genes)
         home = self._exactly(ask.job)
@@ -227,6 +233,7 @@ class Party:
         self.personal = self.home(ask.job).personal_tree(
             ask.genes, ask.depth, all_rows=ask.all_rows, n_threads=self._n_threads
         )
+        self.chosen_in = ask.job
         if ask.job.settings.privacy is not None:
             return np.zeros(2, np.int64)  # what a party keeps is its own business
         return np.array([1, self.personal.is_home], np.int64)

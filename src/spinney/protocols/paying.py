@@ -226,16 +226,7 @@ class Purse:
 
     def note_exact(self, job: ExactJob, ask: Ask[Any]) -> None:
         """Write down, before it leaves, what a job without noise is answered."""
-        terms = Job(job.name, self._data or self.fingerprint, job.n_parties, job.honest or 1)
-        self.ledger.open_job(terms)
-        hidden = f"only sums are opened while {job.honest} of {job.n_parties} are honest"
-        told = [
-            Disclosure(ask.reveals, Protection.UNPROTECTED, _EXACT, tuple(Unit)),
-            Disclosure(f"own {ask.reveals}", Protection.HIDDEN, hidden, (PARTY_TOTALS,))
-            if job.honest
-            else Disclosure(f"own {ask.reveals}", Protection.UNPROTECTED, _EXACT, (PARTY_TOTALS,)),
-        ]
-        self.ledger.disclose(Question.of(job.name, 0, codec.encode(ask)), told)
+        note_exact(self.ledger, self._data or self.fingerprint, job, ask)
 
     def disclose(self, plan: Plan, what: str, disclosures: Sequence[Disclosure]) -> None:
         """Write down, once in a job that this party has joined, what leaves without a charge."""
@@ -298,6 +289,19 @@ def _other_terms(job: str) -> PolicyError:
         f"The question is not on the terms on which this party joined job {job!r}. "
         "Nothing was released."
     )
+
+
+def note_exact(ledger: Ledger, data: str, job: ExactJob, ask: Ask[Any]) -> None:
+    """Write down in a ledger, before it leaves, what a job without noise is answered."""
+    ledger.open_job(Job(job.name, data, job.n_parties, job.honest or 1))
+    hidden = f"only sums are opened while {job.honest} of {job.n_parties} are honest"
+    told = [
+        Disclosure(ask.reveals, Protection.UNPROTECTED, _EXACT, tuple(Unit)),
+        Disclosure(f"own {ask.reveals}", Protection.HIDDEN, hidden, (PARTY_TOTALS,))
+        if job.honest
+        else Disclosure(f"own {ask.reveals}", Protection.UNPROTECTED, _EXACT, (PARTY_TOTALS,)),
+    ]
+    ledger.disclose(Question.of(job.name, 0, codec.encode(ask)), told)
 
 
 def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:

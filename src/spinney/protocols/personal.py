@@ -16,7 +16,9 @@ from spinney.protocols.fitness import shown
 from spinney.protocols.genetic_tree import NAME, Evolved, Party
 from spinney.protocols.home import HomeTree, PersonalTree
 from spinney.protocols.model import ForestModel
+from spinney.protocols.own_bins import CategoryBins, category_bins_of
 from spinney.protocols.training import Quality
+from spinney.tables.schema import Schema
 from spinney.trees.binning import Binning
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.structures import FittedTree, forest_of
@@ -44,15 +46,35 @@ def home_model(evolved: Evolved, parties: Mapping[str, Party]) -> ForestModel:
     return _model(evolved, parties, trees)
 
 
+def own_model(party: Party) -> ForestModel | None:
+    """Return the tree that a party keeps as its model, for its own eyes; None before it chose."""
+    if party.personal is None or party.chosen_in is None:
+        return None
+    job = party.chosen_in
+    bins = job.binning.bin_of_category if job.binning else None
+    schema, trees = party.schema, {party.name: party.personal.tree}
+    if bins is None:
+        bins = category_bins_of(schema, job.settings.max_bins)
+    return _model_of(schema, bins, trees, [party.home(job).binning])
+
+
 def _model(
     evolved: Evolved, parties: Mapping[str, Party], trees: Mapping[str, FittedTree]
 ) -> ForestModel:
-    schema = evolved.model.schema
     binnings: list[Binning] = [parties[name].home(evolved.job).binning for name in trees]
+    return _model_of(evolved.model.schema, evolved.model.bin_of_category, trees, binnings)
+
+
+def _model_of(
+    schema: Schema,
+    bins: CategoryBins,
+    trees: Mapping[str, FittedTree],
+    binnings: list[Binning],
+) -> ForestModel:
     values = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS)
     unit = 1.0 if schema.label.classes is not None else min(values.step**2, 1e200)
     forest = forest_of(list(trees.values()), binnings, values, unit)
-    return ForestModel(NAME, schema, forest, evolved.model.bin_of_category, tuple(trees))
+    return ForestModel(NAME, schema, forest, bins, tuple(trees))
 
 
 def _quality(evolved: Evolved, party: Party, tree: PersonalTree, home: HomeTree) -> Quality:

@@ -92,7 +92,9 @@ class RosterParty:
         signature = self._identity.sign(_signed(self._job, self._name, self._key.public))
         return KeyReply(self._key.public, signature, self._identity.certificate)
 
-    def masks(self, ask: RosterAsk, parties: tuple[str, ...], least: int) -> SecureSumParty:
+    def masks(
+        self, ask: RosterAsk, parties: tuple[str, ...], least: int, honest: int
+    ) -> SecureSumParty:
         """Return what masks this party's replies, if every key is that of its party.
 
         Parameters
@@ -103,6 +105,8 @@ class RosterParty:
             The parties of the job this party has accepted; others have no place on the roster.
         least
             How many parties a sum must contain for this party to open it.
+        honest
+            How many parties' honesty this party is ready to rely on, at most.
         """
         self._require_job(ask.job)
         if len(ask.names) != len(ask.keys) or not set(ask.names) <= set(parties):
@@ -112,6 +116,12 @@ class RosterParty:
                 f"The roster would open sums over {ask.min_survivors} parties; this party accepted "
                 f"at least {least}."
             )
+        if ask.honest > honest:
+            raise ProtocolError(
+                f"The roster rests on {ask.honest} honest parties; this party relies on {honest} "
+                "at most."
+            )
+        _require_one_list(ask)
         for name, key in zip(ask.names, ask.keys, strict=True):
             data = _signed(self._job, name, key.public)
             self._identity.check(name, key.certificate, key.signature, data)
@@ -131,10 +141,15 @@ def secured_over(
     min_survivors: int | None = None,
     wrap: Callable[[Channel, SumSettings], SecureSums] = SecureSums,
 ) -> SecureSums:
-    """Collect the keys of all present parties, pass them on, and return a masked channel."""
+    """Collect the keys of all present parties, pass them on, and return a masked channel.
+
+    A sum must contain them all, unless `min_survivors` says how many.
+    """
     keys = channel.ask(KeyAsk(job), to=present)
     roster = Roster.of({name: key.public for name, key in keys.items()})
-    settings = SumSettings.of(job, roster, honest=honest, min_survivors=min_survivors)
+    least = len(present) if min_survivors is None else min_survivors
+    # As many as may be, so that no two lists of survivors can be opened for the same round.
+    settings = SumSettings.of(job, roster, honest=honest, threshold=least, min_survivors=least)
     ask = RosterAsk(
         job,
         roster.names,
@@ -145,6 +160,22 @@ def secured_over(
     )
     channel.ask(ask, to=present)
     return wrap(channel, settings)
+
+
+def _require_one_list(ask: RosterAsk) -> None:
+    """Refuse a threshold that two lists of survivors could reach in one round.
+
+    Every honest party opens a round for one list only; who colludes opens it for both. So both are
+    opened where 2 * threshold shares can be had from `honest` + 2 * colluders.
+    """
+    n_parties = len(ask.names)
+    colluders = n_parties - ask.honest
+    if 2 * ask.threshold <= n_parties + colluders:
+        raise ProtocolError(
+            f"With threshold={ask.threshold} a coordinator could have one round opened for two "
+            f"lists of parties: of {n_parties} parties {colluders} may collude with it. It must be "
+            f"above {(n_parties + colluders) / 2:g}. Nothing was released."
+        )
 
 
 def _settings(ask: RosterAsk) -> SumSettings:

@@ -134,12 +134,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             PartyQuality(party, found.rows, found.n_rows, _known(found.scores))
             for party, found in training.quality.items()
         )
-        traffic = (
-            RoundTraffic(
-                r.number, r.question, dict(r.bytes_down), dict(r.bytes_up), round(r.seconds, 6)
-            )
-            for r in training.rounds
-        )
+        traffic = (_traffic(r, r.number) for r in training.rounds)
         report = cls(
             shape.protocol,
             training.parties,
@@ -168,6 +163,15 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             self,
             importances=with_losses(self.importances, model.schema, found),
             explanation=explanation_of(model, found, rows),
+        )
+
+    def asked(self, rounds: Sequence[Round]) -> "Report":
+        """Return the report with questions that were put to the parties after the training."""
+        number = len(self.traffic)
+        return msgspec.structs.replace(
+            self,
+            traffic=(*self.traffic, *(_traffic(r, number + r.number) for r in rounds)),
+            disclosures=(*self.disclosures, *_disclosures(rounds)),
         )
 
     @property
@@ -294,6 +298,11 @@ def _require_known_parties(report: Report, name: str) -> None:
 def _known(scores: Mapping[str, float]) -> dict[str, float]:
     """Return the scores that there are; a party with one row has no R2."""
     return {name: score for name, score in scores.items() if math.isfinite(score)}
+
+
+def _traffic(r: Round, number: int) -> RoundTraffic:
+    up, down = dict(r.bytes_up), dict(r.bytes_down)
+    return RoundTraffic(number, r.question, down, up, round(r.seconds, 6))
 
 
 def _seen_by(r: Round) -> str:

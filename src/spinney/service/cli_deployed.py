@@ -206,6 +206,41 @@ def job_start(
         _followed(run, kit, out, wait=wait, as_json=as_json)
 
 
+@job.command("evaluate")
+def job_evaluate(
+    context: typer.Context,
+    run: Run,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    out: Out = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Have the parties judge a finished run's model: its score, and which columns matter."""
+    with told(debug=debug or context.obj):
+        from spinney.service.deployed import jobs  # noqa: PLC0415
+
+        _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
+
+
+@job.command("predict")
+def job_predict(
+    context: typer.Context,
+    run: Run,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict by a forest over columns, with all its parties; its label party gets the result."""
+    with told(debug=debug or context.obj):
+        from spinney.service.deployed import jobs  # noqa: PLC0415
+
+        _followed(jobs.predict(run, path, kit), kit, None, wait=True, as_json=as_json)
+
+
 @job.command("resume")
 def job_resume(
     context: typer.Context,

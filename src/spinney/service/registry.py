@@ -21,6 +21,8 @@ from spinney.protocols import (
     private_forest,
     private_tree,
 )
+from spinney.protocols.model import ForestModel
+from spinney.protocols.personal import own_model
 from spinney.service.config import JobFile
 from spinney.service.extra_jobs import extra_baseline, extra_party, extra_settings_of
 from spinney.service.private_jobs import forest_baseline, tree_baseline, tree_settings_of
@@ -77,6 +79,9 @@ class Entry:
         From its settings to what it is held against without noise: a protocol and its settings.
     divides
         What the parties of a job do not share: they have other "rows", or other "columns".
+    own
+        Of protocols that leave each party a model of its own: from a party's side to that model,
+        once there is one. None: the coordinator's model is everybody's.
     """
 
     name: str
@@ -87,6 +92,7 @@ class Entry:
     summed: tuple[type[Ask[Any]], ...]
     baseline: Callable[[Any], tuple[str, Any]]
     divides: Literal["rows", "columns"] = "rows"
+    own: Callable[[Any], ForestModel | None] | None = None
 
 
 def _horizontal_party(table: Table, settings: Any, site: Site) -> Answering:
@@ -144,6 +150,7 @@ ENTRIES: tuple[Entry, ...] = (
         genetic_tree.ASKS,
         genetic_tree.SUMMED,
         lambda settings: (genetic_tree.NAME, settings),
+        own=own_model,
     ),
     Entry(
         extra_trees.NAME,

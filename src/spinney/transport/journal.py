@@ -65,6 +65,11 @@ class Journal:
             return None
         return codec.decode(data, Finished)
 
+    def rounds(self) -> tuple[Round, ...]:
+        """Return all finished rounds, without what came of them."""
+        numbers = range(1, len(self) + 1)
+        return tuple(found.round for number in numbers if (found := self.read(number)) is not None)
+
     def write(self, number: int, finished: Finished) -> None:
         """Write a finished round; it is on the disk when this returns."""
         path = self._path(number)
@@ -102,6 +107,7 @@ class Journaled(Channel):
         self.parties = inner.parties
         self.rounds: list[Round] = []
         self.is_masked = inner.is_masked
+        self._number = 0  # of files; several may be one round, see `ask_each`
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
@@ -129,11 +135,12 @@ class Journaled(Channel):
 
     def _found(self, ask: Ask[Any], verb: str) -> tuple[Finished | None, bytes]:
         digest = sha256(verb.encode() + codec.encode(ask)).digest()
-        found = self._journal.read(len(self.rounds) + 1)
+        self._number += 1
+        found = self._journal.read(self._number)
         if found is not None:
             if found.digest != digest:
                 raise ProtocolError(
-                    f"Round {len(self.rounds) + 1} of this run asked something else before. Was "
+                    f"Round {self._number} of this run asked something else before. Was "
                     "Spinney or the job changed meanwhile? Start the job anew."
                 )
             self.rounds.append(found.round)
@@ -141,7 +148,7 @@ class Journaled(Channel):
 
     def _keep(self, digest: bytes, names: tuple[str, ...], replies: tuple[bytes, ...]) -> None:
         finished = Finished(digest, names, replies, self._inner.rounds[-1])
-        self._journal.write(len(self.rounds) + 1, finished)
+        self._journal.write(self._number, finished)
         self.rounds.append(finished.round)
 
 

@@ -3,6 +3,7 @@
 It is cut out of a job file, travels as JSON, and its digest is what a party accepts.
 """
 
+import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import msgspec
 
 from spinney.errors import SettingError, StorageError
+from spinney.protocols import explaining
+from spinney.report.release import Hardening
 from spinney.service.config import (
     JobConfig,
     JobFile,
@@ -18,16 +21,19 @@ from spinney.service.config import (
     SimulationConfig,
 )
 from spinney.service.registry import Entry, entry_of
+from spinney.transport.channel import Ask
 from spinney.transport.flare.jobs import JOB_LIMIT
 
-TRAIN, PROPOSE = "train", "propose"
-_KINDS = (TRAIN, PROPOSE)
+TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
+_KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
+_MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
 class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job, as it is proposed to its parties.
 
-    `kind` is "train", or "propose" to ask for yes or no only; it is no part of the digest.
+    `kind` is "train", "evaluate", "predict", or "propose" to ask for yes or no only; that is no
+    part of the digest. `model` is the digest of the model to evaluate, or the run to predict by.
     """
 
     kind: str
@@ -40,6 +46,8 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     schema: SchemaConfig
     held_out: float
     held_out_seed: int
+    model: str = ""
+    release: Hardening | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -51,6 +59,10 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"quorum must be between 1 and the number of parties, {len(self.parties)}; "
                 f"got {self.quorum}."
             )
+        if (self.kind in (EVALUATE, PREDICT)) != bool(self.model):
+            raise SettingError("A job that evaluates or predicts names a model; no other does.")
+        if self.model and not _MODEL.fullmatch(self.model):
+            raise SettingError("A job names a model by its digest, or by its run's id.")
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
 
     def to_bytes(self) -> bytes:
@@ -75,12 +87,35 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def digest(self) -> str:
         """What a party accepts: the same for a proposal and its start."""
-        return sha256(msgspec.structs.replace(self, kind=TRAIN).to_bytes()).hexdigest()
+        kind = TRAIN if self.kind == PROPOSE else self.kind
+        return sha256(msgspec.structs.replace(self, kind=kind).to_bytes()).hexdigest()
 
     @property
     def entry(self) -> Entry:
         """The protocol."""
         return entry_of(self.protocol)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the job adds no noise; a private job's model is evaluated without any, too."""
+        return self.kind in (EVALUATE, PREDICT) or self.protocol_settings().privacy is None
+
+    @property
+    def summed(self) -> tuple[type[Ask[Any]], ...]:
+        """The questions whose replies are added up."""
+        return explaining.SUMMED if self.kind == EVALUATE else self.entry.summed
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether sums are masked: by the job's wish, or since its noise is drawn in shares."""
+        privacy = self.protocol_settings().privacy
+        return bool(self.settings.secure_sum) or (privacy is not None and privacy.in_shares)
+
+    def honest_among(self, n_present: int) -> int:
+        """Return how many of those still present the masks rest on: as many may collude as ever."""
+        n_parties = len(self.parties)
+        colluders = n_parties - (self.settings.honest or (n_parties + 1) // 2)
+        return max(1, n_present - colluders)
 
     def job_file(self, folder: Path) -> JobFile:
         """Return the job as a job file that names no table."""
@@ -92,11 +127,37 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             table=None,
             parties=(),
             simulation=SimulationConfig(held_out=self.held_out, random_state=self.held_out_seed),
+            release=self.release,
         )
 
     def protocol_settings(self) -> Any:
         """Return the settings of the protocol; all parties compute the same."""
         return self.entry.settings(self.job_file(Path()), self.schema.classes)
+
+
+def evaluation_of(job: JobFile, model: str) -> Agreed:
+    """Return the job that evaluates the model which a job file's training left."""
+    trained = agreed_of(job)
+    if trained.entry.divides == "columns":
+        raise SettingError(
+            "A forest over columns has no common table to be evaluated by; its report has its "
+            "score over rows that were held out."
+        )
+    return msgspec.structs.replace(
+        trained, kind=EVALUATE, name=f"{trained.name}-evaluation", model=model
+    )
+
+
+def prediction_of(job: JobFile, run: str) -> Agreed:
+    """Return the job that predicts by the forest over columns which a run grew."""
+    trained = agreed_of(job)
+    if trained.entry.divides != "columns":
+        raise SettingError(
+            "A model over rows is a file, and predicts with no network: spinney model predict."
+        )
+    return msgspec.structs.replace(
+        trained, kind=PREDICT, name=f"{trained.name}-prediction", model=run
+    )
 
 
 def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
@@ -123,6 +184,7 @@ def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         schema=job.schema,
         held_out=job.simulation.held_out,
         held_out_seed=job.simulation.random_state,
+        release=job.release,
     )
     settings = agreed.protocol_settings()  # refuses settings that cannot work
     if quorum < len(parties) and getattr(settings, "privacy", None) is not None:

@@ -10,12 +10,13 @@ from spinney.service.config import load_job
 from spinney.service.deployed.agreed import agreed_of
 from spinney.service.deployed.estimates import cost_of
 from spinney.service.deployed.identity import KitIdentity
+from spinney.service.deployed.opening import fingerprint, table_for
 from spinney.service.deployed.party_file import PartyFile, load_party
 from spinney.service.deployed.policy import check_policy
 from spinney.service.deployed.running import is_running
-from spinney.service.deployed.site import fingerprint, table_for
 from spinney.service.deployed.telling import releases_in
 from spinney.service.sources import source_of
+from spinney.tables.holding import Holding
 
 
 def check(path: Path, job: Path | None) -> dict[str, Any]:
@@ -33,12 +34,13 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
         None if not party.policy.askers else party.policy.askers[0],
     )
     table = table_for(party, agreed)
+    columns = table.columns if isinstance(table, Holding) else table.schema.columns
     cost = cost_of(agreed)
     return found | {
         "job": agreed.name,
         "policy": "allows the job",
         "rows": table.n_rows,
-        "columns": ", ".join(table.schema.names),
+        "columns": ", ".join(column.name for column in columns),
         "fingerprint": fingerprint(table)[:16],
         "epsilon": cost.epsilon,
         "rounds": cost.rounds,

@@ -7,33 +7,48 @@ from typing import Any, Final
 
 import msgspec
 
-from spinney.errors import PartyLostError, ProtocolError, SpinneyError
+from spinney.errors import (
+    LedgerError,
+    PartyLostError,
+    ProtocolError,
+    SpinneyError,
+    StorageError,
+)
+from spinney.protocols.matching import CommonAsk
+from spinney.protocols.model import ForestModel
 from spinney.protocols.rosters import secured_over
-from spinney.report.report import Report
-from spinney.service.deployed.agreed import PROPOSE, Agreed
+from spinney.report.report import Report, load_report
+from spinney.report.run_folder import MODEL
+from spinney.service.deployed.agreed import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
+from spinney.service.deployed.ending import told
+from spinney.service.deployed.evaluating import digest_of, evaluated, finished_run
 from spinney.service.deployed.logs import JsonLines
+from spinney.service.deployed.predicting import ROLES, predicted
+from spinney.service.deployed.questions import ModelAsk, ProposalAsk
 from spinney.service.deployed.runs import (
     COORDINATOR_VARIABLE,
     FAILED,
     FINISHED,
     OVER,
     PAUSED,
-    RESULT,
     RUNNING,
     WAITING,
     RunFolder,
     Status,
 )
-from spinney.service.deployed.site import ModelAsk, ProposalAsk, run_of
+from spinney.service.deployed.site import run_of
 from spinney.service.folder import write_run
+from spinney.transport import codec
 from spinney.transport.channel import Channel
 from spinney.transport.flare.channel import FlareChannel, Hearing, Limits, Send
 from spinney.transport.flare.engine import CoordinatorSide, Link
 from spinney.transport.flare.jobs import job_of_args
 from spinney.transport.journal import Journal, Journaled
+from spinney.trees.storage import write_whole
 
 _TELL_EVERY: Final = 0.5  # seconds
+_MATCHED: Final = CommonAsk.__name__.removesuffix("Ask")
 
 
 class Conductor(CoordinatorSide):
@@ -82,20 +97,27 @@ class Run:
             begun=before.begun if before else time(),
             rounds=before.rounds if before else 0,
         )
+        self._folder.job.write_bytes(agreed.to_bytes())
         self._tell(force=True)
 
     def conduct(self) -> None:
         """Do the job, and write down how it ended."""
         try:
-            if self._agreed.kind == PROPOSE:
-                self._propose()
-            else:
-                self._train()
+            match self._agreed.kind:
+                case kind if kind == PROPOSE:
+                    self._propose()
+                case kind if kind == EVALUATE:
+                    self._evaluate()
+                case kind if kind == PREDICT:
+                    self._predict()
+                case _:
+                    self._train()
         except PartyLostError as error:
             self._tell(state=WAITING, message=str(error), waiting_since=time(), force=True)
             raise
         except SpinneyError as error:
-            state = PAUSED if error.exit_code == 22 else FAILED  # a disk can be cleared
+            # A disk can be cleared, a ledger put back.
+            state = PAUSED if isinstance(error, (StorageError, LedgerError)) else FAILED
             self._tell(state=state, message=str(error), force=True)
             raise
 
@@ -104,22 +126,51 @@ class Run:
         answers = {name: "" if reply.accepts else reply.reason for name, reply in replies.items()}
         self._tell(state=FINISHED, answers=answers, force=True)
 
+    def _evaluate(self) -> None:
+        agreed = self._agreed
+        run = finished_run(self._file.runs, agreed.model)
+        model = ForestModel.from_bytes((run.folder / MODEL).read_bytes(), name="the run's model")
+        journal = Journal(self._folder.rounds)
+        journaled = Journaled(self._secured(self._channel(len(self._status.present))), journal)
+        rows = "held-out" if agreed.held_out else "training"
+        report, found = evaluated(journaled, model, load_report(run.folder), rows)
+        self._finish(model, report, journaled)
+        said = f"{found.score} {found.baseline:.4f} over {found.n_rows} {rows} rows"
+        self._tell(state=FINISHED, message=said, force=True)
+        journal.clear()
+
+    def _predict(self) -> None:
+        """Predict from the beginning: what parties know of each other's rows is not kept."""
+        roles = (RunFolder(self._file.runs, self._agreed.model).folder / ROLES).read_bytes()
+        way = self._agreed.protocol_settings().matching
+        wire = self._channel(len(self._status.present))
+        n_rows = predicted(wire, roles, way, n_jobs=self._file.coordinator.n_jobs)
+        self._tell(
+            state=FINISHED,
+            rounds=len(wire.rounds),
+            message=f"{n_rows} rows; their predictions are in the label party's records",
+            force=True,
+        )
+
+    def _journal(self) -> Journal:
+        """Return the finished rounds of the run.
+
+        Parties forget how far they were in matching rows when they die, so that is done anew.
+        """
+        journal = Journal(self._folder.rounds)
+        if self._agreed.entry.divides == "columns":
+            asked = [found.question for found in journal.rounds()]
+            if asked and _MATCHED not in asked:
+                journal.clear()
+                return Journal(self._folder.rounds)
+        return journal
+
     def _train(self) -> None:
         agreed, settings = self._agreed, self._agreed.protocol_settings()
-        journal = Journal(self._folder.rounds)
+        journal = self._journal()
         present = self._status.present
         wire = self._channel(len(present))  # who leaves is waited for, or dropped by the keeper
-        channel: Channel = wire
-        if agreed.settings.secure_sum:
-            privacy = getattr(settings, "privacy", None)
-            channel = secured_over(
-                wire,
-                f"{self._run}/{self._attempt}",
-                present,
-                honest=getattr(privacy, "honest", None),
-                min_survivors=len(present),
-            )
-        journaled = Journaled(channel, journal)
+        journaled = Journaled(self._secured(wire), journal)
 
         def progress(phase: str, done: int, total: int) -> None:
             rounds = len(journaled.rounds)
@@ -129,13 +180,28 @@ class Run:
 
         n_jobs = self._file.coordinator.n_jobs
         training = agreed.entry.train(journaled, settings, n_jobs=n_jobs, progress=progress)
-        model = training.model.to_bytes()
-        report = Report.of(training)
-        wire.ask(ModelAsk(model), to=present)
-        for folder in (self._folder.folder, self._link.folder / RESULT):
-            write_run(folder, training.model, report)
-        self._tell(state=FINISHED, rounds=len(journaled.rounds), force=True)
+        digest = ""
+        if training.model is not None:  # else each party has its part, and nobody the whole
+            model = training.model.to_bytes()
+            wire.ask(ModelAsk(model), to=present)
+            digest = digest_of(model)
+        if agreed.entry.divides == "columns":
+            write_whole(self._folder.folder / ROLES, codec.encode(training.roles))
+        self._finish(training.model, Report.of(training), journaled)
+        self._tell(state=FINISHED, model=digest, force=True)
         journal.clear()
+
+    def _secured(self, wire: FlareChannel) -> Channel:
+        """Return the channel whose sums are masked, where the job says so."""
+        if not self._agreed.is_masked:
+            return wire
+        present = self._status.present
+        honest = self._agreed.honest_among(len(present))
+        return secured_over(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+
+    def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
+        write_run(self._folder.folder, model, told(report, self._agreed, self._status))
+        self._tell(rounds=len(journaled.rounds))
 
     def _channel(self, least: int) -> FlareChannel:
         limits = self._file.limits

@@ -30,7 +30,7 @@ def cost_of(job: Agreed) -> Cost:
     settings = job.protocol_settings()
     depth = getattr(settings, "max_depth", None) or _UNKNOWN_DEPTH
     rounds = depth + _SETUP_ROUNDS
-    if job.settings.secure_sum:
+    if job.is_masked:
         rounds = 2 * rounds + 2 * (1 + rounds // 32) + 2
     size = _bytes(job, settings, depth)
     seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + size / _BYTES_A_SECOND
@@ -46,5 +46,5 @@ def _bytes(job: Agreed, settings: Any, depth: int) -> int:
     cells = int(min(getattr(settings, "max_cells", 33), getattr(settings, "max_bins", 256)))
     counts = slots * cells * max(1, len(job.schema.classes or ()) or 4)
     nodes = int(trees) * (2 ** min(depth, 12) - 1)
-    bits = 8 * 4 if job.settings.secure_sum else _BITS_A_COUNT
+    bits = 8 * 4 if job.is_masked else _BITS_A_COUNT
     return int(nodes * counts * bits // 8) + JOB_LIMIT

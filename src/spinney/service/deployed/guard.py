@@ -7,15 +7,21 @@ is opened for one set of parties only.
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from spinney.errors import PolicyError, ProtocolError
+from spinney.errors import PolicyError, ProtocolError, StorageError
+from spinney.protocols.paying import ClaimsAsk
+from spinney.protocols.setup import SchemaAsk
+from spinney.report.run_folder import MODEL
+from spinney.service.deployed.advance import Advance
 from spinney.transport import codec
-from spinney.transport.channel import Answering, Ask
+from spinney.transport.channel import Answering, Ask, is_summable
+from spinney.trees.storage import write_whole
 
 _DEEPEST: Final = 6  # how far into a question its settings may stand
 
@@ -45,48 +51,85 @@ class RunRecord:
             self._facts[what] = value
         return self._facts[what] == value
 
+    def keep_model(self, model: bytes) -> None:
+        """Keep the run's model."""
+        try:
+            write_whole(self.folder / MODEL, model)
+        except StorageError as error:  # its text has a path
+            raise _no_room(error.public) from None
+
     def disclose(self, **fields_: object) -> None:
         """Write down that something leaves the party."""
         self._append(self.folder / "disclosures.jsonl", {"at": now(), **fields_})
 
     @staticmethod
     def _append(path: Path, value: dict[str, object]) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(value) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(value) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _no_room(str(error)) from None
 
 
 class Guarded:
-    """A party that answers only what belongs to the job it accepted."""
+    """A party that answers only what belongs to the job it accepted.
+
+    Parameters
+    ----------
+    party
+        Answers.
+    settings, schema_digest
+        What every question must repeat; a party with columns of its own has no common schema.
+    record
+        Where what leaves is written down.
+    masked
+        Whether sums are masked.
+    advance
+        Told of every answer.
+    note_exact
+        Of jobs without noise: writes into the ledger, first, that a question is answered so.
+    """
 
     def __init__(
         self,
         party: Answering,
         settings: Any,
-        schema_digest: str,
+        schema_digest: str | None,
         record: RunRecord,
         *,
         masked: bool,
+        advance: Advance,
+        note_exact: Callable[[Ask[Any]], None] | None = None,
     ) -> None:
         self._party = party
         self._settings = settings
         self._schema_digest = schema_digest
         self._record = record
         self._masked = masked
+        self._advance = advance
+        self._note_exact = note_exact
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question if it belongs to the job; write down what leaves."""
         self._require_agreed(ask, 0)
+        if isinstance(ask, ClaimsAsk):
+            self._require_own_claims(ask)
         self._require_one_growth(ask)
+        if self._note_exact is not None and not isinstance(ask, SchemaAsk):
+            self._note_exact(ask)
         reply = self._party.answer(ask)
-        masked = self._masked and hasattr(ask.reply_type, "of_vectors")
+        masked = self._masked and is_summable(ask)
+        # What is masked leaves as its numbers; noise in shares cannot even be packed without.
+        ring = ask.to_ring(reply) if masked else ()
         self._record.disclose(
             question=type(ask).__name__.removesuffix("Ask"),
             reveals=ask.reveals,
             protection="masked: only the sum over parties is seen" if masked else "none",
-            bytes=codec.encoded_size(reply),
+            bytes=sum(v.nbytes for v in ring) if masked else codec.encoded_size(reply),
         )
+        self._advance.answered(ask)
         return reply
 
     def _require_agreed(self, value: Any, depth: int) -> None:
@@ -102,10 +145,17 @@ class Guarded:
             return
         for field in fields(value):
             inner = getattr(value, field.name)
-            if field.name == "schema_digest" and inner != self._schema_digest:
+            told = field.name == "schema_digest" and self._schema_digest is not None
+            if told and inner != self._schema_digest:
                 raise _outside("schema")
             if is_dataclass(inner):
                 self._require_agreed(inner, depth + 1)
+
+    def _require_own_claims(self, ask: ClaimsAsk) -> None:
+        """Refuse to tell what the ledger says of any other job."""
+        privacy = getattr(self._settings, "privacy", None)
+        if privacy is None or ask.job != privacy.job:
+            raise _outside("claims")
 
     def _require_one_growth(self, ask: Ask[Any]) -> None:
         """Refuse levels that differ from those this party was told before."""
@@ -126,6 +176,14 @@ class Guarded:
 def now() -> str:
     """Return the time, to be written down."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _no_room(local: str) -> StorageError:
+    return StorageError(
+        "This party cannot write down what leaves it, so nothing does. Make room on its disk, then "
+        "resume the job.",
+        local=local,
+    )
 
 
 def _outside(what: str) -> PolicyError:

@@ -9,9 +9,17 @@ import msgspec
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.service.config import load_job
-from spinney.service.deployed.agreed import PROPOSE, TRAIN, Agreed, agreed_of
+from spinney.service.deployed.agreed import (
+    EVALUATE,
+    PROPOSE,
+    TRAIN,
+    Agreed,
+    agreed_of,
+    evaluation_of,
+    prediction_of,
+)
 from spinney.service.deployed.estimates import Cost, cost_of
-from spinney.service.deployed.runs import FAILED, FINISHED, OVER, PAUSED, RESULT, Status
+from spinney.service.deployed.runs import FAILED, FINISHED, OVER, PAUSED, Status
 from spinney.transport.flare.session import Session, session
 
 _EVERY: Final = 0.5  # seconds
@@ -46,12 +54,41 @@ def start(path: Path, kit: Path) -> str:
         return _submitted(opened, job)
 
 
+def evaluate(run: str, path: Path, kit: Path) -> str:
+    """Start a job that evaluates a finished run's model; return the evaluation's id."""
+    job = load_job(path, deployed=True)
+    with session(kit) as opened:
+        status = _trained(opened, run, agreed_of(job))
+        return _submitted(opened, evaluation_of(job, status.model))
+
+
+def predict(run: str, path: Path, kit: Path) -> str:
+    """Start a job that predicts by a finished run's forest; return the prediction's id."""
+    job = load_job(path, deployed=True)
+    with session(kit) as opened:
+        status = _trained(opened, run, agreed_of(job))
+        return _submitted(opened, prediction_of(job, status.run))
+
+
+def _trained(opened: Session, run: str, job: Agreed) -> Status:
+    """Return a finished training, if it is that of this job."""
+    status = _status(opened.meta(_run_of(opened, run)))
+    if status.state != FINISHED or status.kind != TRAIN:
+        raise SettingError(
+            f"Only a finished training leaves a model; {run!r} is of kind {status.kind!r} and "
+            f"{status.state}."
+        )
+    if status.digest != job.digest:
+        raise _other_job_file(run, "Use that one, or train anew.")
+    return status
+
+
 def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> Status:
     """Watch a run until it is over; fetch its model and report where it finished."""
     with session(kit) as opened:
         status = _followed(opened, _run_of(opened, run), tell)
-        if status.state == FINISHED and status.kind == TRAIN:
-            opened.fetch(status.job, RESULT, folder or Path("runs") / status.name)
+        if status.state == FINISHED and status.kind in (TRAIN, EVALUATE):
+            opened.fetch(status.run, folder or Path("runs") / status.name)
     if status.state == FAILED:
         raise PolicyError(f"The job ended: {status.message}")
     return status
@@ -92,10 +129,7 @@ def resume(run: str, path: Path, kit: Path) -> str:
                 f"Only a paused run can be resumed; {run!r} is {status.state}. Start the job anew."
             )
         if status.digest != job.digest:
-            raise SettingError(
-                f"The job file is not the one that run {run!r} was started with. Resume with that "
-                "one, or start the job anew."
-            )
+            raise _other_job_file(run, "Resume with that one, or start the job anew.")
         extra = {"spinney_run": known, "spinney_attempt": status.attempt + 1}
         engine_job = _submitted(opened, job, **extra)
         while _status(opened.meta(known)).attempt <= status.attempt:
@@ -104,6 +138,10 @@ def resume(run: str, path: Path, kit: Path) -> str:
                 raise PolicyError(f"The run could not be resumed: {begun.message}")
             time.sleep(_EVERY)
         return known
+
+
+def _other_job_file(run: str, instead: str) -> SettingError:
+    return SettingError(f"The job file is not the one that run {run!r} was started with. {instead}")
 
 
 def _submitted(opened: Session, job: Agreed, **extra: Any) -> str:

@@ -22,10 +22,12 @@ from nvflare.apis.fl_exception import NotAuthenticated
 from nvflare.apis.job_def import JobMetaKey, RunStatus
 
 from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
+from spinney.service.deployed.ending import write_unfinished
 from spinney.service.deployed.runs import (
     ABORTED,
     COORDINATOR_VARIABLE,
     FAILED,
+    OVER,
     PAUSED,
     RUNNING,
     WAITING,
@@ -33,6 +35,7 @@ from spinney.service.deployed.runs import (
     Status,
 )
 from spinney.transport.flare.jobs import APP
+from spinney.transport.flare.session import RESULT_KIND, RESULT_NAME
 
 _LOG: Final = logging.getLogger("spinney.keeper")
 _EVERY: Final = 1.0  # seconds
@@ -118,7 +121,8 @@ class Keeper(FLComponent):  # type: ignore[misc]
         if not status.is_over:
             status = keeping.kept(folder, status)
         if status.updated != self._told.get(status.run):
-            keeping.tell(status)
+            write_unfinished(folder, status)
+            keeping.tell(folder, status)
             self._told[status.run] = status.updated
         if status.state not in (PAUSED, RUNNING, WAITING) and not keeping.is_alive(status.job):
             self._over.add(status.run)
@@ -167,9 +171,13 @@ class _Keeping:
         job = self._manager.get_job(job_id, self._fl_ctx)
         return job is not None and job.meta.get(JobMetaKey.STATUS.value) in _ALIVE
 
-    def tell(self, status: Status) -> None:
-        """Write a run's status into the engine's record of its first job."""
+    def tell(self, folder: RunFolder, status: Status) -> None:
+        """Write a run's status into the engine's record of its first job, its result before."""
         if self._manager.get_job(status.run, self._fl_ctx) is not None:
+            archive = folder.archived() if status.state in OVER else None
+            if archive is not None:  # the store moves it
+                kind = (RESULT_NAME, RESULT_KIND)
+                self._manager.set_client_data(status.run, str(archive), *kind, self._fl_ctx)
             said = {"spinney": msgspec.to_builtins(status)}
             self._manager.update_meta(status.run, said, self._fl_ctx)
 

@@ -24,6 +24,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         The most that a job may cost; then jobs without noise are refused.
     epsilon_total
         The most that all jobs on the data set may cost together.
+    trust_coordinator
+        Whether a job within those limits may show the coordinator exact counts all the same.
     min_samples_leaf
         The fewest rows that a leaf may have.
     never
@@ -39,6 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     secure_sum: bool = False
     epsilon_per_job: float | None = None
     epsilon_total: float | None = None
+    trust_coordinator: bool = False
     min_samples_leaf: int = 1
     never: tuple[str, ...] = ()
     askers: tuple[str, ...] | None = None
@@ -62,7 +65,7 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
         allowed = ", ".join(policy.protocols) or "none"
         raise _refused(party, job, "protocols", f"asks for {job.protocol}", f"allows: {allowed}")
     _check_parties(party, policy, job)
-    if policy.secure_sum and not job.settings.secure_sum:
+    if policy.secure_sum and not job.is_masked:
         raise _refused(party, job, "secure_sum", "adds up in the open", "requires masked sums")
     settings = job.protocol_settings()
     _check_leaf(party, policy, job, settings)
@@ -71,7 +74,7 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
     barred = [name for name in policy.never if name in used]
     if barred:
         raise _refused(party, job, "never", f"uses {barred[0]!r}", "never lends that column")
-    if policy.never and not used:
+    if policy.never and not used and job.entry.divides == "rows":
         raise _refused(
             party, job, "never", "does not list its columns", "bars some; list them in [schema]"
         )
@@ -117,13 +120,28 @@ def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> No
     for rule, limit in limits.items():
         if limit is None:
             continue
-        epsilon = epsilon_of(settings)
+        epsilon = None if job.is_exact else epsilon_of(settings)
         if epsilon is None:
             raise _refused(party, job, rule, "adds no noise", f"allows epsilon={limit:g} at most")
         if epsilon > Fraction(str(limit)):
             raise _refused(
                 party, job, rule, f"asks for epsilon={float(epsilon):g}", f"allows {limit:g}"
             )
+        if not policy.trust_coordinator:
+            _check_trust(party, job, settings)
+
+
+def _check_trust(party: str, job: Agreed, settings: Any) -> None:
+    """Refuse a job whose epsilon does not hold against the coordinator."""
+    hides = "hides exact counts from the coordinator"
+    method = getattr(settings, "method", None)
+    if method in ("noisy_max", "auto"):
+        asked = "shows" if method == "noisy_max" else "may show"
+        asked += f" the coordinator exact counts (method={method!r})"
+        raise _refused(party, job, "trust_coordinator", asked, f"{hides}: name method='propose'")
+    if settings.privacy.randomises_labels:
+        asked = "adds noise to labels only (label_privacy='local')"
+        raise _refused(party, job, "trust_coordinator", asked, hides)
 
 
 def epsilon_of(settings: Any) -> Fraction | None:

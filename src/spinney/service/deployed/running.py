@@ -42,7 +42,7 @@ def run_coordinator(path: Path, say: Say) -> int:
     own = file.coordinator
     _require_kit(file.kit, "server.crt", "spinney coordinator init")
     for port in (own.port, own.admin_port or own.port + 1):
-        _require_free(port)
+        require_free(port)
     file.runs.mkdir(parents=True, exist_ok=True)
     environment = {
         COORDINATOR_VARIABLE: str(path.resolve()),
@@ -51,7 +51,7 @@ def run_coordinator(path: Path, say: Say) -> int:
     }
     arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
     say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {own.port + 1}.")
-    with _alone(file.kit):
+    with alone_with(file.kit):
         command = [_SERVER, *arguments, f"org={own.organisation}", "config_folder=config"]
         return _run(command, environment, file.kit, say)
 
@@ -66,7 +66,7 @@ def run_party(path: Path, say: Say) -> int:
         )
     arguments = ["-m", str(file.kit), "-s", "fed_client.json", "--set", "secure_train=true"]
     say(f"Party {name!r}; waiting for jobs.")
-    with _alone(file.kit):
+    with alone_with(file.kit):
         command = [_CLIENT, *arguments, f"uid={name}", f"org={name}", "config_folder=config"]
         return _run(command, {PARTY_VARIABLE: str(path.resolve())}, file.kit, say)
 
@@ -128,7 +128,7 @@ def _worded(line: bytes) -> str:
 
 
 @contextmanager
-def _alone(kit: Path) -> Iterator[None]:
+def alone_with(kit: Path) -> Iterator[None]:
     """Be the only process that uses a start kit."""
     with (kit / "running.lock").open("w") as file:
         try:
@@ -144,7 +144,7 @@ def _alone(kit: Path) -> Iterator[None]:
 def is_running(kit: Path) -> bool:
     """Tell whether some process uses a start kit."""
     try:
-        with _alone(kit):
+        with alone_with(kit):
             return False
     except (ProtocolError, FileNotFoundError) as error:
         return isinstance(error, ProtocolError)
@@ -174,7 +174,8 @@ def _require_kit(kit: Path, certificate: str, command: str) -> str:
     return str(name.value)
 
 
-def _require_free(port: int) -> None:
+def require_free(port: int) -> None:
+    """Raise if a port is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 from time import time
+from zipfile import ZipFile
 
 import msgspec
 
+from spinney.report.run_folder import MODEL, PAGE, REPORT
+
 COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
 """Where `spinney coordinator run` says which file is the coordinator's."""
-
-RESULT = "spinney"
-"""The folder in an engine job's result that holds model and report."""
 
 RUNNING, WAITING, PAUSED = "running", "waiting", "paused"
 FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
@@ -41,6 +41,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     begun: float = 0.0
     updated: float = 0.0
+    model: str = ""  # of a finished run: the digest by which an evaluation names its model
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
 
     @property
@@ -50,16 +51,33 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFolder:
-    """Where a run's files are: `status.json`, `rounds/`, and at the end model and report."""
+    """A run's files: `status.json`, `job.json`, `rounds/`, and at the end model and report."""
 
     def __init__(self, runs: Path, run: str) -> None:
         self.folder = runs / run
         self.folder.mkdir(parents=True, exist_ok=True)
 
     @property
+    def job(self) -> Path:
+        """The job, as all parties were told it."""
+        return self.folder / "job.json"
+
+    @property
     def rounds(self) -> Path:
         """The journal."""
         return self.folder / "rounds"
+
+    def archived(self) -> Path | None:
+        """Make one file of the model, the report and the page, to be sent; None: there are none."""
+        found = [self.folder / name for name in (MODEL, REPORT, PAGE)]
+        found = [path for path in found if path.is_file()]
+        if not found:
+            return None
+        archive = self.folder / "result.zip"
+        with ZipFile(archive, "w") as files:
+            for path in found:
+                files.write(path, path.name)
+        return archive
 
     def status(self) -> Status | None:
         """Return how the run stands; None if it has not begun."""

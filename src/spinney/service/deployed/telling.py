@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from spinney.report.run_folder import MODEL
+from spinney.service.deployed.advance import progress_in
 from spinney.service.deployed.jobs import Proposal
 from spinney.service.deployed.runs import Status
 
@@ -84,7 +86,11 @@ def proposal(made: Proposal) -> str:
 def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
     """Return how a party stands."""
     lines = [f"{key + ':':<11}{value}" for key, value in facts.items() if value is not None]
-    lines += [f"  {run['run'][:8]}  {run['releases']} releases, last {run['last']}" for run in runs]
+    lines += [
+        f"  {run['run'][:8]}  {run['releases']} releases, last {run['last']}; "
+        f"{'model kept' if run['has_model'] else run['progress']}"
+        for run in runs
+    ]
     return "\n".join(lines)
 
 
@@ -100,7 +106,8 @@ def releases_in(records: Path) -> list[dict[str, Any]]:
                     "releases": len(entries),
                     "bytes": sum(int(entry["bytes"]) for entry in entries),
                     "last": entries[-1]["at"],
-                    "has_model": (path.parent / "model.spinney").exists(),
+                    "has_model": (path.parent / MODEL).exists(),
+                    "progress": str(progress_in(path.parent) or ""),
                 }
             )
     return found

@@ -19,6 +19,7 @@ PARTY_FILE: Final = "config/config_fed_client.json"
 JOB_LIMIT: Final = 1 << 20
 """How many bytes a job may have."""
 
+_SOON: Final = 0.5  # seconds: parties ask for tasks, of which there are none, and learn of the end
 _CONDUCTOR: Final = "spinney.service.deployed.conductor.Conductor"
 _SITE: Final = "spinney.service.deployed.site.Site"
 
@@ -29,6 +30,7 @@ def app_files(job: bytes) -> dict[str, str]:
     args = {"job": base64.b64encode(job).decode()}
     server = {
         "format_version": 2,
+        "server": {"task_request_interval": _SOON},
         "workflows": [{"id": "spinney", "path": _CONDUCTOR, "args": args}],
         "components": [],
         "task_data_filters": [],

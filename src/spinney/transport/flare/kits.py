@@ -23,6 +23,7 @@ _NOBODY: Final = {
     "clone_job": "none",
     "manage_job": "none",
     "download_job": "none",
+    "download_job_components": "none",
     "operate": "none",
     "shell_commands": "none",
     "byoc": "none",
@@ -33,6 +34,7 @@ _LEAD: Final = _NOBODY | {
     "submit_job": "any",
     "manage_job": "n:submitter",
     "download_job": "n:submitter",
+    "download_job_components": "n:submitter",
 }
 _RIGHTS: Final = {
     "project_admin": _NOBODY,

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any, Final
+from zipfile import ZipFile
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -22,6 +23,9 @@ from spinney.errors import (
     SpinneyError,
 )
 from spinney.transport.flare.jobs import write_job
+
+RESULT_KIND, RESULT_NAME = "LOG", "result"
+"""What the engine's store calls a job's result: it knows kinds of its own only."""
 
 _CONNECT_SECONDS: Final = 20.0
 _EVERY: Final = 0.5  # seconds
@@ -52,22 +56,20 @@ class Session:
         """End an engine job."""
         self._done(self._inner.abort_job, job)
 
-    def fetch(self, job: str, inside: str, folder: Path) -> None:
-        """Copy one folder of a job's result."""
-        while not self.is_over(job):  # the engine closes it some seconds after the work is done
-            sleep(_EVERY)
-        with TemporaryDirectory() as place:
-            found = Path(self._done(self._inner.download_job_result, job, place))
-            source = found / "workspace" / inside
-            if not source.is_dir():
-                raise ProtocolError(f"The job {job!r} left no result.")
-            folder.mkdir(parents=True, exist_ok=True)
-            for path in source.iterdir():
-                shutil.copyfile(path, folder / path.name)
+    def fetch(self, job: str, folder: Path) -> None:
+        """Copy the files that the coordinator added to a job as its result.
 
-    def is_over(self, job: str) -> bool:
-        """Tell whether an engine job has ended."""
-        return str(self.meta(job).get("status", "")).startswith(("FINISHED", "FAILED"))
+        The engine's own archive of a job is there only some seconds after the work is done.
+        """
+        found = self._done(self._inner.download_job_components, job)
+        archive = None if found is None else Path(found) / f"{RESULT_KIND}_{RESULT_NAME}"
+        if archive is None or not archive.is_file():
+            raise ProtocolError(f"The job {job!r} left no result.")
+        folder.mkdir(parents=True, exist_ok=True)
+        with ZipFile(archive) as files:
+            for name in files.namelist():
+                (folder / Path(name).name).write_bytes(files.read(name))
+        shutil.rmtree(found, ignore_errors=True)
 
     def connected(self) -> list[str]:
         """Return the parties that are connected."""

@@ -1,0 +1,39 @@
+"""What is asked around a protocol: whether a party takes part, and that it keeps the model."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spinney.transport.channel import Ask
+
+
+@dataclass(frozen=True)
+class ProposalReply:
+    """Yes, or the rule by which the party refuses."""
+
+    accepts: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProposalAsk(Ask[ProposalReply]):
+    """Would you take part in this job?"""
+
+    digest: str
+    reveals: ClassVar[str] = "whether the party takes part, or the rule by which it refuses"
+    reply_type: ClassVar[type[Any]] = ProposalReply
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """The model was kept."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
+class ModelAsk(Ask[ModelReply]):
+    """Will you keep the finished model?"""
+
+    model: bytes
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = ModelReply

@@ -1,0 +1,170 @@
+"""A party's masks in deployed jobs: keys that are signed, one roster, every sum opened once."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from deployed.handmade import (  # type: ignore[import-not-found]
+    CLINICS,
+    Authority,
+    Sites,
+    agreed_job,
+    clinics_in,
+)
+from spinney.errors import PolicyError, ProtocolError
+from spinney.privacy.masking import MaskAsk, UnmaskAsk
+from spinney.protocols.paying import ClaimsAsk
+from spinney.protocols.rosters import KeyAsk, RosterAsk, secured_over
+from spinney.protocols.secure_sums import MaskedAsk, RevealAsk
+from spinney.protocols.setup import FactsAsk
+from spinney.service.deployed.identity import KitIdentity
+from spinney.service.deployed.opening import schema_for
+from spinney.service.deployed.party_file import load_party
+from spinney.transport import codec
+from spinney.transport.flare.channel import FlareChannel
+
+FOUR = (*CLINICS, "harbour")
+
+
+@pytest.fixture
+def clinics(tmp_path):
+    """Three parties with kits and tables."""
+    return clinics_in(tmp_path)
+
+
+@pytest.fixture
+def four(tmp_path):
+    """Four parties, of which a sum may lack one."""
+    return clinics_in(tmp_path, FOUR)
+
+
+def opened_by_four(four, **changes):
+    """Return a masked channel to four parties that may lose one, and its job."""
+    masked = agreed_job(four, "quorum = 3", FOUR, secure_sum="true", honest=3, **changes)
+    channel = Sites(four, masked).channel()
+    return masked, secured_over(channel, "run-1/1", FOUR, honest=3, min_survivors=3)
+
+
+def test_a_sum_is_opened_for_one_set_of_parties_only(four):
+    masked, channel = opened_by_four(four)
+    channel.sum(FactsAsk(_digest(four, masked), with_leading=True))
+    fewer = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
+    with pytest.raises(ProtocolError, match="opened before for other parties"):
+        channel._inner.ask(RevealAsk(fewer), to=("north",))
+
+
+def test_a_question_that_was_not_answered_opens_nothing_and_hides_no_other(four):
+    masked, channel = opened_by_four(four)
+    facts = FactsAsk(_digest(four, masked), with_leading=True)
+    channel.sum(facts)
+    wire = channel._inner
+    # Round 1 again, in the words of another question: it is refused, and round 1 stays what it was.
+    first = MaskAsk("run-1/1", 1, 1, ())
+    other = codec.encode(replace(facts, with_leading=False))
+    with pytest.raises(ProtocolError, match="Round 1 of the masks was about another question"):
+        wire.ask(MaskedAsk(first, "FactsAsk", other), to=("north",))
+    fewer = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
+    with pytest.raises(ProtocolError, match="opened before for other parties"):
+        wire.ask(RevealAsk(fewer), to=("north",))
+    # A question that is refused leaves its round empty.
+    wrong = codec.encode(replace(facts, schema_digest="0" * 64))
+    second = MaskAsk("run-1/1", 1, 2, (0b1111,))
+    with pytest.raises(PolicyError, match="its schema differ"):
+        wire.ask(MaskedAsk(second, "FactsAsk", wrong), to=("north",))
+    with pytest.raises(ProtocolError, match="put nothing into round 2"):
+        wire.ask(RevealAsk(UnmaskAsk("run-1/1", 1, 2, tuple(sorted(FOUR)), ())), to=("north",))
+
+
+def test_a_party_takes_one_roster(clinics):
+    masked = agreed_job(clinics, secure_sum="true")
+    rosters = []
+
+    class Listening(FlareChannel):
+        def ask(self, ask, **how):
+            if isinstance(ask, RosterAsk):
+                rosters.append(ask)
+            return super().ask(ask, **how)
+
+    wire = Sites(clinics, masked).channel(Listening)
+    secured_over(wire, "run-1/1", CLINICS)
+    (roster,) = rosters
+    wire.ask(roster)  # the same once more changes nothing
+    pair = ("lakeside", "north")
+    keys = tuple(roster.keys[roster.names.index(name)] for name in pair)
+    fewer = RosterAsk("run-1/1", pair, keys, 1, 2, 2)
+    with pytest.raises(ProtocolError, match="has taken another roster of keys in this attempt"):
+        wire.ask(fewer, to=("north",))
+
+
+def test_a_threshold_that_two_lists_could_reach_is_refused(four):
+    masked = agreed_job(four, "quorum = 2", FOUR, secure_sum="true")  # two may collude
+    channel = Sites(four, masked).channel()
+    with pytest.raises(ProtocolError, match=r"threshold=3 .* opened for two lists .* above 3"):
+        secured_over(channel, "run-1/1", FOUR, honest=2, min_survivors=3)
+
+
+def test_a_roster_that_relies_on_more_honest_parties_is_refused(four):
+    masked = agreed_job(four, "quorum = 2", FOUR, secure_sum="true")
+    channel = Sites(four, masked).channel()
+    with pytest.raises(ProtocolError, match="rests on 3 honest parties; this party relies on 2"):
+        secured_over(channel, "run-1/1", FOUR, honest=3)
+
+
+def test_claims_of_other_jobs_are_not_told(clinics):
+    private = agreed_job(clinics, epsilon=1.0, max_depth=2, n_estimators=2)
+    wire = Sites(clinics, private).channel()
+    with pytest.raises(PolicyError, match=r"outside the job .*: its claims differ"):
+        wire.ask(ClaimsAsk("another"))
+    for name in CLINICS:
+        shutil.rmtree(clinics / name / "records")
+    plain = agreed_job(clinics)
+    with pytest.raises(PolicyError, match="its claims differ"):
+        Sites(clinics, plain, run="run-2").channel().ask(ClaimsAsk("q3"))
+
+
+def _digest(folder, agreed):
+    return schema_for(load_party(folder / "north" / "party.toml"), agreed).digest()
+
+
+def test_masked_jobs_answer_no_summand_in_the_open(clinics):
+    masked = agreed_job(clinics, secure_sum="true")
+    facts = FactsAsk(_digest(clinics, masked), with_leading=True)
+    channel = Sites(clinics, masked).channel()
+    with pytest.raises(ProtocolError, match="no keys of the others yet"):
+        channel.ask(facts)
+    secured_over(channel, "run-1/1", CLINICS)
+    with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
+        channel.ask(facts)
+
+
+def test_a_mask_key_of_a_stranger_is_refused(clinics):
+    shutil.rmtree(clinics / "north" / "kit")
+    Authority(2).kit(clinics / "north" / "kit", "north")  # the right name, another authority
+    masked = agreed_job(clinics, secure_sum="true")
+    with pytest.raises(ProtocolError, match="for party 'north' is not signed by that party"):
+        secured_over(Sites(clinics, masked).channel(), "run-1/1", CLINICS)
+
+
+def test_a_party_cannot_sign_for_another(clinics):
+    north, lakeside = (KitIdentity(clinics / name / "kit") for name in ("north", "lakeside"))
+    signature = north.sign(b"key")
+    lakeside.check("north", north.certificate, signature, b"key")
+    for name, data in (("st-mary", b"key"), ("north", b"other")):
+        with pytest.raises(ProtocolError, match="not signed by that party"):
+            lakeside.check(name, north.certificate, signature, data)
+
+
+def test_an_expired_certificate_signs_nothing(tmp_path):
+    authority = Authority()
+    authority.kit(tmp_path / "a", "north", days=-1)
+    authority.kit(tmp_path / "b", "lakeside")
+    north, lakeside = KitIdentity(tmp_path / "a"), KitIdentity(tmp_path / "b")
+    with pytest.raises(ProtocolError, match="not signed by that party"):
+        lakeside.check("north", north.certificate, north.sign(b"key"), b"key")
+
+
+def test_masks_of_another_attempt_are_refused(clinics):
+    masked = agreed_job(clinics, secure_sum="true")
+    with pytest.raises(ProtocolError, match="The masks are for another job"):
+        Sites(clinics, masked).channel().ask(KeyAsk("run-1/2"))

@@ -1,0 +1,90 @@
+"""A party's policy: each rule refuses by its name."""
+
+import msgspec
+import pytest
+
+from deployed.handmade import ASKER, agreed_job  # type: ignore[import-not-found]
+from spinney.errors import PolicyError, SettingError
+from spinney.service.deployed.policy import Policy, check_policy
+
+POLICIES = {
+    "other protocols": (
+        Policy(protocols=("other",)),
+        "allows: other (rule 'protocols')",
+    ),
+    "too few parties": (Policy(min_parties=4), "has 3 parties; .* requires 4 (rule 'min_parties')"),
+    "open sums": (Policy(secure_sum=True), "requires masked sums (rule 'secure_sum')"),
+    "small leaves": (Policy(min_samples_leaf=20), "at least 20 (rule 'min_samples_leaf')"),
+    "no noise": (Policy(epsilon_per_job=1.0), "adds no noise; .* (rule 'epsilon_per_job')"),
+    "no noise in all": (Policy(epsilon_total=1.0), "adds no noise; .* (rule 'epsilon_total')"),
+    "a barred column": (Policy(never=("ward",)), "uses 'ward'; .* (rule 'never')"),
+    "a stranger": (Policy(askers=("bob@x.org",)), "knows other askers only (rule 'askers')"),
+}
+
+
+@pytest.mark.parametrize("case", POLICIES)
+def test_a_refusal_names_the_rule(tmp_path, case):
+    policy, words = POLICIES[case]
+    with pytest.raises(PolicyError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        check_policy("north", policy, agreed_job(tmp_path), ASKER)
+    check_policy("north", Policy(), agreed_job(tmp_path), ASKER)
+
+
+def test_a_quorum_below_the_policy_is_refused(tmp_path):
+    with pytest.raises(PolicyError, match="would go on with 2 parties"):
+        check_policy("north", Policy(min_parties=3), agreed_job(tmp_path, "quorum = 2"), ASKER)
+
+
+def test_epsilon_above_the_policy_is_refused(tmp_path):
+    with pytest.raises(PolicyError, match="asks for epsilon=2; the policy of 'north' allows 1 "):
+        check_policy("north", Policy(epsilon_per_job=1.0), agreed_job(tmp_path, epsilon=2.0), ASKER)
+    check_policy("north", Policy(epsilon_per_job=2.0), agreed_job(tmp_path, epsilon=2.0), ASKER)
+
+
+TRUSTING = {
+    "noisy_max": "shows the coordinator exact counts",
+    "auto": "may show the coordinator exact counts",
+}
+
+
+@pytest.mark.parametrize("method", TRUSTING)
+@pytest.mark.parametrize("rule", ["epsilon_per_job", "epsilon_total"])
+def test_an_epsilon_that_does_not_hold_against_the_coordinator_is_refused(tmp_path, method, rule):
+    job = 'protocol = "private_tree"'
+    settings = {"n_estimators": None, "n_rows": 500, "epsilon": 1.0}
+    asked = agreed_job(tmp_path, job, method=f'"{method}"', **settings)
+    limit = msgspec.convert({rule: 1.0}, Policy)
+    words = rf"{TRUSTING[method]} .*name method='propose' \(rule 'trust_coordinator'\)"
+    with pytest.raises(PolicyError, match=words):
+        check_policy("north", limit, asked, ASKER)
+    check_policy("north", msgspec.structs.replace(limit, trust_coordinator=True), asked, ASKER)
+    proposed = agreed_job(tmp_path, job, method='"propose"', **settings)
+    check_policy("north", limit, proposed, ASKER)
+
+
+def test_noise_on_labels_alone_is_not_taken_for_noise_on_counts(tmp_path):
+    settings = {"label_privacy": '"local"', "epsilon": 1.0}
+    asked = agreed_job(tmp_path, 'protocol = "extra_trees"', **settings)
+    with pytest.raises(PolicyError, match="adds noise to labels only"):
+        check_policy("north", Policy(epsilon_per_job=1.0), asked, ASKER)
+    check_policy("north", Policy(epsilon_per_job=1.0, trust_coordinator=True), asked, ASKER)
+
+
+def test_noise_in_shares_is_masked_whatever_the_job_says(tmp_path):
+    settings = {"n_estimators": None, "n_rows": 500, "epsilon": 1.0, "method": '"propose"'}
+    asked = agreed_job(tmp_path, 'protocol = "private_tree"', **settings)
+    assert asked.settings.secure_sum is None
+    assert asked.is_masked
+    check_policy("north", Policy(secure_sum=True), asked, ASKER)
+
+
+def test_a_job_of_others_is_not_ours(tmp_path):
+    with pytest.raises(PolicyError, match="names other parties"):
+        check_policy("south", Policy(), agreed_job(tmp_path), ASKER)
+
+
+def test_policies_that_cannot_be_kept_are_refused():
+    with pytest.raises(SettingError, match="min_parties must be at least 1"):
+        Policy(min_parties=0)
+    with pytest.raises(SettingError, match="epsilon_total must be a finite number above 0"):
+        Policy(epsilon_total=float("inf"))

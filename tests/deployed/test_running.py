@@ -1,0 +1,155 @@
+"""From a start kit to a running side: clocks, certificates, ports, second starts, full disks."""
+
+import errno
+import json
+import os
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deployed.handmade import (  # type: ignore[import-not-found]
+    Authority,
+    Sites,
+    agreed_job,
+    clinics_in,
+    coordinator_in,
+    link_to,
+    status_of,
+    write_party,
+)
+from spinney import load_report
+from spinney.errors import PartyLostError, ProtocolError, SettingError, StorageError
+from spinney.protocols.setup import SchemaAsk
+from spinney.service.deployed import running
+from spinney.service.deployed.checking import status
+from spinney.service.deployed.conductor import Run
+from spinney.service.deployed.ending import write_unfinished
+from spinney.service.deployed.guard import RunRecord
+from spinney.service.deployed.runs import RunFolder
+from spinney.service.deployed.telling import party_page
+
+
+def refused(path: Path, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        running.run_party(path, lambda _: None)
+
+
+def test_an_expired_certificate_is_told_before_anything_starts(tmp_path):
+    path = write_party(tmp_path, "north")
+    Authority().kit(tmp_path / "north" / "kit", "north", days=-1)
+    refused(path, r"expired on \d{4}-\d\d-\d\d. Make a new request and have it approved")
+
+
+def test_a_clock_that_is_behind_is_told(tmp_path):
+    path = write_party(tmp_path, "north")
+    Authority().kit(tmp_path / "north" / "kit", "north", first=3)
+    refused(path, r"is valid from .* UTC, but this machine's clock says .* UTC. Set the clock")
+
+
+def test_a_kit_of_another_or_none_is_told(tmp_path):
+    path = write_party(tmp_path, "north")
+    refused(path, "There is no start kit .* Make it with: spinney party join")
+    Authority().kit(tmp_path / "north" / "kit", "lakeside")
+    refused(path, "The start kit is that of 'lakeside', but the party's file says 'north'")
+
+
+def test_a_start_kit_serves_one_process_at_a_time(tmp_path):
+    path = write_party(tmp_path, "north")
+    Authority().kit(tmp_path / "north" / "kit", "north")
+    words = "is in use by another process on this machine"
+    with running.alone_with(tmp_path / "north" / "kit"), pytest.raises(ProtocolError, match=words):
+        running.run_party(path, lambda _: None)
+
+
+def test_a_port_in_use_is_told_by_number():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingError, match=f"Port {port} cannot be used: Address already"):
+            running.require_free(port)
+
+
+def test_clocks_that_differ_change_nothing(tmp_path, monkeypatch):
+    """A party whose clock is a day ahead, and a coordinator's that jumps, train as ever."""
+    clinics_in(tmp_path)
+    agreed = agreed_job(tmp_path)
+    models = []
+    for run, ahead in (("run-1", 0.0), ("run-2", 86_400.0)):
+        for module in ("accepted", "advance", "runs", "conductor"):
+            name = f"spinney.service.deployed.{module}.time"
+            monkeypatch.setattr(name, lambda ahead=ahead: 1_800_000_000.0 + ahead)
+        sites = Sites(tmp_path, agreed, run=run)
+        Run(coordinator_in(tmp_path), agreed, link_to(tmp_path, run), sites.bytes_to).conduct()
+        sites.close()
+        models.append((tmp_path / "runs" / run / "model.spinney").read_bytes())
+    assert models[0] == models[1]
+
+
+def test_a_party_says_how_far_it_is(tmp_path):
+    clinics_in(tmp_path)
+    agreed = agreed_job(tmp_path)
+    sites = Sites(tmp_path, agreed)
+    Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    records = tmp_path / "north" / "records" / "runs" / "run-1"
+    progress = json.loads((records / "progress.json").read_text())
+    assert (progress["job"], progress["question"], progress["levels"]) == ("q3", "Quality", 3)
+    (records / "model.spinney").unlink()  # as if it were not finished
+    page = party_page(*status(tmp_path / "north" / "party.toml"))
+    assert f"q3: Quality, {progress['questions']} answered" in page
+    assert "process:   not running" in page
+
+
+def test_a_run_that_ended_early_has_a_report_of_what_left(tmp_path):
+    clinics_in(tmp_path)
+    agreed = agreed_job(tmp_path)
+    sites = Sites(tmp_path, agreed)
+    asked = []
+
+    def dying(targets, data):
+        asked.append(data)
+        return sites.bytes_to(targets, data) if len(asked) < 6 else {}
+
+    with pytest.raises(PartyLostError):
+        Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), dying).conduct()
+    folder = RunFolder(tmp_path / "runs", "run-1")
+    known = status_of(tmp_path)
+    write_unfinished(folder, known)
+    assert not (folder.folder / "report.json").exists()  # it waits, and may go on
+    given_up = folder.write(msgspec.structs.replace(known, state="aborted", message=""))
+    write_unfinished(folder, given_up)
+    report = load_report(folder.folder)
+    assert report.ended == "The run was aborted."
+    assert (report.attempts, report.dropped) == (1, ())
+    assert [entry.question for entry in report.disclosures] == ["Schema", "Facts", "Edges"]
+    assert report.parties == agreed.parties
+    assert (folder.folder / "report.html").exists()
+
+
+def test_a_party_with_a_full_disk_releases_nothing_and_the_run_pauses(tmp_path, monkeypatch):
+    clinics_in(tmp_path)
+    agreed = agreed_job(tmp_path)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
+
+    sites = Sites(tmp_path, agreed)
+    sites.channel().ask(SchemaAsk())
+    sites.close()
+    again = Sites(tmp_path, agreed, attempt=2)
+    run = Run(coordinator_in(tmp_path), agreed, link_to(tmp_path, attempt=2), again.bytes_to)
+    monkeypatch.setattr(os, "fsync", full)
+    seen = []
+
+    def write(_, status):
+        seen.append(status)
+        return status
+
+    monkeypatch.setattr(RunFolder, "write", write)
+    with pytest.raises(StorageError, match="Make room on its disk, then resume") as caught:
+        run.conduct()
+    assert str(tmp_path) not in caught.value.public
+    assert seen[-1].state == "paused"
+    assert RunRecord(tmp_path / "x").get("anything") is None
