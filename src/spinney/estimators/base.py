@@ -59,6 +59,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Name the public sizes that are read from the data because nobody declared them."""
         return ()
 
+    def _pays(self, settings: Any) -> bool:
+        """Tell whether parties need a ledger to pay from."""
+        return settings.privacy is not None
+
     def _compare(self, tables: dict[str, MemoryTable]) -> None:
         """Train whatever the model is to be held against."""
 
@@ -113,7 +117,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         classes = given.table.schema.label.classes or ()
         tables = dealt_tables(given.table, party)
         settings = with_read_facts(self._settings_for(tables, classes), read_facts)
-        ledgers = ledgers_of(list(tables)) if settings.privacy else {}
+        ledgers = ledgers_of(list(tables)) if self._pays(settings) else {}
         training = self._train(tables, settings, ledgers, printed if self.verbose else silent)
         if self._is_classifier:
             self.classes_ = classes_like(given.labels, classes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from spinney.errors import SettingError
 from spinney.privacy.budget import probability
-from spinney.protocols.private_settings import PrivacySettings, fraction_of
+from spinney.protocols.private_settings import PrivacySettings, as_text, fraction_of
 from spinney.protocols.settings import ForestSettings, Task
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.evolution import Breeding
@@ -188,6 +188,33 @@ class GeneticSettings:
         """Return settings that lay the pooled bins."""
         criterion = "gini" if self.task == "classification" else "squared_error"
         return ForestSettings(task=self.task, criterion=criterion, max_bins=self.max_bins)
+
+
+def noisy_search(
+    job: str, epsilon: object, *, secure_sum: bool, honest: int | None
+) -> PrivacySettings | None:
+    """Return the privacy of a search that costs `epsilon`; None where there is none.
+
+    Parameters
+    ----------
+    job
+        The job's name in the parties' ledgers.
+    epsilon
+        The budget of the whole search; None: no noise.
+    secure_sum
+        Whether sums are masked; the parties then share the noise.
+    honest
+        How many parties masks and shared noise rest on; None: half of them, rounded up.
+    """
+    if honest is not None and not secure_sum:
+        raise SettingError(
+            "honest says how many parties' secrets a secure sum rests on. It needs secure_sum=True."
+        )
+    if epsilon is None:
+        return None
+    return PrivacySettings(
+        job=job, epsilon=as_text(epsilon, "epsilon"), in_shares=secure_sum, honest=honest
+    )
 
 
 def _is_real(value: object) -> bool:

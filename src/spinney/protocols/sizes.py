@@ -63,12 +63,16 @@ class SizePurse:
     def __init__(self, table: Table, purse: Purse | None) -> None:
         self._table = table
         self._purse = purse
+        self._known: dict[SizePlan, int] = {}  # what the ledger has stored, to look it up once
 
     def weight(self, settings: GeneticSettings, n_parties: int) -> int:
         """Return the number of rows, noised once and for all if the job says so; at least 1."""
         n_rows = self._table.n_rows
         if settings.size_epsilon is not None:
-            n_rows = self._noised(SizePlan(settings.job, settings.size_epsilon, n_parties))
+            plan = SizePlan(settings.job, settings.size_epsilon, n_parties)
+            if plan not in self._known:
+                self._known[plan] = self._noised(plan)
+            n_rows = self._known[plan]
         return min(max(n_rows, 1), MAX_ROWS)
 
     def _noised(self, plan: SizePlan) -> int:

@@ -104,8 +104,11 @@ class Comparison:
         return sum(joint > alone for alone, joint in pairs), len(pairs)
 
     def _of_own_tree(self, party: str) -> Scores:
-        """Return the size of a party's own tree and what it comes from; nothing of a forest."""
-        if party not in self.training.model.owners:
+        """Return the size of a party's own tree and what it comes from; nothing of a forest.
+
+        In a private job they are the party's own business.
+        """
+        if party not in self.training.model.owners or party not in self.training.quality:
             return {}
         found = self.training.quality[party].scores
         return {key: found[key] for key in _OF_OWN_TREE if not np.isnan(found[key])}

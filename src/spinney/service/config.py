@@ -100,6 +100,7 @@ class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     unique_threshold: int | float | None = None
     keep_home: bool | None = None
     size_epsilon: int | float | None = None
+    delta: int | float | None = None
     label_party: str | None = None  # this and the next are of vertical forests
     matching: str | None = None
     labels: str | None = None

@@ -18,6 +18,7 @@ from spinney.service.answering import Heard, watched
 from spinney.service.comparison import Comparison, PartyComparison, Running, Scores
 from spinney.service.ended import telling_what_there_is
 from spinney.service.progress import Stages, Step
+from spinney.service.registry import Site, genetic_party
 from spinney.service.rows import Parties, PartyRows
 from spinney.service.scores import scores_on
 from spinney.tables.table import MemoryTable
@@ -32,13 +33,17 @@ def compare_personal(
     """Evolve trees for all parties; judge them, the parties' own and the pooled one."""
     stages.expect(1 + (parties.pooled is not None))
     step = stages.begin("evolved trees")
+    with_noise = settings.privacy is not None or settings.size_epsilon is not None
+    ledgers = {name: Ledger.in_memory(name) for name in parties.training if with_noise}
     with stages.compiling():
-        training, homes = _evolved(parties.training, settings, running, step, stages.heard)
+        training, homes = _evolved(
+            parties.training, settings, running, step, ledgers, stages.heard
+        )
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled tree")
-        few = replace(settings, population_size=2, n_generations=1, size_epsilon=None)
-        _, alone = _evolved({"all": parties.pooled}, few, running.alone(), step)
+        few = replace(settings, population_size=2, n_generations=1, size_epsilon=None, privacy=None)
+        _, alone = _evolved({"all": parties.pooled}, few, running.alone(), step, {})
         pooled = alone.of_owner("all")
     n_threads = thread_count(running.n_jobs)
 
@@ -56,7 +61,7 @@ def compare_personal(
         )
 
     compared = tuple(judged(name, rows) for name, rows in parties.rows.items())
-    return Comparison(training, compared, None)
+    return Comparison(training, compared, None, ledgers if settings.privacy else {})
 
 
 def _evolved(
@@ -64,13 +69,12 @@ def _evolved(
     settings: GeneticSettings,
     running: Running,
     step: Step,
+    ledgers: Mapping[str, Ledger],
     heard: Heard = lambda *_: None,
 ) -> tuple[genetic_tree.Evolved, ForestModel]:
     """Return the parties' evolved trees, and those they grow alone."""
-    with_noise = settings.size_epsilon is not None
-    ledgers = {name: Ledger.in_memory(name) for name in tables} if with_noise else {}
     parties = {
-        name: genetic_tree.Party(table, name, n_jobs=running.n_jobs, ledger=ledgers.get(name))
+        name: genetic_party(table, settings, Site(name, running.n_jobs, ledgers.get(name)))
         for name, table in tables.items()
     }
     sides = watched(parties, heard)
@@ -82,6 +86,7 @@ def _evolved(
             genetic_tree.SUMMED,
             job=f"simulation {uuid4()}",
             honest=running.honest,
+            min_survivors=len(sides) if settings.privacy else None,
         )
     with telling_what_there_is(genetic_tree.NAME, channel, asdict(settings), ledgers):
         evolved = genetic_tree.train(channel, settings, progress=step)

@@ -109,9 +109,17 @@ def _party_of(side: Callable[..., Answering]) -> Callable[[Table, Any, Site], An
     return party
 
 
-def _genetic_party(table: Table, settings: Any, site: Site) -> Answering:
-    ledger = site.ledger if settings.size_epsilon is not None else None
-    return genetic_tree.Party(table, site.name, n_jobs=site.n_jobs, ledger=ledger, data=site.data)
+def genetic_party(table: Table, settings: Any, site: Site) -> genetic_tree.Party:
+    """Return a party's side of evolved trees; it keeps its tree to itself."""
+    is_private = settings.privacy is not None
+    return genetic_tree.Party(
+        table,
+        site.name,
+        n_jobs=site.n_jobs,
+        ledger=site.ledger if is_private or settings.size_epsilon is not None else None,
+        data=site.data,
+        only_noise=is_private,
+    )
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -145,11 +153,11 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         genetic_tree.NAME,
         genetic_settings_of,
-        _genetic_party,
+        genetic_party,
         genetic_tree.train,
         genetic_tree.ASKS,
         genetic_tree.SUMMED,
-        lambda settings: (genetic_tree.NAME, settings),
+        lambda settings: (genetic_tree.NAME, replace(settings, privacy=None)),
         own=own_model,
     ),
     Entry(

@@ -10,7 +10,7 @@ import msgspec
 
 from spinney.errors import SettingError
 from spinney.estimators.private import privacy_settings
-from spinney.protocols.genetic_settings import GeneticSettings
+from spinney.protocols.genetic_settings import GeneticSettings, noisy_search
 from spinney.protocols.private_settings import as_text
 from spinney.protocols.settings import ForestSettings, Task, refuse_max_leaf_nodes
 from spinney.seeds import job_seed
@@ -46,7 +46,7 @@ VERTICAL: frozenset[str] = frozenset(
     }
 )
 SHARED: frozenset[str] = frozenset({"max_depth", "max_bins", "binning"})  # with forests
-_RUNNING = frozenset({"random_state", "n_jobs", "secure_sum", "honest"})
+_RUNNING = frozenset({"random_state", "n_jobs", "secure_sum", "honest", "epsilon"})
 REGRESSION_DEFAULTS: dict[str, Any] = {"criterion": "squared_error", "max_features": 1.0}
 
 
@@ -108,13 +108,19 @@ def genetic_settings_of(job: JobFile, classes: tuple[Category, ...] | None) -> G
     del classes  # nothing is said by class
     said = _said(job.settings)
     _refuse(said, said.keys() - EVOLVED - _RUNNING, "evolved trees")
-    size = said.pop("size_epsilon", None)
+    given, name = job.settings, job.job.name
+    privacy = noisy_search(
+        name, given.epsilon, secure_sum=bool(given.secure_sum), honest=given.honest
+    )
+    if privacy is None and given.delta is not None:
+        raise SettingError("delta is where epsilon is read. Drop it, or give epsilon too.")
     own = {key: value for key, value in said.items() if key in EVOLVED}
+    own |= {key: as_text(own[key], key) for key in ("size_epsilon", "delta") if key in own}
     return GeneticSettings(
         task=cast("Task", job.job.task),
-        seed=job_seed(job.settings.random_state),
-        size_epsilon=None if size is None else as_text(size, "size_epsilon"),
-        job=job.job.name,
+        seed=job_seed(given.random_state),
+        job=name,
+        privacy=privacy,
         **own,
     )
 

@@ -1,0 +1,216 @@
+"""What `GeneticTreeClassifier` and `GeneticTreeRegressor` share: fitting, and a tree by party."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from spinney.errors import SettingError, TableError
+from spinney.estimators.base import ForestEstimator
+from spinney.estimators.inputs import checked_features
+from spinney.privacy.ledger import Ledger
+from spinney.protocols import genetic_tree
+from spinney.protocols.genetic_settings import GeneticSettings, noisy_search
+from spinney.protocols.personal import gathered, home_model
+from spinney.protocols.private_settings import as_text
+from spinney.protocols.secure_sums import secured
+from spinney.report.tree_view import TreeView
+from spinney.seeds import job_seed
+from spinney.tables.frames import columns_of
+from spinney.tables.table import MemoryTable
+from spinney.transport.channel import Answering, Channel
+from spinney.transport.in_process import InProcess
+from spinney.trees.threads import thread_count
+from spinney.typing import Floats, Progress
+
+_SETTINGS = (  # parameters that are settings under the same name
+    "population_size",
+    "n_generations",
+    "participation",
+    "train_ratio",
+    "validation",
+    "metric",
+    "leaf_ratio",
+    "tournament_size",
+    "flip_ratio",
+    "swap_ratio",
+    "n_folds",
+    "min_depth",
+    "max_depth",
+    "keep_home",
+    "binning",
+    "max_bins",
+)
+_OF_REGRESSION = ("noise_threshold", "complexity_threshold", "unique_threshold")
+
+
+class TreesByParty(Mapping[Any, TreeView]):
+    """One tree for each party, by the party's name; a number is as good as its text."""
+
+    def __init__(self, trees: dict[str, TreeView]) -> None:
+        self._trees = trees
+
+    def __getitem__(self, party: Any) -> TreeView:
+        if str(party) not in self._trees:
+            raise SettingError(
+                f"No party is called {party!r}. There are trees of: {', '.join(self._trees)}."
+            )
+        return self._trees[str(party)]
+
+    def __contains__(self, party: object) -> bool:
+        return str(party) in self._trees
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._trees)
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+
+class EvolvedTrees(ForestEstimator):
+    """Evolve structures over the parties; each keeps the tree that is best for it."""
+
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"party": False}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"party": False}
+
+    def _store(self, given: dict[str, Any]) -> None:
+        """Keep the constructor's arguments, as they are."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
+
+    @property
+    def _is_private(self) -> bool:
+        return self._is_classifier and self.epsilon is not None
+
+    @property
+    def _needs_ranges(self) -> bool:
+        return self._is_private
+
+    def _pays(self, settings: GeneticSettings) -> bool:
+        return settings.privacy is not None or settings.size_epsilon is not None
+
+    def _settings_for(
+        self, tables: dict[str, MemoryTable], classes: tuple[Any, ...]
+    ) -> GeneticSettings:
+        settings = self._settings(classes)
+        for name, table in tables.items():  # a simulation may say how many rows there are
+            if table.n_rows < settings.n_folds:
+                whose = "X" if len(tables) == 1 else f"Party {name!r}"
+                raise TableError(
+                    f"{whose} has n_samples={table.n_rows}, fewer rows than the "
+                    f"{settings.n_folds} folds of the cross-validation. Set n_folds lower, or give "
+                    "it more rows."
+                )
+        return settings
+
+    def _settings(self, classes: tuple[Any, ...]) -> GeneticSettings:
+        del classes  # nothing is said by class
+        if not isinstance(self.secure_sum, bool | np.bool_):
+            raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
+        names = _SETTINGS if self._is_classifier else _SETTINGS + _OF_REGRESSION
+        size = self.size_epsilon
+        private: dict[str, Any] = {}
+        job = f"simulation {uuid4()}"
+        epsilon = self.epsilon if self._is_private else None
+        secure = bool(self.secure_sum)
+        privacy = noisy_search(job, epsilon, secure_sum=secure, honest=self.honest)
+        if privacy is not None:
+            private = {"privacy": privacy, "delta": as_text(self.delta, "delta")}
+        return GeneticSettings(
+            task="classification" if self._is_classifier else "regression",
+            seed=job_seed(self.random_state),
+            size_epsilon=None if size is None else as_text(size, "size_epsilon"),
+            job=job if size is not None else "simulation",
+            **{name: getattr(self, name) for name in names},
+            **private,
+        )
+
+    def _train(
+        self,
+        tables: dict[str, MemoryTable],
+        settings: GeneticSettings,
+        ledgers: dict[str, Ledger],
+        progress: Progress,
+    ) -> genetic_tree.Evolved:
+        is_private = settings.privacy is not None
+        parties = {
+            name: genetic_tree.Party(
+                table,
+                name,
+                n_jobs=self.n_jobs,
+                ledger=ledgers.get(name),
+                only_noise=is_private,
+            )
+            for name, table in tables.items()
+        }
+        sides: dict[str, Answering] = dict(parties)
+        channel: Channel = InProcess(sides)
+        if self.secure_sum and len(parties) > 1:  # alone there is nobody to hide from
+            channel = secured(
+                sides,
+                InProcess,
+                genetic_tree.SUMMED,
+                job=f"simulation {uuid4()}",
+                honest=self.honest,
+                min_survivors=len(parties) if is_private else None,
+            )
+        evolved = gathered(genetic_tree.train(channel, settings, progress=progress), parties)
+        self.home_model_ = home_model(evolved, parties)
+        self.depth_ = evolved.depth
+        return evolved
+
+    @property
+    def tree_of_(self) -> TreesByParty:
+        """Each party's tree, by its name."""
+        check_is_fitted(self)
+        model = self.model_
+        return TreesByParty({name: self._view(name) for name in model.owners})
+
+    def _view(self, name: str) -> TreeView:
+        tree = self.model_.of_owner(name)
+        report = getattr(self, "report_", None)
+        known = {q.party: q.scores for q in report.quality} if report else {}
+        if report is None or name not in known:
+            return TreeView(tree)
+        scores, metric = known[name], str(report.settings["metric"])
+        return TreeView(
+            tree,
+            bool(scores["kept_home"]),
+            scores.get(metric),
+            scores.get(f"home_{metric}"),
+            scores.get("edit_distance"),
+        )
+
+    @property
+    def home_tree_of_(self) -> TreesByParty:
+        """The tree that each party grows alone: what joining is measured against."""
+        check_is_fitted(self)
+        if not hasattr(self, "home_model_"):
+            raise AttributeError("A loaded model has no home trees: they are not saved with it.")
+        model = self.home_model_
+        return TreesByParty({name: TreeView(model.of_owner(name)) for name in model.owners})
+
+    def _by_party(self, X: Any, party: Any) -> Floats:
+        """Return what the parties' own trees predict; for no party, the mean of all trees."""
+        if party is None:
+            return self._predicted(X)
+        check_is_fitted(self)
+        X = checked_features(self, X, self.categorical_features, reset=False)
+        columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
+        labels = np.asarray(party)
+        if labels.ndim == 0:
+            labels = np.full(columns.n_rows, str(labels), dtype=object)
+        labels = column_or_1d(labels).astype(str)
+        if labels.shape[0] != columns.n_rows:
+            raise SettingError(
+                f"party must be one party's name, or name one for each of the {columns.n_rows} "
+                f"rows; got {labels.shape[0]} names."
+            )
+        out = np.empty((columns.n_rows, self.model_.n_outputs))
+        threads = thread_count(self.n_jobs)
+        for name in np.unique(labels):
+            mine = labels == name
+            out[mine] = self.model_.of_owner(str(name)).predict(columns, n_threads=threads)[mine]
+        return out
