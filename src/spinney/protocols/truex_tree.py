@@ -13,6 +13,10 @@ discretised first (`own_bins`, or scikit-learn's `KBinsDiscretizer`).
 | n, honest parties | `honest`: noise is drawn in shares, and under masks only |
 | N / (f C) < sqrt(2) / epsilon_1 | the node stays a leaf; f is the largest number of cells |
 
+Honest parties' shares of the noise add up to one draw of what epsilon needs. S4 says that noise
+falls by a factor of t - 1; were each of t parties to divide its scale so, the sum would carry
+sqrt(t) / (t - 1) of it, and epsilon be as many times larger: 4.25 for 20 parties.
+
 **Who learns what.** The coordinator learns that a party joins, and noisy counts of the rows of
 open nodes by cell and class, and of leaves by class: under masks only their sums over parties.
 Parties learn the tree.
@@ -24,7 +28,6 @@ for each of nodes x (1 + columns x cells x classes) counters.
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,51 +43,21 @@ from spinney.protocols.paying import ClaimsAsk, JoinReply, Purse, claims_of
 from spinney.protocols.setup import SchemaAsk, SchemaReply, agreed_schema, require_schema
 from spinney.protocols.shares import OnlyMasked
 from spinney.protocols.training import Phases, Training
-from spinney.protocols.truex_plan import MOST_DEPTH, TruexPlan, TruexSettings
+from spinney.protocols.truex_growing import OPEN, Growing, Nodes
+from spinney.protocols.truex_plan import TruexPlan, TruexSettings
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.trees.binning import Binning
 from spinney.trees.dtypes import MAX_BINS, TARGET_BITS
-from spinney.trees.structures import FitTable, FittedTree, forest_of
-from spinney.typing import Floats, Integers, Progress, silent
+from spinney.trees.structures import FitTable, forest_of
+from spinney.typing import Integers, Progress, silent
 
 NAME = "truex_tree"
 Settings = TruexSettings
-_OPEN, _LEAF = -2, -1
 
 
 # --- messages ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """The tree so far: children come in pairs after their parent; -2 is open, -1 a leaf."""
-
-    feature: NDArray[np.int32]
-    cut: NDArray[np.int32]  # cells up to it go left
-    left: NDArray[np.int32]
-
-    def standing(self, cells: NDArray[np.uint8]) -> Integers:
-        """Return the node each row has come to."""
-        at = np.zeros(cells.shape[1], np.int64)
-        rows = np.arange(cells.shape[1])
-        for _ in range(MOST_DEPTH + 1):
-            splits = self.feature[at] >= 0
-            if not splits.any():
-                break
-            code = cells[np.maximum(self.feature[at], 0), rows]
-            at = np.where(splits, self.left[at] + (code > self.cut[at]), at)
-        return at
-
-    def is_sound(self, n_columns: int) -> bool:
-        """Tell whether every walk ends."""
-        n = self.feature.size
-        node = np.arange(n)
-        split = self.feature >= 0
-        fits = self.cut.shape == self.left.shape == (n,) and n > 0
-        fits = fits and bool(np.all(self.feature >= _OPEN) and np.all(self.feature < n_columns))
-        return fits and bool(np.all((self.left > node)[split] & (self.left + 1 < n)[split]))
 
 
 @dataclass(frozen=True)
@@ -150,8 +123,9 @@ class Party:
 
     @cached_property
     def _cells(self) -> NDArray[np.uint8]:
-        """The cell of every value: missing ones have the last."""
-        return np.minimum(self._rows.codes, self._rows.n_bins[:, None]).astype(np.uint8)
+        """The cell of every value: missing ones are with the last category."""
+        last = np.maximum(self._rows.n_bins, 1)[:, None] - 1
+        return np.minimum(self._rows.codes, last).astype(np.uint8)
 
     def _plan(self, ask: TruexJoinAsk | TruexAsk) -> TruexPlan:
         require_schema(self._table, ask.schema_digest)
@@ -188,14 +162,14 @@ class Party:
                 at * n_classes + target, minlength=ask.nodes.feature.size * n_classes
             )
             return [flat.astype(np.int64)]
-        place = np.cumsum(ask.nodes.feature == _OPEN) - 1
-        is_open = ask.nodes.feature[at] == _OPEN
+        place = np.cumsum(ask.nodes.feature == OPEN) - 1
+        is_open = ask.nodes.feature[at] == OPEN
         node, target = place[at[is_open]], target[is_open]
-        n_open = int((ask.nodes.feature == _OPEN).sum())
+        n_open = int((ask.nodes.feature == OPEN).sum())
         counts = [np.bincount(node, minlength=n_open).astype(np.int64)]
         by_column = []
         for column, n_bins in zip(cells[:, is_open], self._rows.n_bins, strict=True):
-            width = int(n_bins) + 1
+            width = max(int(n_bins), 1)
             flat = (node * width + column) * n_classes + target
             by_column.append(np.bincount(flat, minlength=n_open * width * n_classes))
         by_class: Integers = np.concatenate(by_column).astype(np.int64)
@@ -214,14 +188,19 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
         channel.ask(TruexJoinAsk(settings, schema.digest(), len(channel.parties)))
     with phases.phase("growing"):
         plan = TruexPlan(settings, len(schema.columns), len(channel.parties))
-        growing = _Growing(plan, schema, binning.columns.n_bins + 1)
+        n_cells = np.maximum(binning.columns.n_bins, 1)
+        growing = Growing(plan.node_epsilon, n_cells, len(schema.label.classes or ()))
+
+        def ask(depth: int) -> TruexAsk:
+            return TruexAsk(settings, schema.digest(), plan.n_parties, growing.nodes, depth)
+
         for depth in range(settings.max_depth):
             progress("growing", depth, settings.max_depth)
             if not growing.n_open:
                 break
-            growing.grow(channel.sum(growing.ask(depth)).counters)
+            growing.grow(channel.sum(ask(depth)).counters)
         growing.close()
-        leaves = channel.sum(growing.ask(settings.max_depth + 1)).counters
+        leaves = channel.sum(ask(settings.max_depth + 1)).counters
     tree = growing.tree(leaves)
     values = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS)
     model = ForestModel(NAME, schema, forest_of([tree], [binning], values), binning.bin_of_category)
@@ -238,88 +217,6 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
     )
 
 
-class _Growing:
-    """The coordinator's notebook: the tree so far."""
-
-    def __init__(self, plan: TruexPlan, schema: Schema, n_cells: Integers) -> None:
-        self._plan = plan
-        self._schema = schema
-        self._n_cells = n_cells
-        self._n_classes = len(schema.label.classes or ())
-        self._feature, self._cut, self._left = [_OPEN], [0], [0]
-
-    @property
-    def n_open(self) -> int:
-        """How many nodes may still be split."""
-        return self._feature.count(_OPEN)
-
-    @property
-    def nodes(self) -> Nodes:
-        """The tree so far."""
-        parts = (np.array(part, np.int32) for part in (self._feature, self._cut, self._left))
-        return Nodes(*parts)
-
-    def ask(self, depth: int) -> TruexAsk:
-        """Return the question about the open nodes, or about the leaves."""
-        plan = self._plan
-        digest = self._schema.digest()
-        return TruexAsk(plan.settings, digest, plan.n_parties, self.nodes, depth)
-
-    def grow(self, counters: Integers) -> None:
-        """Cut the open nodes where that is best; leave those that noise would drown."""
-        n_open, n_classes = self.n_open, self._n_classes
-        ends = np.cumsum(self._n_cells * n_open)
-        if counters.size != n_open + int(ends[-1]) * (1 + n_classes):
-            raise ProtocolError("A party's noisy counts do not have the cells asked for.")
-        cells = np.maximum(counters[n_open:], 0).astype(np.float64)
-        totals = np.split(cells[: ends[-1]], ends[:-1])
-        classes = np.split(cells[ends[-1] :].reshape(-1, n_classes), ends[:-1])
-        tables = [
-            (total.reshape(n_open, -1), by_class.reshape(n_open, -1, n_classes))
-            for total, by_class in zip(totals, classes, strict=True)
-        ]
-        least = sqrt(2) / float(self._plan.node_epsilon) * int(self._n_cells.max()) * n_classes
-        for number, node in enumerate([i for i, f in enumerate(self._feature) if f == _OPEN]):
-            best = None
-            if counters[number] >= least:
-                best = _best_cut([(total[number], one[number]) for total, one in tables])
-            if best is None:
-                self._feature[node] = _LEAF
-                continue
-            self._feature[node], self._cut[node] = best
-            self._left[node] = len(self._feature)
-            self._feature += [_OPEN, _OPEN]
-            self._cut += [0, 0]
-            self._left += [0, 0]
-
-    def close(self) -> None:
-        """Make leaves of all open nodes."""
-        self._feature = [_LEAF if f == _OPEN else f for f in self._feature]
-
-    def tree(self, leaves: Integers) -> FittedTree:
-        """Return the tree with what its leaves hold; inner nodes hold their children's."""
-        n = len(self._feature)
-        moments = np.maximum(leaves.reshape(n, self._n_classes), 0)
-        for node in range(n - 1, -1, -1):
-            if self._feature[node] >= 0:
-                moments[node] = moments[self._left[node]] + moments[self._left[node] + 1]
-        bin_sets = np.zeros((n, 4), np.uint64)
-        for node in range(n):
-            for cell in range(self._cut[node] + 1 if self._feature[node] >= 0 else 0):
-                bin_sets[node, cell >> 6] |= np.uint64(1) << np.uint64(cell & 63)
-        links = enumerate(zip(self._feature, self._left, strict=True))
-        left = [to if feature >= 0 else node for node, (feature, to) in links]
-        return FittedTree(
-            np.array(self._feature, np.int32),
-            np.zeros(n, np.uint8),
-            np.zeros(n, np.bool_),
-            bin_sets,
-            np.array(left, np.int64),
-            moments,
-            np.zeros(n),
-        )
-
-
 # --- helpers -------------------------------------------------------------------------------------
 
 
@@ -333,26 +230,3 @@ def cells_of(schema: Schema) -> Binning:
             "first; for a label that is a number use another learner."
         )
     return public_binning(schema, MAX_BINS)
-
-
-def _best_cut(tables: list[tuple[Floats, Floats]]) -> tuple[int, int] | None:
-    """Return the column and the cell of the cut with the least Gini impurity; None if none is."""
-    best, found = np.inf, None
-    for column, (rows, by_class) in enumerate(tables):
-        n_left = np.cumsum(rows)[:-1]
-        n_right = rows.sum() - n_left
-        left = np.cumsum(by_class, axis=0)[:-1]
-        right = by_class.sum(axis=0) - left
-        impurity = n_left * _impurity(left, n_left) + n_right * _impurity(right, n_right)
-        impurity = np.where((n_left > 0) & (n_right > 0), impurity / max(rows.sum(), 1.0), np.inf)
-        at = int(np.argmin(impurity)) if impurity.size else 0
-        if impurity.size and impurity[at] < best:
-            best, found = float(impurity[at]), (column, at)
-    return found
-
-
-def _impurity(by_class: Floats, rows: Floats) -> Floats:
-    """Return Gini impurities; noise may make shares larger than one, which is cut off."""
-    shares = np.minimum(by_class / np.maximum(rows, 1.0)[:, None], 1.0)
-    found: Floats = 1.0 - (shares**2).sum(axis=1)
-    return found

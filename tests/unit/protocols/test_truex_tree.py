@@ -15,8 +15,9 @@ from spinney.privacy.ledger import Ledger
 from spinney.protocols import truex_tree
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
+from spinney.protocols.truex_growing import Nodes, best_cut
 from spinney.protocols.truex_plan import TruexPlan
-from spinney.protocols.truex_tree import Nodes, TruexAsk, TruexJoinAsk
+from spinney.protocols.truex_tree import TruexAsk, TruexJoinAsk
 from spinney.tables.frames import columns_of
 from spinney.transport.in_process import InProcess
 
@@ -95,6 +96,25 @@ def test_a_node_that_noise_would_drown_stays_a_leaf():
     parties, _ = sides(tables_of(X, y))
     training = truex_tree.train(InProcess(parties), settings("1/10"))
     assert training.model.forest.n_nodes == 1
+
+
+def test_counts_that_noise_has_made_larger_than_their_rows_win_nothing():
+    signal = (np.array([100.0, 100.0]), np.array([[90.0, 10.0], [10.0, 90.0]]))
+    noise = (np.array([5.0, 195.0]), np.array([[400.0, 400.0], [100.0, 100.0]]))
+    assert best_cut([noise, signal]) == (1, 0)
+    assert best_cut([noise]) == (0, 0)
+    nothing = (np.array([0.0, 7.0]), np.zeros((2, 2)))
+    assert best_cut([nothing]) is None
+
+
+def test_missing_values_go_with_the_last_category():
+    X, y = table()
+    parties, _ = sides(tables_of(X, y))
+    model = truex_tree.train(InProcess(parties), settings("4000")).model
+    asked = X.assign(c0=X["c0"].cat.remove_categories(3))  # a category of its own no more
+    last = model.predict(columns_of(X, model.schema))
+    missing = model.predict(columns_of(asked.astype(X.dtypes), model.schema))
+    assert np.array_equal(missing, last)
 
 
 def test_numbers_are_refused():
