@@ -12,8 +12,8 @@ from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import genetic_tree
-from spinney.protocols.evolving import _active, _median
-from spinney.protocols.genetic_asks import ScoresAsk, StructureAsk
+from spinney.protocols.evolving import Search, _active, _median
+from spinney.protocols.genetic_asks import EvolvingJob, ScoresAsk, StructureAsk
 from spinney.protocols.home import Home
 from spinney.protocols.paying import JoinAsk
 from spinney.protocols.personal import gathered, home_model
@@ -21,6 +21,7 @@ from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings
 from spinney.report.report import Report
 from spinney.transport.in_process import InProcess
+from spinney.trees.evolution import Population
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 SMALL: dict[str, Any] = {
@@ -225,18 +226,29 @@ def test_the_median_of_depths_is_found_from_their_counts():
 # --- votes, homes, sizes -------------------------------------------------------------------------
 
 
-def test_votes_decide_by_more_than_half(tables, ward_table, ward_labels, monkeypatch):
-    own = tables_of(ward_table, ward_labels["amount"], "amount")
-    for yes, expected in (((1, 1, 1, 0), True), ((1, 1, 0, 0), False)):
-        votes = iter(yes * 2)
-        monkeypatch.setattr(Home, "vote_for_all_rows", lambda *_, v=votes: bool(next(v)))
-        monkeypatch.setattr(Home, "vote_for_elitism", lambda *_, v=votes: bool(next(v)))
-        parties = parties_of(own)
-        evolved = genetic_tree.train(InProcess(parties), settings("amount", n_generations=1))
-        n_yes = sum((yes * 2)[0::2]), sum((yes * 2)[1::2])
-        assert evolved.all_rows == (2 * n_yes[0] > 4)
-        assert evolved.elitism == (2 * n_yes[1] > 4)
-        assert expected in {True, False}
+@pytest.mark.parametrize(("n_yes", "decided"), [(3, True), (2, False)])
+def test_votes_decide_by_more_than_half(n_yes, decided, ward_table, ward_labels, monkeypatch):
+    parties = parties_of(tables_of(ward_table, ward_labels["amount"], "amount"))
+    yes, protected = iter([True] * n_yes + [False] * (4 - n_yes)), []
+    monkeypatch.setattr(Home, "vote_for_all_rows", lambda *_: next(yes))
+    monkeypatch.setattr(Home, "vote_for_elitism", lambda *_: decided)
+    monkeypatch.setattr(Population, "protect", lambda _, genes: protected.append(genes))
+    evolved = genetic_tree.train(InProcess(parties), settings("amount", n_generations=1))
+    assert evolved.all_rows is decided
+    assert evolved.elitism is decided
+    assert [len(genes) for genes in protected] == ([4, 0] if decided else [])
+
+
+def test_parties_own_structures_are_the_first_seeds(tables, label):
+    parties = parties_of(tables)
+    channel = InProcess(parties)
+    job = EvolvingJob(settings(label), tables["0"].schema.digest(), 4, None)
+    search = Search.begun(channel, job, tables["0"].schema)
+    own = np.stack([parties[name].home(job).structure(search.depth) for name in sorted(parties)])
+    coming = search._coming
+    assert len(coming) == SMALL["population_size"]
+    assert np.array_equal(coming[-4:], own)
+    assert not np.array_equal(coming[:4], own)  # the others are drawn
 
 
 @pytest.mark.parametrize("metric", ["mse", "r2", "rae"])
