@@ -81,7 +81,9 @@ class Search:
         coming = np.concatenate([self._coming, late])  # line 38
         if self.elitism:
             population.protect(late)
-        again = settings.validation == "rotating" and not self.all_rows
+        # other rows or other parties judge, so that survivors are judged again
+        others = not self.all_rows or len(active) < len(self._channel.parties)
+        again = settings.validation == "rotating" and others
         survivors = population.genes[: len(population.genes) if again else 0]
         asked = np.concatenate([coming, survivors])
         ask = ScoresAsk(self._job, self.depth, number, active, self.all_rows, asked)
@@ -122,9 +124,10 @@ def _active(channel: Channel, settings: GeneticSettings, turn: int) -> tuple[str
 
 
 def _median(counted: Integers) -> int:
-    """Return the middle one of counted values; of two, the lower."""
+    """Return the median of counted values, rounded up: a deeper structure may lack nodes."""
     ends = np.cumsum(counted)
-    return int(np.searchsorted(ends, (ends[-1] + 1) // 2))
+    low, high = np.searchsorted(ends, ((ends[-1] + 1) // 2, ends[-1] // 2 + 1))
+    return int(-((-low - high) // 2))
 
 
 def _nobody(active: Sequence[str]) -> PartyLostError:

@@ -199,6 +199,23 @@ def test_late_joiners_send_their_structure_once(tables, label):
     assert len(asked) == len(set(asked)) > 1
 
 
+def test_survivors_are_judged_again_by_other_rows_or_other_parties(tables, label, monkeypatch):
+    monkeypatch.setattr(Home, "vote_for_all_rows", lambda *_: True)
+    by_all_rows = label == "amount"
+    for participation, again in ((1.0, not by_all_rows), (0.5, True)):
+        n_judged = []
+
+        def hears(ask, heard=n_judged):
+            if isinstance(ask, ScoresAsk):
+                heard.append(len(ask.genes))
+            return True
+
+        parties = parties_of(tables)
+        channel = InProcess(parties | {"0": Absent(parties["0"], hears)})
+        genetic_tree.train(channel, settings(label, participation=participation))
+        assert (n_judged[-1] >= 2 * SMALL["population_size"]) == again
+
+
 def test_when_nobody_answers_the_job_ends_in_words(tables, label):
     parties = {
         name: Absent(party, lambda ask: "Scores" not in type(ask).__name__)
@@ -218,9 +235,8 @@ def test_active_parties_are_drawn_by_name(tables, label):
 
 
 def test_the_median_of_depths_is_found_from_their_counts():
-    assert _median(np.array([1, 0, 3, 1])) == 2
-    assert _median(np.array([2, 0, 2])) == 0
-    assert _median(np.array([0, 1])) == 1
+    for depths in ([0], [3], [0, 3], [1, 1], [1, 2, 2, 5], [0, 2, 2, 2, 3], [4, 4, 5, 7, 7, 7]):
+        assert _median(np.bincount(depths, minlength=9)) == np.ceil(np.median(depths))
 
 
 # --- votes, homes, sizes -------------------------------------------------------------------------
