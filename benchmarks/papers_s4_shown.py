@@ -11,7 +11,6 @@ import pandas as pd
 from harness import RESULTS
 from papers_s4_runs import SETS, TRUEX, Run
 
-_TRUEX = tuple(learner.capitalize() for learner in TRUEX)
 Found = dict[str, dict[str, Any]]  # what has been found, by run
 
 
@@ -80,11 +79,10 @@ def of_truex(learner: str, runs: list[Run], found: Found) -> dict[str, Any]:
             nodes.append(found[run.key]["nodes"])
     if not deltas:
         return {}
-    name = learner.capitalize()
     return {
-        f"{name} Delta": np.mean(deltas),
-        f"{name} gain %": np.mean(wins),
-        f"{name} nodes": np.mean(nodes),
+        f"{learner} Delta": np.mean(deltas),
+        f"{learner} gain %": np.mean(wins),
+        f"{learner} nodes": np.mean(nodes),
     }
 
 
@@ -97,9 +95,9 @@ def drawn(tables: dict[str, list[dict[str, Any]]]) -> None:
         names = [line["table"] for line in lines]
         at = np.arange(len(names))
         panels = (
-            ("Delta, %", ("Delta", *(f"{name} Delta" for name in _TRUEX))),
-            ("parties that gain, %", ("gain %", *(f"{name} gain %" for name in _TRUEX))),
-            ("decision nodes", ("nodes", "local nodes", *(f"{name} nodes" for name in _TRUEX))),
+            ("Delta, %", ("Delta", *(f"{name} Delta" for name in TRUEX))),
+            ("parties that gain, %", ("gain %", *(f"{name} gain %" for name in TRUEX))),
+            ("decision nodes", ("nodes", "local nodes", *(f"{name} nodes" for name in TRUEX))),
             ("edit distance to own structure", ("distance",)),
         )
         for axis, (label, keys) in zip(axes[:, column], panels, strict=True):
@@ -132,7 +130,7 @@ def by_setting(pyplot: Any, tables: dict[str, list[dict[str, Any]]]) -> None:
                 else []
             )
             axis = axes[row, column]
-            for key in ("Delta", *(f"{name} Delta" for name in _TRUEX)):
+            for key in ("Delta", *(f"{name} Delta" for name in TRUEX)):
                 if found and key in found[0][1]:
                     axis.plot(
                         [x for x, _ in found], [line[key] for _, line in found], "o-", label=key
