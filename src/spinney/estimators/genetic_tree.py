@@ -11,7 +11,7 @@ from spinney.tables.schema import Schema
 from spinney.typing import Floats
 
 
-class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):  # type: ignore[misc]
+class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
     r"""One small tree for each party, of structures that all parties evolve together (S4).
 
     A structure says which column each node asks about. Parties fit structures to their own rows and

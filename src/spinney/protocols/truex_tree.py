@@ -125,7 +125,8 @@ class Party:
     def _cells(self) -> NDArray[np.uint8]:
         """The cell of every value: missing ones are with the last category."""
         last = np.maximum(self._rows.n_bins, 1)[:, None] - 1
-        return np.minimum(self._rows.codes, last).astype(np.uint8)
+        cells: NDArray[np.uint8] = np.minimum(self._rows.codes, last).astype(np.uint8)
+        return cells
 
     def _plan(self, ask: TruexJoinAsk | TruexAsk) -> TruexPlan:
         require_schema(self._table, ask.schema_digest)

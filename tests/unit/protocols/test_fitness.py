@@ -80,6 +80,8 @@ def test_where_all_targets_are_alike_only_being_right_is_good(metric):
 
 def test_means_of_weighed_scores_are_exact_enough():
     scores, weights = np.array([[0.25, -2.0], [0.75, 1.0]]), [3, 5]
-    sums = sum(weighed(line, weight) for line, weight in zip(scores, weights, strict=True))
-    assert mean_scores(sums, 8) == pytest.approx([(3 * 0.25 + 5 * 0.75) / 8, (5 - 6) / 8])
+    sums = [weighed(line, weight) for line, weight in zip(scores, weights, strict=True)]
+    assert mean_scores(np.sum(sums, axis=0), 8) == pytest.approx(
+        [(3 * 0.25 + 5 * 0.75) / 8, (5 - 6) / 8]
+    )
     assert 63 * 2 * SCALE * MAX_ROWS < 2**63  # the sums of as many parties fit

@@ -203,7 +203,7 @@ def test_survivors_are_judged_again_by_other_rows_or_other_parties(tables, label
     monkeypatch.setattr(Home, "vote_for_all_rows", lambda *_: True)
     by_all_rows = label == "amount"
     for participation, again in ((1.0, not by_all_rows), (0.5, True)):
-        n_judged = []
+        n_judged: list[int] = []
 
         def hears(ask, heard=n_judged):
             if isinstance(ask, ScoresAsk):

@@ -1,5 +1,7 @@
 """What a party does at home: folds, depth, votes (Eq. 1 and 2), its own tree or an evolved one."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def home(target, codes, n_classes=0, **changes):
     edges = tuple(np.arange(15, dtype=np.float32) for _ in range(n_columns))
     nothing = tuple(np.zeros(0, np.uint8) for _ in range(n_columns))
     binning = Binning(edges, nothing, np.ones(n_columns, np.bool_))
-    task = "classification" if n_classes else "regression"
+    task: Any = "classification" if n_classes else "regression"
     return Home(
         table, binning, np.arange(n_rows, dtype=np.uint64), GeneticSettings(task=task, **changes)
     )
