@@ -160,3 +160,24 @@ def search_categories(
                 found = n_left
                 _fill_words(order, i + 1, n_used, 2 * n_left > n_all, words)
     return best, found
+
+
+@kernel
+def sum_left(hist, low, cut, missing_left, out):
+    """Write what goes left of a number's cut."""
+    for c in range(out.shape[0]):
+        out[c] = hist[MISSING, c] if missing_left else 0
+        for code in range(low, cut + 1):
+            out[c] += hist[code, c]
+
+
+@kernel
+def sum_left_set(hist, low, high, words, out):
+    """Write what goes left by a set of bins."""
+    for c in range(out.shape[0]):
+        out[c] = 0
+    for code in range(low, high + 2):
+        at = code if code <= high else MISSING
+        if (words[at >> 6] >> np.uint64(at & 63)) & np.uint64(1):
+            for c in range(out.shape[0]):
+                out[c] += hist[at, c]

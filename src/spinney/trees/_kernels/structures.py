@@ -16,48 +16,59 @@ from spinney.trees._kernels.structure_cuts import (
     count,
     search_categories,
     search_numbers,
+    sum_left,
+    sum_left_set,
 )
 
 
 @kernel
-def _goes_left(code, is_category, cut, missing_left, words):
-    if is_category:
-        return (words[code >> 6] >> np.uint64(code & 63)) & np.uint64(1) != 0
-    if code == MISSING:
-        return missing_left
-    return code <= cut
+def _partition(rows, spare, start, end, column, is_category, cut, missing_left, words):
+    """Bring the rows that go left before those that go right; return where these begin.
 
-
-@kernel
-def _partition(rows, start, end, column, is_category, cut, missing_left, words):
-    """Bring the rows that go left before those that go right; return where these begin."""
-    low, high = start, end - 1
-    while low <= high:
-        row = rows[low]
-        if _goes_left(np.int64(column[row]), is_category, cut, missing_left, words):
-            low += 1
+    Without a branch on where a row goes: that could not be foreseen.
+    """
+    n_left, n_right = start, 0
+    also = MISSING if missing_left else MISSING + 1
+    for at in range(start, end):
+        row = rows[at]
+        code = np.int64(column[row])
+        if is_category:
+            is_left = np.int64((words[code >> 6] >> np.uint64(code & 63)) & np.uint64(1))
         else:
-            rows[low] = rows[high]
-            rows[high] = row
-            high -= 1
-    return low
+            is_left = np.int64((code <= cut) | (code == also))
+        rows[n_left] = row
+        spare[n_right] = row
+        n_left += is_left
+        n_right += 1 - is_left
+    for at in range(n_right):
+        rows[n_left + at] = spare[at]
+    return n_left
 
 
 @kernel
-def _sum_up(target, rows, start, end, n_classes, total):
-    """Write what a node holds; return whether nothing is left to be told apart."""
+def _sum_up(target, rows, n_classes, total):
+    """Write what all rows together hold."""
     for c in range(total.shape[0]):
         total[c] = 0
-    is_pure = True
-    for at in range(start, end):
+    for at in range(rows.shape[0]):
         value = np.int64(target[rows[at]])
-        is_pure = is_pure and value == np.int64(target[rows[start]])
         if n_classes:
             total[value] += 1
         else:
             total[0] += 1
             total[1] += value
-    return is_pure
+
+
+@kernel
+def _is_pure(target, rows, start, end, n_classes, total):
+    """Tell whether nothing is left to be told apart."""
+    for c in range(n_classes):
+        if total[c]:
+            return total[c] == end - start
+    at = start + 1
+    while at < end and target[rows[at]] == target[rows[start]]:
+        at += 1
+    return at >= end
 
 
 @kernel
@@ -95,6 +106,8 @@ def fit_structure(
     width = n_classes or 2
     hist = np.zeros((256, width), np.int64)
     left = np.zeros(width, np.int64)
+    best_left = np.zeros(width, np.int64)
+    spare = np.empty(max(fit_rows.shape[0], score_rows.shape[0]), fit_rows.dtype)
     order = np.empty(256, np.int64)
     share = np.empty(256)
     words = np.zeros(4, np.uint64)
@@ -104,13 +117,13 @@ def fit_structure(
     stack[0, 4] = fit_rows.shape[0]
     stack[0, 6] = score_rows.shape[0]
     n_stack, n_nodes = 1, 1
+    _sum_up(target, fit_rows, n_classes, moments[0])
     while n_stack:
         n_stack -= 1
         node, gene, level = stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2]
         start, end = stack[n_stack, 3], stack[n_stack, 4]
         s_start, s_end = stack[n_stack, 5], stack[n_stack, 6]
         total = moments[node]
-        is_pure = _sum_up(target, fit_rows, start, end, n_classes, total)
         n_all = np.int64(end - start)
         if by_depth:
             _score_rows(
@@ -118,7 +131,11 @@ def fit_structure(
                 errors[level],
             )  # fmt: skip
         found = -1
-        if level < depth and not is_pure and n_all >= 2 * least:
+        if (
+            level < depth
+            and n_all >= 2 * least
+            and not _is_pure(target, fit_rows, start, end, n_classes, total)
+        ):
             middle = np.int64(0) if n_classes else total[1] // total[0]
             best = 0.0
             if n_classes:
@@ -145,6 +162,7 @@ def fit_structure(
                         missing_left[node] = 2 * n_left > n_all
                         for k in range(4):
                             best_words[k] = words[k]
+                        sum_left_set(hist, low, high, words, best_left)
                 else:
                     score, at, goes = search_numbers(
                         hist, low, high, total, n_all, n_classes, middle, least, best, left
@@ -154,6 +172,7 @@ def fit_structure(
                         found = column
                         cut[node] = at
                         missing_left[node] = goes
+                        sum_left(hist, low, at, goes, best_left)
                 for code in range(low, high + 1):
                     for c in range(width):
                         hist[code, c] = 0
@@ -182,14 +201,17 @@ def fit_structure(
         for k in range(4):
             bin_sets[node, k] = best_words[k] if is_category[found] else np.uint64(0)
         middle_row = _partition(
-            fit_rows, start, end, codes[found], is_category[found], np.int64(cut[node]),
+            fit_rows, spare, start, end, codes[found], is_category[found], np.int64(cut[node]),
             missing_left[node], best_words,
         )  # fmt: skip
         s_middle = _partition(
-            score_rows, s_start, s_end, codes[found], is_category[found], np.int64(cut[node]),
-            missing_left[node], best_words,
+            score_rows, spare, s_start, s_end, codes[found], is_category[found],
+            np.int64(cut[node]), missing_left[node], best_words,
         )  # fmt: skip
         left_child[node] = n_nodes
+        for c in range(width):
+            moments[n_nodes, c] = best_left[c]
+            moments[n_nodes + 1, c] = total[c] - best_left[c]
         below = np.int64(1) << (depth - level - 1)  # genes of a child's subtree, and one
         stack[n_stack, 0] = n_nodes + 1
         stack[n_stack, 1] = gene + below
