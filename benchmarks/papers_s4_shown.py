@@ -120,26 +120,21 @@ def by_setting(pyplot: Any, tables: dict[str, list[dict[str, Any]]]) -> None:
     for row, task in enumerate(SETS):
         means = {t: lines[-1] for t, lines in tables.items() if t.startswith(task)}
         for column, (word, fixed) in enumerate((("N", "c = 100 %"), ("c", "N = 20"))):
-            found = (
-                sorted(
-                    (float(title.split(f"{word} = ")[1].split()[0].rstrip(",")), line)
-                    for title, line in means.items()
-                    if fixed in title
-                )
-                if means
-                else []
-            )
+            found = {
+                float(title.split(f"{word} = ")[1].split()[0].rstrip(",")): line
+                for title, line in means.items()
+                if fixed in title
+            }
             axis = axes[row, column]
             for key in ("Delta", *(f"{name} Delta" for name in TRUEX)):
-                if found and key in found[0][1]:
-                    axis.plot(
-                        [x for x, _ in found], [line[key] for _, line in found], "o-", label=key
-                    )
+                points = sorted((at, line[key]) for at, line in found.items() if key in line)
+                if points:
+                    axis.plot(*zip(*points, strict=True), "o-", label=key)
+                    axis.legend()
             axis.set(
                 title=task,
                 xlabel={"N": "parties", "c": "participation, %"}[word],
                 ylabel="Delta, %",
             )
-            axis.legend()
     figure.savefig(RESULTS / "papers_s4_settings.png", dpi=110)
     pyplot.close(figure)
