@@ -37,13 +37,13 @@ def compare_personal(
     ledgers = {name: Ledger.in_memory(name) for name in parties.training if with_noise}
     with stages.compiling():
         training, homes = _evolved(
-            parties.training, settings, running, step, ledgers, stages.heard
+            parties.training, settings, running, step, ledgers=ledgers, heard=stages.heard
         )
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled tree")
         few = replace(settings, population_size=2, n_generations=1, size_epsilon=None, privacy=None)
-        _, alone = _evolved({"all": parties.pooled}, few, running.alone(), step, {})
+        _, alone = _evolved({"all": parties.pooled}, few, running.alone(), step, ledgers={})
         pooled = alone.of_owner("all")
     n_threads = thread_count(running.n_jobs)
 
@@ -69,6 +69,7 @@ def _evolved(
     settings: GeneticSettings,
     running: Running,
     step: Step,
+    *,
     ledgers: Mapping[str, Ledger],
     heard: Heard = lambda *_: None,
 ) -> tuple[genetic_tree.Evolved, ForestModel]:
