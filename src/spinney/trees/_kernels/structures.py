@@ -27,7 +27,7 @@ def _partition(rows, spare, start, end, column, is_category, cut, missing_left, 
 
     Without a branch on where a row goes: that could not be foreseen.
     """
-    n_left, n_right = start, 0
+    n_left, n_right = np.int64(start), np.int64(0)
     also = MISSING if missing_left else MISSING + 1
     for at in range(start, end):
         row = rows[at]
