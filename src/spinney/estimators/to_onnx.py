@@ -114,18 +114,19 @@ class _Nodes:
                 more = self._add_chain(tree, number, node, more)
 
     def _add_chain(self, tree: int, number: int, split: Split, more: int) -> int:
-        """Ask for one category after another; only yes may lead to a child more than once."""
+        """Ask for one category after another; only yes may lead to a child more than once.
+
+        The first question is whether it is missing: no category is below 0. It is asked in any
+        case, for onnxruntime 1.31 takes two chains about one column that follow each other for one,
+        though they lead elsewhere.
+        """
         assert split.categories is not None
         here, left = number, split.categories.tolist()
-        if split.missing_left or not left:  # no category is below 0: a missing value is caught here
-            following = more if left else split.right
-            missing = int(split.missing_left)
-            self._add(
-                tree,
-                here,
-                _Question(split.column, -1.0, "BRANCH_LEQ", split.left, following, missing),
-            )
-            here, more = more, more + bool(left)
+        following = more if left else split.right
+        missing = int(split.missing_left)
+        first = _Question(split.column, -1.0, "BRANCH_LEQ", split.left, following, missing)
+        self._add(tree, here, first)
+        here, more = more, more + bool(left)
         for step, category in enumerate(left):
             following = more if step < len(left) - 1 else split.right
             question = _Question(

@@ -82,6 +82,21 @@ def test_onnx_says_the_same(forest, task):
         assert found[0][clear].tolist() == forest.predict(frame)[clear].tolist()
 
 
+def test_onnx_says_the_same_where_one_column_is_asked_again_and_again():
+    """A table and a seed at which onnxruntime 1.31 once took two questions for one."""
+    random = np.random.default_rng(2)
+    frame = pd.DataFrame({c: pd.Categorical(random.choice([*"abcde"], 800)) for c in "pq"})
+    often, rare = random.choice(["y", "z"], 800), random.choice(["x", "z"], 800)
+    y = np.where(frame["p"] == "b", often, rare)
+    y = np.where(frame["p"].isin(["a", "e"]), "x", y)
+    forest = HorizontalForestClassifier(10, max_depth=6, max_features=1.0, random_state=2)
+    session = onnxruntime.InferenceSession(
+        forest.fit(frame, y).to_onnx().SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    found = session.run(None, {"X": forest.encoded(frame)})[-1]
+    assert np.allclose(found, forest.predict_proba(frame), rtol=1e-6, atol=1e-6)
+
+
 def test_treelite_says_the_same(forest):
     frame = odd_table()
     found = treelite.gtil.predict(forest.to_treelite(), forest.encoded(frame))
