@@ -340,15 +340,3 @@ class Drawing {
     return lines.join("\n");
   }
 }
-
-function outcomeOf(forest, values) {
-  const classes = forest.head.classes;
-  if (!classes) return `${forest.head.label} ${shortNumber(values[0])}`;
-  const best = values.indexOf(Math.max(...values));
-  return `${classes[best]} ${(100 * values[best]).toFixed(1)} %`;
-}
-
-function clipped(text, length) {
-  const letters = Array.from(text);
-  return letters.length <= length ? text : letters.slice(0, length - 1).join("") + "…";
-}

@@ -174,6 +174,18 @@ function shortNumber(x) {
   return String(Number(x.toPrecision(5)));
 }
 
+function outcomeOf(forest, values) {
+  const classes = forest.head.classes;
+  if (!classes) return `${forest.head.label} ${shortNumber(values[0])}`;
+  const best = values.indexOf(Math.max(...values));
+  return `${classes[best]} ${(100 * values[best]).toFixed(1)} %`;
+}
+
+function clipped(text, length) {
+  const letters = Array.from(text);
+  return letters.length <= length ? text : letters.slice(0, length - 1).join("") + "…";
+}
+
 /* Path-dependent TreeSHAP (Lundberg et al. 2020, algorithm 2) of one output, over all trees. */
 function contributions(forest, row, output) {
   const phi = new Float64Array(forest.columns.length);
