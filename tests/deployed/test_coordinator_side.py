@@ -14,6 +14,8 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from spinney.errors import PartyLostError, ProtocolError, SettingError
+from spinney.report.release import Hardening
+from spinney.report.report import load_report
 from spinney.service.deployed.agreed import PROPOSE
 from spinney.service.deployed.conductor import Run
 from spinney.service.deployed.coordinator_file import load_coordinator
@@ -43,6 +45,10 @@ def test_a_run_leaves_model_report_and_status_and_no_rounds(coordinator, tmp_pat
         assert files.namelist() == ["model.spinney", "report.json", "report.html"]
         assert files.read("model.spinney") == (folder.folder / "model.spinney").read_bytes()
     assert not folder.rounds.exists()
+    report = load_report(folder.folder)
+    assert (report.release, report.attempts, report.dropped) == (Hardening(), 1, ())
+    assert report.hardened[0].startswith("in report.html: ")  # the model in it, by default
+    assert report.hardened[0].endswith("no exact count is left")
 
 
 def test_a_lost_party_leaves_the_run_waiting_and_the_next_attempt_ends_it(coordinator, tmp_path):
@@ -67,6 +73,7 @@ def test_a_lost_party_leaves_the_run_waiting_and_the_next_attempt_ends_it(coordi
     ended = RunFolder(coordinator.runs, "run-1").status()
     assert ended is not None
     assert (ended.state, ended.attempt) == ("finished", 2)
+    assert load_report(RunFolder(coordinator.runs, "run-1").folder).attempts == 2
 
 
 def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):
@@ -134,6 +141,7 @@ def test_a_status_is_told_in_a_line_and_on_a_page():
         present=CLINICS[:2],
         attempt=2,
         rounds=8,
+        trees=30,
         phase="growing",
         level=4,
         levels=8,
@@ -144,6 +152,12 @@ def test_a_status_is_told_in_a_line_and_on_a_page():
     )
     assert seconds_left(status) == 40.0
     said = line_of(status)
-    for words in ("level 5 of 8", "round 9", "1 of 2 answered", "40 s left", "attempt 2"):
+    for words in (
+        "growing 30 trees, level 5 of 8",
+        "round 9",
+        "1 of 2 answered",
+        "40 s left",
+        "attempt 2",
+    ):
         assert words in said
     assert "dropped:  lakeside" in page_of(status)

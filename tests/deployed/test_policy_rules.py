@@ -5,6 +5,7 @@ import pytest
 
 from deployed.handmade import ASKER, agreed_job  # type: ignore[import-not-found]
 from spinney.errors import PolicyError, SettingError
+from spinney.report.release import Hardening
 from spinney.service.deployed.policy import Policy, check_policy
 
 POLICIES = {
@@ -28,6 +29,16 @@ def test_a_refusal_names_the_rule(tmp_path, case):
     with pytest.raises(PolicyError, match=words.replace("(", r"\(").replace(")", r"\)")):
         check_policy("north", policy, agreed_job(tmp_path), ASKER)
     check_policy("north", Policy(), agreed_job(tmp_path), ASKER)
+
+
+def test_exact_counts_leave_only_where_the_policy_allows(tmp_path):
+    job = agreed_job(tmp_path)
+    assert job.release == Hardening()  # every deployed job has terms
+    exact = msgspec.structs.replace(job, release=Hardening(exact_counts=True))
+    words = r"lets exact counts leave with the model; .* rounded ones only \(rule 'exact_counts'\)"
+    with pytest.raises(PolicyError, match=words):
+        check_policy("north", Policy(), exact, ASKER)
+    check_policy("north", Policy(exact_counts=True), exact, ASKER)
 
 
 def test_a_quorum_below_the_policy_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """The commands of deployed jobs: `spinney coordinator`, `spinney party`, `spinney job`."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -328,7 +329,9 @@ def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: boo
 
 
 def _teller() -> Callable[[Any], None]:
-    """Return what tells the progress: a line on stderr whenever it has changed."""
+    """Return what tells the progress: a line on stderr whenever it has changed, if it is read."""
+    if not sys.stderr.isatty():
+        return lambda _: None
     from spinney.service.deployed.telling import line_of  # noqa: PLC0415
 
     last = ""

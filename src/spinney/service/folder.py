@@ -38,7 +38,9 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
     """
     drawn, done = for_page(model, report.release)
     if done:
-        report = msgspec.structs.replace(report, hardened=(f"in {PAGE}: {'; '.join(done)}",))
+        told = f"in {PAGE}: {'; '.join(done)}"
+        others = (one for one in report.hardened if one != told)
+        report = msgspec.structs.replace(report, hardened=(told, *others))
     made = _missing_parents(folder)
     part = f".{os.getpid()}.part"
     beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")

@@ -59,7 +59,7 @@ def _holders(holders: tuple[Holder, ...]) -> Html:
     lines: list[list[Content]] = [
         [
             holder.party,
-            ", ".join(holder.columns) or "none",
+            ", ".join(holder.columns) or "-",  # none, or told to nobody
             str(holder.n_splits),
             bar(holder.n_splits / total),
             "yes" if holder.holds_label else "no",

@@ -47,7 +47,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     held_out: float
     held_out_seed: int
     model: str = ""
-    release: Hardening | None = None
+    release: Hardening = Hardening()  # what a model that leaves may show at the most
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -184,7 +184,7 @@ def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         schema=job.schema,
         held_out=job.simulation.held_out,
         held_out_seed=job.simulation.random_state,
-        release=job.release,
+        release=job.release or Hardening(),
     )
     settings = agreed.protocol_settings()  # refuses settings that cannot work
     if quorum < len(parties) and getattr(settings, "privacy", None) is not None:

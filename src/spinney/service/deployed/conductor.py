@@ -17,6 +17,7 @@ from spinney.errors import (
 from spinney.protocols.matching import CommonAsk
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rosters import secured_over
+from spinney.report.holders import holders_of
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import MODEL
 from spinney.service.deployed.agreed import EVALUATE, PREDICT, PROPOSE, Agreed
@@ -96,6 +97,7 @@ class Run:
             stalled=before.stalled if before else 0,
             begun=before.begun if before else time(),
             rounds=before.rounds if before else 0,
+            trees=int(getattr(agreed.protocol_settings(), "n_estimators", 0)),
         )
         self._folder.job.write_bytes(agreed.to_bytes())
         self._tell(force=True)
@@ -187,9 +189,16 @@ class Run:
             digest = digest_of(model)
         if agreed.entry.divides == "columns":
             write_whole(self._folder.folder / ROLES, codec.encode(training.roles))
-        self._finish(training.model, Report.of(training), journaled)
+        self._finish(training.model, self._report(training), journaled)
         self._tell(state=FINISHED, model=digest, force=True)
         journal.clear()
+
+    def _report(self, training: Any) -> Report:
+        """Return the report; of a forest over columns, with who owns which of its splits."""
+        if self._agreed.entry.divides == "rows":
+            return Report.of(training)
+        agrees = training.parties if training.model is not None else ()  # they took the job so
+        return Report.of(training, holders=holders_of(training.roles, {}, agrees))
 
     def _secured(self, wire: FlareChannel) -> Channel:
         """Return the channel whose sums are masked, where the job says so."""

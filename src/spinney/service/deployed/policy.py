@@ -28,6 +28,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         Whether a job within those limits may show the coordinator exact counts all the same.
     min_samples_leaf
         The fewest rows that a leaf may have.
+    exact_counts
+        Whether a model that leaves the federation may keep exact counts.
     never
         Columns that no job may use.
     askers
@@ -43,6 +45,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     epsilon_total: float | None = None
     trust_coordinator: bool = False
     min_samples_leaf: int = 1
+    exact_counts: bool = False
     never: tuple[str, ...] = ()
     askers: tuple[str, ...] | None = None
     jobs_per_hour: int = 60
@@ -70,6 +73,9 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
     settings = job.protocol_settings()
     _check_leaf(party, policy, job, settings)
     _check_epsilon(party, policy, job, settings)
+    if job.release.exact_counts and not policy.exact_counts:
+        asked, allowed = "lets exact counts leave with the model", "allows rounded ones only"
+        raise _refused(party, job, "exact_counts", asked, allowed)
     used = job.schema.columns or ()
     barred = [name for name in policy.never if name in used]
     if barred:

@@ -33,6 +33,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     stalled: int = 0  # attempts since the last that finished a round
     waiting_since: float = 0.0  # 0: not waiting
     rounds: int = 0  # finished and written down
+    trees: int = 0  # that the job grows; 0: not known
     phase: str = ""
     level: int = 0
     levels: int = 0  # in all; 0: unknown

@@ -25,7 +25,9 @@ def line_of(status: Status) -> str:
     if status.state == "running":
         level = f" level {status.level + 1}" if status.phase == "growing" else ""
         of = f" of {status.levels}" if level and status.levels else ""
-        parts.append(f"{status.phase or 'starting'}{level}{of}, round {status.rounds + 1}")
+        trees = f" {status.trees} trees," if level and status.trees else ""
+        phase = status.phase or "starting"
+        parts.append(f"{phase}{trees}{level}{of}, round {status.rounds + 1}")
         if status.question:
             heard = f"{len(status.answered)} of {len(status.present)} answered"
             parts.append(f"{status.question}: {heard}")
