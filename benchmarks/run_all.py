@@ -15,12 +15,15 @@ _SCRIPTS = (
     "masking",
     "noise",
     "deployed",
+    "extra_trees",
 )
+_PAPERS = ("s1", "s1_private", "s5")
 
 
 def main() -> int:
     folder = Path(__file__).parent
-    scripts = [f"bench_{name}.py" for name in _SCRIPTS] + ["papers_s1.py", "papers_s1_private.py"]
+    scripts = [f"bench_{name}.py" for name in _SCRIPTS]
+    scripts += [f"papers_{name}.py" for name in _PAPERS]
     failed = []
     for script in scripts:
         print(f"\n=== {script}", flush=True)

@@ -56,16 +56,18 @@ def counted(label, scheme, n_runs) -> Any:
         party = Overheard(table, ledger=Ledger.in_memory("n"))
         extra_trees.train(InProcess({"n": party}), settings)
         alone = told[0][1]  # the right side of the first cut
-        found.append(alone[1] if scheme == "randomised_response" else agreement(alone))
+        found.append(alone[1] if scheme == "randomised_response" else agreement(alone, scheme))
     return np.array(found)
 
 
-def agreement(alone):
-    filters = bloom_filters(2)
+def agreement(alone, scheme):
+    filters = bloom_filters(2) if scheme == "bloom" else np.eye(2)
     return int(alone[1:] @ (filters[1] - filters[0]))
 
 
-@pytest.mark.parametrize(("scheme", "claim"), [("randomised_response", 2.0), ("bloom", 8.788898)])
+@pytest.mark.parametrize(
+    ("scheme", "claim"), [("randomised_response", 2.0), ("unary", 2.0), ("bloom", 8.788898)]
+)
 def test_one_flipped_label_stays_below_the_claim(scheme, claim):
     found = audit(
         lambda n: counted(0, scheme, n), lambda n: counted(1, scheme, n), 1500, confidence=0.99
