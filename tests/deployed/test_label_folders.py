@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
+    ASKER,
     CLINICS,
     EXAMPLES,
     Sites,
@@ -14,13 +15,15 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     kits,
     write_party,
 )
-from spinney.errors import SettingError, TableError
+from spinney.errors import PolicyError, SettingError, TableError
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.service.deployed.agreed import PROPOSE
+from spinney.service.deployed.estimates import cost_of
 from spinney.service.deployed.opening import table_for
 from spinney.service.deployed.party_file import load_party
+from spinney.service.deployed.policy import Policy, check_policy
 from spinney.service.deployed.questions import ProposalAsk
 from spinney.tables.holding import Holding
 from spinney.tables.records import records_of
@@ -148,6 +151,15 @@ def test_rows_without_an_id_cannot_be_remembered(clinics):
     assert words in reply.reason
     with pytest.raises(SettingError, match="Name a row_id there"):
         table_for(party(clinics), job)
+
+
+def test_a_policy_knows_the_price_of_the_paper_s_filters(clinics):
+    filters = extra_job(clinics, label_scheme='"bloom"')
+    allowed = Policy(epsilon_per_job=4.0, trust_coordinator=True)
+    with pytest.raises(PolicyError, match=r"asks for epsilon=8\.7889; .* allows 4"):
+        check_policy("north", allowed, filters, ASKER)
+    check_policy("north", allowed, extra_job(clinics), ASKER)
+    assert cost_of(filters).epsilon == "8.7889"
 
 
 def test_the_folder_is_the_party_s_choice(clinics):

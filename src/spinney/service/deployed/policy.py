@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from spinney.errors import PolicyError, SettingError
+from spinney.privacy.labels import BloomResponse
 from spinney.service.deployed.agreed import Agreed
 
 
@@ -154,6 +155,8 @@ def epsilon_of(settings: Any) -> Fraction | None:
     """Return what a job's settings say that it may cost; None: it adds no noise, or no limit."""
     privacy = getattr(settings, "privacy", None)
     amount = getattr(privacy, "epsilon", None)
+    if amount is None and getattr(privacy, "randomises_labels", False):
+        return BloomResponse(2).cost().amount  # Bloom filters': the same for any number of classes
     return None if amount is None else Fraction(amount)
 
 
