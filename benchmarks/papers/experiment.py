@@ -16,7 +16,7 @@ NAMES = ("s1", "s2", "s3", "s4", "s5")
 
 
 def _set_of(cell: Cell) -> str | None:
-    return cell.get("set")
+    return cell.get("data")
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,10 @@ _UNIT = {
 }
 
 
-def joined(*, set: str, settings: str, n_parties: int, repetition: int) -> Found:  # noqa: A002
+def joined(*, data: str, settings: str, n_parties: int, repetition: int) -> Found:
     """Return each party's scores with the joint forest and with its own, on its test rows."""
     how = {"alike": _alike, "tuned": _tuned}[settings]
-    deal = Deal.of(set, n_parties, repetition)
+    deal = Deal.of(data, n_parties, repetition)
     joint, joint_least = how(deal, joint=True, seed=repetition)
     parties = []
     for party in deal.parties:
@@ -125,7 +125,7 @@ def without_noise(*, repetition: int) -> Found:
     return deal.of_party(0).scores(forest)
 
 
-_TELCO = {"set": ["telco"]}
+_TELCO = {"data": ["telco"]}
 PAPER = Paper(
     name="s1",
     title="Cross-Silo Federated Learning based Decision Trees",
@@ -143,7 +143,7 @@ PAPER = Paper(
                 },
                 {
                     "repetition": range(5),
-                    "set": ["bank_additional_full"],
+                    "data": ["bank_additional_full"],
                     "settings": ["alike", "tuned"],
                     "n_parties": [2],
                 },

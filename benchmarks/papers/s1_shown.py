@@ -55,7 +55,7 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
 
 
 def _key(cell: Cell) -> tuple[str, int, str]:
-    return cell["set"], cell["n_parties"], cell["settings"]
+    return cell["data"], cell["n_parties"], cell["settings"]
 
 
 def _setups(joined: list[tuple[Cell, Found]]) -> dict[tuple[str, int, str], str]:

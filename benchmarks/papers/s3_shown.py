@@ -1,0 +1,207 @@
+"""S3's figures as tables and pictures."""
+
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from papers.experiment import Cell, Found, Shown, Table
+from papers.s3 import COLUMNS, DEPTHS, EPSILONS, RHOS, honest_factor
+
+LABELS = {
+    "histograms": "S3 Algorithm 5",
+    "save_budget": "S3 Algorithm 6, corrected",
+    "published": "S3 Algorithm 6 as published (claimed epsilon)",
+    "propose": "propose",
+    "noisy_max": "noisy max",
+    "forest": "private forest",
+    "central": "central tree, no privacy",
+    "local": "local tree, no privacy",
+}
+_FIGURE = {250: 3, 1000: 4, 100: 5}
+_CELL = ["n", "p", "rho", "depth", "epsilon"]
+_HONEST = ("forest", "noisy_max", "propose", "save_budget")
+
+
+def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
+    """Return tables, facts and pictures of S3."""
+    frame = as_frame([(cell, found) for name, cell, found in cells if name == "grid"])
+    shares = [(cell, found) for name, cell, found in cells if name == "shares"]
+    sizes = [n for n in _FIGURE if n in set(frame["n"])]
+    ahead = points_ahead(frame)
+    lines = [_against(ahead, method) for method in _HONEST if method in ahead]
+    tables = [
+        Table("Points above Algorithm 5, at the same honest epsilon", lines, "Groups: least mean"),
+        Table("Claimed and honest epsilon, and accuracy in % at the claim", _claims(frame)),
+        *(_figure(frame, n) for n in sizes),
+        Table("Beats a party's own tree without privacy", _above_local(frame)),
+    ]
+    pictures = {f"figure_{_FIGURE[n]}": partial(_draw, frame, n) for n in sizes}
+    if shares:
+        by_share = _by_share(shares)
+        title = "Figure 2: accuracy in % by shares of the budget, epsilon 1"
+        tables.append(Table(title, by_share, f"{len(shares) // len(by_share)} draws"))
+        pictures["figure_2"] = partial(_draw_shares, by_share)
+    return Shown(tables, _facts(frame, ahead, lines), pictures)
+
+
+def _figure(frame: pd.DataFrame, n: int) -> Table:
+    title = f"Figure {_FIGURE[n]}: accuracy in %, n = {n}, mean over p and depths"
+    return Table(title, _overall(frame, n), _repeated(frame, n))
+
+
+def as_frame(draws: list[tuple[Cell, Found]]) -> pd.DataFrame:
+    """Return one line for every draw, method, depth and epsilon, in points."""
+    lines = []
+    for cell, found in draws:
+        facts = {name: cell[name] for name in ("n", "p", "rho", "repetition")}
+        for name, accuracy in found.items():
+            method, *rest = name.split()
+            depths = DEPTHS if method == "forest" else (int(rest[0]),)
+            epsilons = EPSILONS if method in ("central", "local") else (float(rest[-1]),)
+            lines += [
+                {**facts, "method": method, "depth": depth, "epsilon": epsilon, "score": score}
+                for depth, epsilon, score in product(depths, epsilons, [100 * accuracy])
+            ]
+    return pd.DataFrame(lines)
+
+
+def points_ahead(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return by method and cell how far its mean is above Algorithm 5's, and the error of that."""
+    means = frame.pivot_table("score", _CELL, "method")
+    errors = frame.pivot_table("score", _CELL, "method", aggfunc="sem")
+    found = {}
+    for method in means.columns.difference(["histograms", "central", "local"]):
+        points = means[method] - means["histograms"]
+        error = np.hypot(errors[method], errors["histograms"])
+        found[method] = pd.DataFrame({"points": points, "error": error}).dropna(subset="points")
+    return found
+
+
+def _against(ahead: dict[str, pd.DataFrame], method: str) -> dict[str, Any]:
+    points, error = ahead[method]["points"], ahead[method]["error"]
+    line = {
+        "method": LABELS[method],
+        "mean": round(float(points.mean()), 2),
+        "cells better by 2 s.e.": int((points > 2 * error).sum()),
+        "worse": int((points < -2 * error).sum()),
+        "of": len(points),
+    }
+    for name in _CELL:
+        line[f"least by {name}"] = round(float(points.groupby(name).mean().min()), 2)
+    return line
+
+
+def _overall(frame: pd.DataFrame, n: int) -> list[dict[str, Any]]:
+    """Return every method's mean accuracy by rho and epsilon, over columns and depths."""
+    part = frame[frame["n"] == n]
+    means = part.groupby(["method", "rho", "epsilon"])["score"].mean()
+    return [
+        {"method": LABELS[method]}
+        | {f"rho={rho} e={e:g}": round(means[method, rho, e], 1) for rho in RHOS for e in EPSILONS}
+        for method in LABELS
+        if method in means.index
+    ]
+
+
+def _repeated(frame: pd.DataFrame, n: int) -> str:
+    part = frame[frame["n"] == n]
+    draws = part.groupby(["method", "p", "rho", "depth", "epsilon"])["repetition"].nunique()
+    least, most = int(draws.min()), int(draws.max())
+    return f"{least} draws" if least == most else f"{least} to {most} draws"
+
+
+def _claims(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return what Algorithm 6 claims and what it spends, with accuracies at the claim."""
+    means = frame.pivot_table("score", ["p", "epsilon"], "method")
+    return [
+        {
+            "p": p,
+            "Algorithm 6 claims": epsilon,
+            "and spends": float(honest_factor(p)) * epsilon,
+            **{
+                LABELS[method]: round(means[method][p, epsilon], 1)
+                for method in ("published", "save_budget", "histograms", "noisy_max", "forest")
+                if method in means
+            },
+        }
+        for p, epsilon in means.index
+    ]
+
+
+def _above_local(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return in how many of the cells of an epsilon a method beats a party's own tree."""
+    means = frame.pivot_table("score", _CELL, "method")
+    return [
+        {"method": LABELS[method]}
+        | {
+            f"e={e:g}": f"{int((part[method] > part['local']).sum())} of {part[method].count()}"
+            for e, part in means.groupby("epsilon")
+        }
+        for method in ("forest", "noisy_max", "propose", "histograms", "save_budget", "published")
+        if method in means
+    ]
+
+
+def _by_share(draws: list[tuple[Cell, Found]]) -> list[dict[str, Any]]:
+    """Return figure 2: a line for each share of the leaves, a column for each of the bounds."""
+    frame = pd.DataFrame([{"leaf share": cell["leaf"], **found} for cell, found in draws])
+    means = 100 * frame.groupby("leaf share", sort=False).mean()
+    means.columns = [
+        "Algorithm 5" if name == "histograms" else f"Algorithm 6, bounds {name.split()[1]}"
+        for name in means.columns
+    ]
+    return means.round(1).reset_index().to_dict("records")
+
+
+def _facts(
+    frame: pd.DataFrame, ahead: dict[str, pd.DataFrame], lines: list[dict[str, Any]]
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {"draws": int(frame["repetition"].nunique()), "cells": lines[0]["of"]}
+    for method, found in ahead.items():
+        facts[f"{method}_above"] = round(float(found["points"].mean()), 2)
+        groups = [found["points"].groupby(name).mean().min() for name in _CELL]
+        facts[f"{method}_least_group"] = round(float(min(groups)), 2)
+    facts |= {f"factor_{p}": float(honest_factor(p)) for p in COLUMNS}
+    return facts
+
+
+def _draw(frame: pd.DataFrame, n: int, path: Path) -> None:
+    """Draw accuracy by epsilon: columns and depths across, rho down."""
+    figure, axes = plt.subplots(
+        2, 6, figsize=(24, 8), layout="constrained", sharex=True, sharey="row"
+    )
+    part = frame[frame["n"] == n]
+    for (row, rho), (column, (depth, p)) in product(
+        enumerate(reversed(RHOS)), enumerate(product(DEPTHS, COLUMNS))
+    ):
+        axis = axes[row, column]
+        here = part[(part["rho"] == rho) & (part["depth"] == depth) & (part["p"] == p)]
+        for method, label in LABELS.items():
+            means = here[here["method"] == method].groupby("epsilon")["score"].mean()
+            style = {"central": ":", "local": ":", "published": "x--"}.get(method, "o-")
+            axis.semilogx(means.index, means, style, label=label)
+        axis.set(title=f"p={p}, depth {depth}, rho={rho}", xlabel="epsilon" if row else "")
+    axes[0, 0].legend(fontsize=8)
+    figure.supylabel("test accuracy, %")
+    figure.savefig(path, dpi=60)
+    plt.close(figure)
+
+
+def _draw_shares(lines: list[dict[str, Any]], path: Path) -> None:
+    """Draw figure 2: a curve of Algorithm 5, a heat map of Algorithm 6."""
+    frame = pd.DataFrame(lines).set_index("leaf share")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    left.plot(frame.index, frame.pop("Algorithm 5"), "o-")
+    left.set(xlabel="leaf share", ylabel="test accuracy, %", title="Algorithm 5")
+    image = right.imshow(frame.to_numpy(), aspect="auto", origin="lower")
+    right.set_xticks(range(frame.shape[1]), [name.split()[-1] for name in frame.columns])
+    right.set_yticks(range(len(frame)), frame.index)
+    right.set(xlabel="bounds share", ylabel="leaf share", title="Algorithm 6, corrected")
+    figure.colorbar(image)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
