@@ -22,7 +22,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from harness import RESULTS, arguments, save, table
-from papers_s3 import N_PARTIES, Federation
+from papers.federation import N_PARTIES, Federation
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns
 

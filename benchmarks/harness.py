@@ -121,7 +121,7 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
     heads = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [[_text(row.get(head, "")) for head in heads] for row in rows]
+    cells = [[as_text(row.get(head, "")) for head in heads] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     for line in (heads, *cells):
         pairs = zip(line, widths, strict=True)
@@ -187,7 +187,8 @@ def _own_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a value as tables show it."""
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -17,13 +17,11 @@ _SCRIPTS = (
     "deployed",
     "extra_trees",
 )
-_PAPERS = ("s1", "s1_private", "s5")
 
 
 def main() -> int:
     folder = Path(__file__).parent
     scripts = [f"bench_{name}.py" for name in _SCRIPTS]
-    scripts += [f"papers_{name}.py" for name in _PAPERS]
     failed = []
     for script in scripts:
         print(f"\n=== {script}", flush=True)

@@ -16,42 +16,72 @@ _TEXT = "p: randomisation test on F1, the two models' answers swapped row by row
 
 
 def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
-    """Return tables, facts and pictures of S1."""
+    """Return tables, facts and pictures of S1, of what there is."""
+    found = Shown([], {}, {})
+    for part in (_joined, _noisy, _by_bins):
+        part(cells, found)
+    return found
+
+
+def _joined(cells: list[tuple[str, Cell, Found]], to: Shown) -> None:
+    """Add figures 1 to 4."""
     joined = [(cell, found) for name, cell, found in cells if name == "joined"]
+    if not joined:
+        return
     tables, setups = [], []
     for key, title in _setups(joined).items():
         found = [one["parties"] for cell, one in joined if _key(cell) == key]
-        rows = _by_party(found)
+        rows = by_party(found)
         tables.append(Table(title, rows, f"Mean of {len(found)} repetitions; {_TEXT}"))
         setups.append({"table": key[0], "parties": key[1], "settings": key[2]} | _setup(rows))
-    noisy = _mean(cells, "private", ["mechanism", "given", "epsilon"])
-    exact = _mean(cells, "without_noise", [])
-    bins = _mean(cells, "by_bins", ["bins"])
-    by_noise = [
-        Table(
-            f"Figure {figure}: {mechanism}, {given}, two parties, rows of C1",
-            _rows(noisy[(noisy["mechanism"] == mechanism) & (noisy["given"] == given)], 2),
-            "epsilon is " + ("of one count or column, as the paper has it" if given != "epsilon"
-            else "of the whole forest") + "; total: what the ledger says of the whole forest",
-        )
-        for given in ("epsilon_per_count", "epsilon")
-        for figure, mechanism in ((6, "perturbed_input"), (7, "noisy_histograms"))
-    ]  # fmt: skip
-    return Shown(
-        [
-            Table("Figures 1 to 4, all set-ups", setups, _TEXT),
-            *tables,
-            *by_noise,
-            Table("Figures 6 and 7, without noise", _rows(exact)),
-            Table("Figure 8: adaptive histograms by bins, two parties", _rows(bins)),
-        ],
-        _facts(setups, noisy, bins),
-        {
-            "figures_1_to_4": partial(_draw_joined, tables),
-            "figures_6_and_7": partial(_draw_noise, noisy, exact),
-            "figure_8": partial(_draw_bins, bins),
-        },
+    gains = [one["federated f1"] - one["local f1"] for one in setups]
+    to.tables.extend([Table("Figures 1 to 4, all set-ups", setups, _TEXT), *tables])
+    to.facts.update(
+        setups=len(setups),
+        setups_above=sum(gain > 0 for gain in gains),
+        least_gain=min(gains),
+        most_gain=max(gains),
+        setups_significant=sum(one["p"] < 0.05 for one in setups),
     )
+    to.pictures["figures_1_to_4"] = partial(_draw_joined, tables)
+
+
+def _noisy(cells: list[tuple[str, Cell, Found]], to: Shown) -> None:
+    """Add figures 6 and 7."""
+    noisy = means(cells, "private", ["mechanism", "given", "epsilon"])
+    exact = means(cells, "without_noise", [])
+    if noisy.empty or exact.empty:
+        return
+    words = {
+        "epsilon_per_count": "epsilon is of one count or column, as the paper has it",
+        "epsilon": "epsilon is of the whole forest",
+    }
+    for given, word in words.items():
+        for figure, mechanism in ((6, "perturbed_input"), (7, "noisy_histograms")):
+            part = noisy[(noisy["mechanism"] == mechanism) & (noisy["given"] == given)]
+            title = f"Figure {figure}: {mechanism}, {given}, two parties, rows of C1"
+            note = f"{word}; total: what the ledger says of the whole forest"
+            rows = part.drop(columns=["mechanism", "given"]).to_dict("records")
+            to.tables.append(Table(title, rows, note))
+    to.tables.append(Table("Figures 6 and 7, without noise", exact.to_dict("records")))
+    at_one = noisy[(noisy["given"] == "epsilon_per_count") & (noisy["epsilon"] == 1.0)]
+    totals = at_one.set_index("mechanism")["total"]
+    to.facts.update(
+        total_histograms=totals["noisy_histograms"], total_input=totals["perturbed_input"]
+    )
+    to.pictures["figures_6_and_7"] = partial(_draw_noise, noisy, exact)
+
+
+def _by_bins(cells: list[tuple[str, Cell, Found]], to: Shown) -> None:
+    """Add figure 8."""
+    bins = means(cells, "by_bins", ["bins"])
+    if bins.empty:
+        return
+    title = "Figure 8: adaptive histograms by bins, two parties"
+    to.tables.append(Table(title, bins.to_dict("records")))
+    auc = bins.set_index("bins")["auc"]
+    to.facts.update(auc_2_bins=auc[2], auc_8_bins=auc[8], auc_most_bins=auc.iloc[-1])
+    to.pictures["figure_8"] = partial(_draw_bins, bins)
 
 
 def _key(cell: Cell) -> tuple[str, int, str]:
@@ -71,7 +101,7 @@ def _setups(joined: list[tuple[Cell, Found]]) -> dict[tuple[str, int, str], str]
     }
 
 
-def _by_party(found: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def by_party(found: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return a line for each party and one for all, means over repetitions."""
     lines = []
     for party in range(len(found[0])):
@@ -117,36 +147,13 @@ def _setup(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _mean(cells: list[tuple[str, Cell, Found]], name: str, by: list[str]) -> pd.DataFrame:
-    """Return means over repetitions of an experiment."""
+def means(cells: list[tuple[str, Cell, Found]], name: str, by: list[str]) -> pd.DataFrame:
+    """Return means over repetitions of an experiment; nothing if it was not run."""
     frame = pd.DataFrame([cell | found for one, cell, found in cells if one == name])
+    if frame.empty:
+        return frame
     frame = frame.drop(columns="repetition")
-    if not by:
-        return frame.mean().to_frame().T
-    return frame.groupby(by, sort=False).mean().reset_index()
-
-
-def _rows(frame: pd.DataFrame, skip: int = 0) -> list[dict[str, Any]]:
-    return frame.iloc[:, skip:].to_dict("records")
-
-
-def _facts(setups: list[dict[str, Any]], noisy: pd.DataFrame, bins: pd.DataFrame) -> dict[str, Any]:
-    gains = [one["federated f1"] - one["local f1"] for one in setups]
-    whole = noisy[(noisy["given"] == "epsilon_per_count") & (noisy["epsilon"] == 1.0)]
-    totals = whole.set_index("mechanism")["total"]
-    auc = bins.set_index("bins")["auc"]
-    return {
-        "setups": len(setups),
-        "setups_above": sum(gain > 0 for gain in gains),
-        "least_gain": min(gains),
-        "most_gain": max(gains),
-        "setups_significant": sum(one["p"] < 0.05 for one in setups),
-        "total_histograms": totals["noisy_histograms"],
-        "total_input": totals["perturbed_input"],
-        "auc_2_bins": auc[2],
-        "auc_8_bins": auc[8],
-        "auc_most_bins": auc.iloc[-1],
-    }
+    return frame.groupby(by, sort=False).mean().reset_index() if by else frame.mean().to_frame().T
 
 
 def _draw_joined(tables: list[Table], path: Path) -> None:

@@ -43,8 +43,8 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
     ]
     if swept.empty:
         return Shown(tables, _facts(lines))
-    wide = swept.pivot_table("accuracy", ["data", "axis", "value"], "way", sort=False)
-    figure = Table("Figure 4: accuracy", wide.reset_index().to_dict("records"), "One repetition")
+    wide = swept.pivot_table("accuracy", ["data", "axis", "value"], "way").reset_index()
+    figure = Table("Figure 4: accuracy", wide.to_dict("records"), "One repetition")
     return Shown([*tables, figure], _facts(lines), {"figure_4": partial(_draw, swept)})
 
 

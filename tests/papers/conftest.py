@@ -8,16 +8,27 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "benchmarks"))
 
 
 @pytest.fixture(scope="module")
 def benchmark_module(request):
     """The module of benchmarks/ that a test file names as BENCHMARK."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        return import_module(request.module.BENCHMARK)
-    finally:
-        sys.path.pop(0)
+    return import_module(request.module.BENCHMARK)
+
+
+@pytest.fixture(scope="module")
+def measured(request):
+    """Measure cells of an experiment of the paper that a test file names as PAPER."""
+
+    def measure(experiment, cells):
+        running = import_module("papers.running")
+        return [
+            (experiment, cell, running.measured(request.module.PAPER, experiment, cell)[0])
+            for cell in cells
+        ]
+
+    return measure
 
 
 @pytest.fixture(scope="session")

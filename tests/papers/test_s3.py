@@ -2,22 +2,23 @@
 
 import pytest
 
-BENCHMARK = "papers_s3"
+BENCHMARK = "papers.s3_shown"
+PAPER = "s3"
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def points_ahead(benchmark_module):
+def points_ahead(benchmark_module, measured):
     """Return how far each method is above Algorithm 5, over a part of the grid, eight draws."""
-    draws = [
-        benchmark_module.one_draw("sums", n, p, rho, repetition)
-        for n, p, rho in ((250, 25, 0.3), (1000, 10, 0.9), (1000, 50, 0.3), (250, 10, 0.9))
+    facts = ((250, 25, 0.3), (1000, 10, 0.9), (1000, 50, 0.3), (250, 10, 0.9))
+    cells = [
+        {"part": "sums", "n": n, "p": p, "rho": rho, "repetition": repetition}
+        for n, p, rho in facts
         for repetition in range(8)
     ]
-    frame = benchmark_module.as_frame(draws)
-    cells = ["n", "p", "rho", "depth", "epsilon"]
-    means = frame.pivot_table("score", cells, "method")
-    return means.sub(means["histograms"], axis=0)
+    draws = [(cell, found) for _, cell, found in measured("grid", cells)]
+    ahead = benchmark_module.points_ahead(benchmark_module.as_frame(draws))
+    return {method: found["points"] for method, found in ahead.items()}
 
 
 def test_a_forest_is_ten_points_above_algorithm_5(points_ahead):
