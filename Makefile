@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-slow check bench docs clean
+.PHONY: help demo test test-slow check bench papers peers results docs clean
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -38,6 +38,16 @@ test-slow: $(VENV)/.bench   ## the slow tests: papers, quality on ../shared/data
 
 bench: $(VENV)/.bench   ## every benchmark, as tables and JSON in benchmarks/results
 	$(BIN)/python benchmarks/run_all.py
+
+PAPER ?= all
+papers: $(VENV)/.bench   ## the papers' experiments: PAPER=s1..s5 or all, FAST=1 for minutes; resumes
+	cd benchmarks && $(CURDIR)/$(BIN)/python -m papers $(PAPER) $(if $(FAST),--fast)
+
+peers: $(VENV)/.bench   ## the peers on the same rows; INSTALL=1 makes their environments
+	cd benchmarks && $(CURDIR)/$(BIN)/python -m peers $(if $(INSTALL),--install)
+
+results: $(VENV)/.bench   ## docs/results.md from the published files in docs/results/
+	cd benchmarks && $(CURDIR)/$(BIN)/python -m papers page
 
 docs: $(VENV)/.dev   ## the documentation site, into site/
 	$(BIN)/mkdocs build --strict

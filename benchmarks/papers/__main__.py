@@ -26,15 +26,11 @@ def main(given: list[str] | None = None) -> int:
     if asked.what == "page":
         page.write()
         return 0
-    told = []
-    for name in NAMES if asked.what == "all" else [asked.what]:
-        told += _one(name, asked)
-    print(*told, sep="\n")
-    return 1 if any(" failed: " in line for line in told) else 0
+    return max(_one(name, asked) for name in (NAMES if asked.what == "all" else [asked.what]))
 
 
-def _one(name: str, asked: argparse.Namespace) -> list[str]:
-    """Run and show one paper; return what failed or is missing."""
+def _one(name: str, asked: argparse.Namespace) -> int:
+    """Run and show one paper; return 1 if cells failed, 2 if there is nothing to show."""
     store = Store(asked.into, paper(name))
     if asked.take:
         _take(store, asked.take)
@@ -43,14 +39,16 @@ def _one(name: str, asked: argparse.Namespace) -> list[str]:
         if asked.show
         else run(store, fast=asked.fast, workers=asked.workers, minutes=asked.minutes)
     )
+    for line in told:
+        print(line)
     if told and not store.found(store.paper.wanted(fast=asked.fast)):
-        return told
+        return 2
     found, made = show(store, fast=asked.fast)
     for folder in (asked.into, PUBLISHED) if asked.publish else (asked.into,):
         keep(found, made, folder)
     store.export(asked.into / f"{found['name']}.parquet")
     print(f"\n{asked.into / found['name']}.json, .parquet, _*.png")
-    return told
+    return 1 if any(" failed: " in line for line in told) else 0
 
 
 def _take(store: Store, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness import table
-from papers.experiment import Shown, shown
+from papers.experiment import Shown, Table, shown
 from papers.store import Store
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "results"
@@ -22,8 +22,7 @@ def show(store: Store, *, fast: bool) -> tuple[dict[str, Any], Shown]:
     if not cells:
         raise SystemExit(f"{store.paper.name}: nothing is stored in {store.path}; run it first.")
     made = shown(store.paper.name, cells)
-    for one in made.tables:
-        table(f"{one.title}. {one.note}" if one.note else one.title, one.rows)
+    printed(made)
     name = f"{store.paper.name}_fast" if fast else store.paper.name
     found = {
         "name": name,
@@ -31,10 +30,16 @@ def show(store: Store, *, fast: bool) -> tuple[dict[str, Any], Shown]:
         "cells": {"stored": len(cells), "wanted": len(wanted)},
         "runs": store.origins(wanted),
         "facts": made.facts,
-        "tables": [asdict(one) for one in made.tables],
+        "tables": made.tables,
         "pictures": [f"{name}_{picture}.png" for picture in made.pictures],
     }
     return found, made
+
+
+def printed(made: Shown) -> None:
+    """Print the tables."""
+    for one in made.tables:
+        table(f"{one.title}. {one.note}" if one.note else one.title, one.rows)
 
 
 def keep(found: dict[str, Any], made: Shown, folder: Path) -> None:
@@ -48,6 +53,8 @@ def keep(found: dict[str, Any], made: Shown, folder: Path) -> None:
 
 def _plain(value: Any) -> Any:
     """Return what JSON can hold: numbers of numpy as Python's, what is not a number as null."""
+    if isinstance(value, Table):
+        return _plain(asdict(value))
     if isinstance(value, dict):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

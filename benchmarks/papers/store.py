@@ -102,7 +102,7 @@ class Store:
         self._run = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
         run = {
             "id": self._run,
-            "commit": _commit(),
+            "commit": commit(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "machine": machine(),
             "versions": versions(),
@@ -171,7 +171,7 @@ def _numbers(found: Any, path: str = "") -> Iterator[tuple[str, float]]:
         yield path, float(found)
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the commit that is checked out, and whether files differ from it."""
     command = ["git", "-C", str(_HOME), "describe", "--always", "--dirty", "--abbrev=9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,64 @@
+"""The page of results and the published files agree."""
+
+import json
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "docs" / "results"
+NAMES = ("s1", "s2", "s3", "s4", "s5", "peers")
+sys.path.append(str(ROOT / "benchmarks"))
+
+
+def test_the_page_is_what_the_published_files_give():
+    page = import_module("papers.page")
+    assert page.PAGE.read_text(encoding="utf-8") == page.made()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published_numbers_name_their_origin(name):
+    found = json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8"))
+    assert found["tables"]
+    for run in found["runs"]:
+        assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?", run["commit"])
+        assert run["machine"]["cores"]
+        assert run["versions"]["spinney"]
+        assert run["cells"] > 0
+    assert sum(run["cells"] for run in found["runs"]) == found["cells"]["stored"]
+    for picture in found["pictures"]:
+        assert (PUBLISHED / picture).stat().st_size < 400_000
+
+
+def table(name, title):
+    found = json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8"))
+    return next(one["rows"] for one in found["tables"] if one["title"].startswith(title))
+
+
+def test_s1_federated_is_above_local_in_every_setup():
+    for row in table("s1", "Figures 1 to 4"):
+        assert row["federated f1"] > row["local f1"], row
+
+
+def test_s2_federated_is_pooled_on_every_set():
+    for row in table("s2", "Table 1"):
+        same, runs = row["identical"].split(" of ")
+        assert same == runs != "0"
+        assert row["federated"] == row["pooled"]
+
+
+def test_s5_is_within_half_a_point_of_scikit_learn():
+    for row in table("s5", "Table 2"):
+        assert row["FET - ET"] >= -0.5, row
+
+
+def test_on_the_peers_workload_we_are_faster_and_as_accurate():
+    rows = {row["learner"]: row for row in table("peers", "The peers' workload")}
+    ours = rows["Spinney"]
+    assert ours["accuracy"] >= rows["scikit-learn"]["accuracy"] - 0.005
+    for row in rows.values():
+        if row["kind"] == "federated" and "seconds" in row:
+            assert ours["seconds"] < row["seconds"], row
