@@ -65,7 +65,7 @@ class Deal:
     def grown(self, at: np.ndarray, *, joint: bool, seed: int, **settings: Any) -> Any:
         """Grow a forest on some rows, over parties or by one alone."""
         X, y = rows(self.name)
-        forest = HorizontalForestClassifier(random_state=seed, **settings)
+        forest = HorizontalForestClassifier(random_state=seed, n_jobs=1, **settings)
         return forest.fit(X.iloc[at], y[at], party=self.party[at] if joint else None)
 
     def shares(self, forest: Any, at: np.ndarray) -> np.ndarray:
