@@ -69,13 +69,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper: what it is called, its experiments, and how long they take on two cores."""
+    """One paper: what it is called, and its experiments."""
 
     name: str
     title: str
     experiments: tuple[Experiment, ...]
-    full_time: str
-    fast_time: str
 
     def wanted(self, *, fast: bool) -> list[tuple[Experiment, Cell]]:
         return [(one, cell) for one in self.experiments for cell in one.cells(fast=fast)]

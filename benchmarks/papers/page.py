@@ -85,7 +85,17 @@ def _origin(found: dict[str, Any]) -> str:
         f"Python {run['versions']['python']}, noise {run['noise']})"
         for run in found["runs"]
     )
+    hours = found.get("hours", {})
+    times = "".join(
+        f" The {name} setting takes about {_duration(hours[setting] / 2)} on two free cores."
+        for name, setting in (("FAST", "fast"), ("full", "full"))
+        if hours.get(setting)
+    )
     return (
         f"*Numbers: [{name}.json](results/{name}.json), all tables included; {cells['stored']} of "
-        f"the {cells['wanted']} cells of the full setting: {runs}.*"
+        f"the {cells['wanted']} cells of the full setting: {runs}.{times}*"
     )
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= 1 else f"{max(1.0, 60 * hours):.0f} minutes"

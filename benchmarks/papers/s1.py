@@ -196,6 +196,4 @@ PAPER = Paper(
             needs=lambda _: "telco",
         ),
     ),
-    full_time="unknown",
-    fast_time="unknown",
 )

@@ -168,6 +168,4 @@ PAPER = Paper(
             alone=True,
         ),
     ),
-    full_time="unknown",
-    fast_time="unknown",
 )

@@ -154,6 +154,4 @@ PAPER = Paper(
             fast=({"repetition": range(2), "leaf": ["1/5", "1/2", "4/5"]},),
         ),
     ),
-    full_time="unknown",
-    fast_time="unknown",
 )

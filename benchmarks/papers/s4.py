@@ -62,6 +62,4 @@ PAPER = Paper(
             needs=_needs,
         ),
     ),
-    full_time="unknown",
-    fast_time="unknown",
 )

@@ -102,6 +102,4 @@ PAPER = Paper(
             ),
         ),
     ),
-    full_time="unknown",
-    fast_time="unknown",
 )

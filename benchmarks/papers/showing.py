@@ -29,6 +29,10 @@ def show(store: Store, *, fast: bool) -> tuple[dict[str, Any], Shown]:
         "title": store.paper.title,
         "cells": {"stored": len(cells), "wanted": len(wanted)},
         "runs": store.origins(wanted),
+        "hours": {
+            "full": store.hours(store.paper.wanted(fast=False)),
+            "fast": store.hours(store.paper.wanted(fast=True)),
+        },
         "facts": made.facts,
         "tables": made.tables,
         "pictures": [f"{name}_{picture}.png" for picture in made.pictures],

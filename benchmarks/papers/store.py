@@ -54,6 +54,19 @@ class Store:
         ids = [self._cells[o.key(cell)]["run"] for o, cell in wanted if (o, cell) in self]
         return [self.runs[run] | {"cells": ids.count(run)} for run in dict.fromkeys(ids)]
 
+    def hours(self, wanted: list[tuple[Experiment, Cell]]) -> float | None:
+        """Return how long cells take one after another; unknown ones as the mean of their kind."""
+        known: dict[str, list[float]] = {}
+        for line in self._cells.values():
+            if line["seconds"] is not None:
+                known.setdefault(line["experiment"], []).append(line["seconds"])
+        if not all(one.name in known for one, _ in wanted):
+            return None
+        means = {name: sum(seconds) / len(seconds) for name, seconds in known.items()}
+        stored = (self._cells.get(one.key(cell), {}).get("seconds") for one, cell in wanted)
+        pairs = zip(wanted, stored, strict=True)
+        return sum(means[one.name] if own is None else own for (one, _), own in pairs) / 3600
+
     def take(self, path: Path) -> int:
         """Take over the cells of a file of this form, with their runs; return how many are new."""
         if not path.exists():
