@@ -183,10 +183,13 @@ def _draw(frame: pd.DataFrame, n: int, path: Path) -> None:
         here = part[(part["rho"] == rho) & (part["depth"] == depth) & (part["p"] == p)]
         for method, label in LABELS.items():
             means = here[here["method"] == method].groupby("epsilon")["score"].mean()
+            if means.empty:
+                continue
             style = {"central": ":", "local": ":", "published": "x--"}.get(method, "o-")
             axis.semilogx(means.index, means, style, label=label)
         axis.set(title=f"p={p}, depth {depth}, rho={rho}", xlabel="epsilon" if row else "")
-    axes[0, 0].legend(fontsize=8)
+    lines, words = axes[0, 0].get_legend_handles_labels()
+    figure.legend(lines, words, loc="outside lower center", ncols=4)
     figure.supylabel("test accuracy, %")
     figure.savefig(path, dpi=60)
     plt.close(figure)
