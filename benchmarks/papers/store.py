@@ -100,6 +100,7 @@ class Store:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self.close()
             raise SystemExit(
                 f"Another run writes to {self.path}. Wait until it has ended, or give this one "
                 "another folder by --into."
@@ -164,7 +165,9 @@ class Store:
             for metric, value in _numbers(line["found"])
         ]
         frame = pd.DataFrame(rows)
-        for name in frame.select_dtypes("object"):  # facts of several kinds
+        for name in [
+            name for name in frame if frame[name].dtype.kind == "O"
+        ]:  # facts of several kinds
             frame[name] = frame[name].map(lambda value: value if value is None else str(value))
         table = pa.Table.from_pandas(frame, preserve_index=False)
         runs = {"runs": json.dumps(list(self.runs.values()))}
