@@ -165,9 +165,8 @@ class Store:
             for metric, value in _numbers(line["found"])
         ]
         frame = pd.DataFrame(rows)
-        for name in [
-            name for name in frame if frame[name].dtype.kind == "O"
-        ]:  # facts of several kinds
+        mixed = [name for name in frame if frame[name].dtype.kind == "O"]  # facts of several kinds
+        for name in mixed:
             frame[name] = frame[name].map(lambda value: value if value is None else str(value))
         table = pa.Table.from_pandas(frame, preserve_index=False)
         runs = {"runs": json.dumps(list(self.runs.values()))}
