@@ -27,14 +27,15 @@ def write() -> None:
 def made() -> str:
     """Return the page that the published files give."""
     parts = [_MADE + (_TEXT / "start.md").read_text(encoding="utf-8").strip()]
-    parts += [_section(name) for name in (*NAMES, "peers")]
+    parts += [_section(name) for name in (*NAMES, "peers_public", "peers_private")]
     return "\n\n".join(parts) + "\n"
 
 
 def _section(name: str) -> str:
     path = PUBLISHED / f"{name}.json"
     if not path.exists():
-        raise SystemExit(f"{path} is missing: run `python -m papers {name} --show --publish`.")
+        how = "peers" if name.startswith("peers") else f"papers {name} --show"
+        raise SystemExit(f"{path} is missing: run `python -m {how} --publish`.")
     found = json.loads(path.read_text(encoding="utf-8"))
     text = (_TEXT / f"{name}.md").read_text(encoding="utf-8").strip()
     try:

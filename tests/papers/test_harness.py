@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ main = import_module("papers.__main__").main
 Store = import_module("papers.store").Store
 S3 = import_module("papers.s3").PAPER
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FACTS = {"part": ["propose"], "n": [100], "p": [10], "rho": [0.3]}
+FACTS: dict[str, list[Any]] = {"part": ["propose"], "n": [100], "p": [10], "rho": [0.3]}
 
 
 def tiny(*repetitions):
