@@ -26,9 +26,9 @@ class Peer:
     note: str = ""
 
 
-def _flower(name: str, learner: str, n_trees: int, **more: Any) -> Peer:
-    settings = {"learner": learner, "n_estimators": n_trees, "max_depth": DEPTH, **more}
-    note = f"{n_trees} trees of each client, pooled"
+def _flower(name: str, learner: str, n_trees: int, then: str = "pooled") -> Peer:
+    settings = {"learner": learner, "n_estimators": n_trees, "max_depth": DEPTH}
+    note = f"{n_trees} trees of each client, {then}"
     return Peer(
         f"flwr-trees {name}", "flower_trees", settings, "federated", "flwr-trees",
         ("flwr-trees",), note,
@@ -46,7 +46,7 @@ PEERS = (
     _flower("forest x4", "FederatedRandomForestClassifier", N_TREES),
     _flower("histogram forest", "FederatedHistogramRFClassifier", N_TREES // N_PARTIES),
     _flower("histogram forest x4", "FederatedHistogramRFClassifier", N_TREES),
-    _flower("XGBoost, cyclic", "FederatedXGBClassifier", N_TREES // N_PARTIES),
+    _flower("XGBoost", "FederatedXGBClassifier", N_TREES // N_PARTIES, "boosting in turn"),
     Peer(
         "distributed_random_forest", "distributed_forest",
         {"n_estimators": N_TREES // N_PARTIES, "max_depth": DEPTH}, "federated", "drf", DRF,
