@@ -51,7 +51,7 @@ REGRESSION = {
     "superconduct*": "superconduct_76",
 }  # * not among the paper's
 SETS = {"classification": CLASSIFICATION, "regression": REGRESSION}
-TRUEX = ("truex", "truex, S4's noise")
+TRUEX = ("Truex", "Truex, S4's noise")
 _BINS = 5
 _TRUEX_DEPTH = 6
 

@@ -16,7 +16,6 @@ from spinney import GeneticTreeClassifier, GeneticTreeRegressor
 from spinney.protocols.genetic_settings import POPULATION
 
 Records = list[tuple[Cell, Found]]
-_TRUEX = tuple(learner.capitalize() for learner in TRUEX)
 _TABLE_2 = {  # symbol: (ours, the paper's)
     "P": ("population_size", "20 (classification) or 40 (regression)"),
     "G": ("n_generations", 100),
@@ -127,11 +126,12 @@ def _of_truex(learner: str, runs: Records, evolved: Records) -> dict[str, Any]:
     pairs = [(found, local[_place(cell)]) for cell, found in runs if _place(cell) in local]
     if not pairs:
         return {}
-    name = learner.capitalize()
     return {
-        f"{name} Delta": float(np.mean([100 * (f["score"] / own - 1).mean() for f, own in pairs])),
-        f"{name} gain %": float(np.mean([100 * (f["score"] > own).mean() for f, own in pairs])),
-        f"{name} nodes": float(np.mean([found["nodes"] for found, _ in pairs])),
+        f"{learner} Delta": float(
+            np.mean([100 * (f["score"] / own - 1).mean() for f, own in pairs])
+        ),
+        f"{learner} gain %": float(np.mean([100 * (f["score"] > own).mean() for f, own in pairs])),
+        f"{learner} nodes": float(np.mean([found["nodes"] for found, _ in pairs])),
     }
 
 
@@ -140,7 +140,7 @@ def _place(cell: Cell) -> tuple[int, int]:
 
 
 def _varied(by_setting: dict[Any, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    kept = ("Delta", "gain %", *(f"{name} Delta" for name in _TRUEX))
+    kept = ("Delta", "gain %", *(f"{name} Delta" for name in TRUEX))
     return [
         {"task": task, "N": n_parties, "c": share, "tables": len(lines) - 1}
         | {name: lines[-1][name] for name in kept if name in lines[-1]}
@@ -182,7 +182,7 @@ def _facts(main: dict[str, Any], varied: list[dict[str, Any]]) -> dict[str, Any]
             )
             or "none",
         }
-        for name in _TRUEX:
+        for name in TRUEX:
             if f"{name} Delta" in mean:
                 facts[f"{name} Delta"] = mean[f"{name} Delta"]
     by = {(line["task"], line["N"], line["c"]): line["Delta"] for line in varied}
@@ -198,9 +198,9 @@ def _draw_sets(main: dict[str, Any], path: Path) -> None:
         4, len(main), figsize=(7 * len(main), 13), squeeze=False, layout="constrained"
     )
     panels = (
-        ("Delta, %", ("Delta", *(f"{name} Delta" for name in _TRUEX))),
-        ("parties that gain, %", ("gain %", *(f"{name} gain %" for name in _TRUEX))),
-        ("decision nodes", ("nodes", "local nodes", *(f"{name} nodes" for name in _TRUEX))),
+        ("Delta, %", ("Delta", *(f"{name} Delta" for name in TRUEX))),
+        ("parties that gain, %", ("gain %", *(f"{name} gain %" for name in TRUEX))),
+        ("decision nodes", ("nodes", "local nodes", *(f"{name} nodes" for name in TRUEX))),
         ("edit distance to own structure", ("distance",)),
     )
     for column, (task, lines) in enumerate(main.items()):
@@ -226,7 +226,7 @@ def _draw_varied(varied: list[dict[str, Any]], path: Path) -> None:
     for (row, task), (column, (name, fixed, value)) in product(enumerate(SETS), enumerate(panels)):
         axis = axes[row, column]
         part = frame[(frame["task"] == task) & (frame[fixed] == value)].sort_values(name)
-        for key in ("Delta", *(f"{one} Delta" for one in _TRUEX)):
+        for key in ("Delta", *(f"{one} Delta" for one in TRUEX)):
             if key in part and part[key].notna().any():
                 axis.plot(part[name], part[key], "o-", label=key)
         axis.set(title=task, ylabel="Delta, %")

@@ -36,7 +36,7 @@ def test_parties_gain_f1_and_more_than_by_truex(tables):
     mean = tables["Figures 3 and 4: classification, N = 20, c = 100%"][-1]
     assert mean["Delta"] >= 5
     assert mean["gain %"] > 70
-    for truex in ("Truex", "Truex, s4's noise"):
+    for truex in ("Truex", "Truex, S4's noise"):
         assert mean["Delta"] >= mean[f"{truex} Delta"] + 6
 
 
