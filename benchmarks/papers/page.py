@@ -83,7 +83,7 @@ def _origin(found: dict[str, Any]) -> str:
     runs = "; ".join(
         f"{run['cells']} cells at commit `{run['commit']}` ({run['when'][:10]}, "
         f"{run['machine']['cores']} cores of {run['machine']['cpu']}, "
-        f"Python {run['versions']['python']}, noise {run['noise']})"
+        f"Python {run['versions']['python']}, noise {run['noise']}{_noted(run)})"
         for run in found["runs"]
     )
     hours = found.get("hours", {})
@@ -96,6 +96,10 @@ def _origin(found: dict[str, Any]) -> str:
         f"*Numbers: [{name}.json](results/{name}.json), all tables included; {cells['stored']} of "
         f"the {cells['wanted']} cells of the full setting: {runs}.{times}*"
     )
+
+
+def _noted(run: dict[str, Any]) -> str:
+    return f"; {run['note']}" if "note" in run else ""
 
 
 def _duration(hours: float) -> str:
