@@ -205,6 +205,10 @@ def test_a_curious_coordinator_cannot_ask_outside_the_job(clinics):
     ):
         with pytest.raises(error, match=words):
             wire.ask(ask)
+    # When a party leaves, the others are asked about nodes that were known without asking.
+    *before, last = level.levels
+    anew = last.replaced(child_derived=~last.child_derived)
+    assert set(wire.ask(replace(level, levels=(*before, anew)))) == set(CLINICS)
 
 
 def tried_out(level):

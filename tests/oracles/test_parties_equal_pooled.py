@@ -529,6 +529,26 @@ def test_more_rows_than_a_block_holds():
         assert model_bytes(HorizontalForestClassifier, X, y, party, **parameters) == pooled
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n", [65_535, 65_536])
+def test_counts_at_the_limit_of_16_bits(n, n_classes, monkeypatch):
+    """Nearly all rows are of one class in one cell, at a root that just fits or just does not."""
+    random = np.random.RandomState(0)
+    X = np.zeros((n, 3), np.float32)
+    X[:9, 0], X[5:200, 1] = 1.0, random.standard_normal(195)
+    y = np.zeros(n, int)
+    y[:300] = random.randint(0, n_classes, 300)
+    party = deal_rows(y, 3, sizes=[n - 2, 1, 1], random_state=0)
+    how = {"n_estimators": 2, "max_depth": 4, "bootstrap": False, "max_features": None}
+    found = {
+        model_bytes(HorizontalForestClassifier, X, y, dealt_to, secure_sum=masked, **how)
+        for dealt_to, masked in ((None, False), (party, False), (party, True))
+    }
+    monkeypatch.setattr(horizontal_forest, "_NARROW_BITS", 0)
+    wide = model_bytes(HorizontalForestClassifier, X, y, **how)
+    assert found == {wide}
+
+
 @pytest.mark.parametrize("secure_sum", [False, True])
 def test_more_columns_than_a_byte_can_name(secure_sum):
     random = np.random.RandomState(0)

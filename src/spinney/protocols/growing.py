@@ -85,7 +85,8 @@ class Job:
             least_cells=max_cells if self.binning.adaptive_bins else 4,
             shared_phase=n_slots == columns.n_columns,
         )
-        most_rows = self.n_rows * (MAX_WEIGHT if settings.bootstrap else 1)
+        # At least one, whatever a question says: fields of words need a width.
+        most_rows = max(self.n_rows, 1) * (MAX_WEIGHT if settings.bootstrap else 1)
         return Frontier.of_roots(
             columns,
             draws,

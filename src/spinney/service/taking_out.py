@@ -1,15 +1,15 @@
 """`spinney model export` and `spinney model predict`: a model put to use outside."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-import duckdb
 import msgspec
+import pyarrow as pa
 
-from spinney.errors import PolicyError, SettingError, StorageError
+from spinney.errors import PolicyError, SettingError, StorageError, TableError
 from spinney.estimators.models import load_model
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
@@ -19,7 +19,9 @@ from spinney.report.release import Hardening
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import MODEL, PAGE, REPORT, file_in
 from spinney.service.folder import for_page
-from spinney.tables.schema import listed
+from spinney.tables.readers import NOTHING, Source
+from spinney.tables.schema import Label, Schema, listed
+from spinney.tables.table import BATCH_ROWS
 from spinney.trees.storage import write_whole
 
 FORMATS = ("onnx", "treelite", "spinney")
@@ -94,41 +96,41 @@ def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]
 
 def _predict(source: Path, table: Path, out: TextIO) -> int:
     model = load_model(source)
-    names = model.model_.schema.names
-    frame = _columns(table, names)
+    schema = model.model_.schema
     writer = csv.writer(out, lineterminator="\n")
-    label = model.model_.schema.label.name
-    if hasattr(model, "classes_"):
-        shares = model.predict_proba(frame)
-        writer.writerow([label, *(f"share of {name}" for name in model.classes_)])
-        best = model.classes_.take(shares.argmax(axis=1))
-        rows: Any = ([one, *map(repr, row)] for one, row in zip(best, shares.tolist(), strict=True))
-    else:
-        writer.writerow([label])
-        rows = ([repr(value)] for value in model.predict(frame).tolist())
-    writer.writerows(rows)
-    return len(frame)
+    has_classes = hasattr(model, "classes_")
+    shares_of = [f"share of {name}" for name in model.classes_] if has_classes else []
+    writer.writerow([schema.label.name, *shares_of])
+    n_rows = 0
+    for frame in _frames(table, schema):
+        n_rows += len(frame)
+        if has_classes:
+            shares = model.predict_proba(frame)
+            best = model.classes_.take(shares.argmax(axis=1))
+            pairs = zip(best, shares.tolist(), strict=True)
+            writer.writerows([one, *map(repr, row)] for one, row in pairs)
+        else:
+            writer.writerows([repr(value)] for value in model.predict(frame).tolist())
+    if not n_rows:
+        raise TableError(f"{str(table)!r} has no rows. Check the file.")
+    return n_rows
 
 
-def _columns(table: Path, names: tuple[str, ...]) -> Any:
-    """Return the model's columns of a file, as a pyarrow table."""
+def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
+    """Give the model's columns of a file, some rows at a time, read as in training."""
     if not table.is_file():
         raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
-    reader = "read_parquet(?)" if table.suffix == ".parquet" else "read_csv(?)"
-    connection = duckdb.connect()
-    try:
-        relation = connection.execute(f"select * from {reader}", [str(table)])  # noqa: S608  fixed texts
-        found = relation.to_arrow_table()
-    except duckdb.Error as error:
-        raise StorageError(
-            f"{str(table)!r} is not a CSV or Parquet file that can be read.", local=str(error)
-        ) from None
-    finally:
-        connection.close()
-    missing = [name for name in names if name not in found.column_names]
+    # Whatever stands where the label would be is not read: at prediction nobody knows it.
+    own = Schema(schema.columns, Label(NOTHING, "number"))
+    source = Source("parquet" if table.suffix == ".parquet" else "csv", str(table))
+    stream = source.stream(own)
+    found = stream.names()
+    missing = [name for name in schema.names if name not in found]
     if missing:
         raise StorageError(
             f"{str(table)!r} has no column {missing[0]!r}, which the model asks for. "
-            f"It has: {', '.join(found.column_names)}."
+            f"It has: {', '.join(found)}."
         )
-    return found.select(list(names))
+    for frame in stream.frames(schema.names, BATCH_ROWS):
+        columns = [cells.data for cells in frame.cells]
+        yield pa.table(columns, names=list(schema.names))

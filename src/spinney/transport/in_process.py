@@ -7,7 +7,7 @@ one thread; replies, which are large, are still used one at a time.
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class InProcess(Channel):
     ) -> dict[str, Reply]:
         """Put a question to all parties, or to some; return every party's reply."""
         begin = perf_counter()
-        sizes = Sizes()
+        sizes = self._sizes(ask)
         names = self.parties if to is None else tuple(to)
         replies = dict(self._answers(names, ask, sizes, bears_loss=quorum is not None))
         if len(replies) < (quorum or 0):
@@ -68,12 +68,13 @@ class InProcess(Channel):
     def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()
-        sizes = Sizes()
+        sizes = self._sizes(ask)
         # Added as they come: two replies are held at most.
-        answers = self._answers(self.parties, ask, sizes, bears_loss=quorum is not None)
-        replies = (reply for _, reply in answers)
-        first = next(replies, None)
-        total: Summand | None = None if first is None else summed(first, replies)
+        answering = self._answers(self.parties, ask, sizes, bears_loss=quorum is not None)
+        with closing(answering) as answers:
+            replies = (reply for _, reply in answers)
+            first = next(replies, None)
+            total: Summand | None = None if first is None else summed(first, replies)
         if total is None or len(sizes.up) < (quorum or 0):
             raise PartyLostError(
                 f"Only {len(sizes.up)} parties answered {type(ask).__name__}; {quorum} are needed."
@@ -83,7 +84,7 @@ class InProcess(Channel):
 
     def _answers(
         self, names: tuple[str, ...], ask: Ask[Reply], sizes: "Sizes", *, bears_loss: bool
-    ) -> Iterator[tuple[str, Reply]]:
+    ) -> Generator[tuple[str, Reply], None, None]:
         """Give the replies in order, without those of lost parties if that may be.
 
         A reply is let go before another is asked for, so that `at_once` are held at most.
@@ -114,8 +115,9 @@ class InProcess(Channel):
                     name = waiting.popleft()
                     future = _pool(self._at_once).submit(self._answer, name, ask, sizes)
                     working.append((name, future))
-                name, future = working.popleft()
+                name, future = working[0]  # at work until its reply is used
                 yield name, future.result
+                working.popleft()
                 del future
         finally:  # nobody is left at work when a job has ended
             for _, future in working:
@@ -126,7 +128,7 @@ class InProcess(Channel):
         party = self._party_of_name[name]
         try:
             if not self._through_codec:
-                sizes.down[name] = next(iter(sizes.down.values()), 0) or codec.encoded_size(ask)
+                sizes.down[name] = sizes.question
                 reply = party.answer(ask)
                 sizes.up[name] = codec.encoded_size(reply)
                 return reply
@@ -138,6 +140,10 @@ class InProcess(Channel):
         except SpinneyError as error:
             error.party = error.party or name
             raise
+
+    def _sizes(self, ask: Ask[Any]) -> "Sizes":
+        """Return room for a round's sizes; the question's own is found once, for all parties."""
+        return Sizes(0 if self._through_codec else codec.encoded_size(ask))
 
     def _note(
         self, ask: Ask[Any], verb: str, protection: str, sizes: "Sizes", begin: float
@@ -159,5 +165,6 @@ def _in_order(sizes: dict[str, int], names: tuple[str, ...]) -> dict[str, int]:
 class Sizes:
     """Bytes of one round, by party."""
 
+    question: int  # its bytes, where it does not go through the codec
     down: dict[str, int] = field(default_factory=dict)
     up: dict[str, int] = field(default_factory=dict)

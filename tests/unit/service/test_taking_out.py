@@ -173,6 +173,48 @@ def test_a_model_predicts_a_file(run):
     assert "there is no such file. Check the path." in line
 
 
+FILES = {
+    "ragged rows": (
+        "age,ward\n30,eye\n31\n",
+        20,
+        r"a row with more or fewer cells than its header\. Give .* Line 3\. Expected 2 cells",
+    ),
+    "nothing at all": ("", 20, r"The CSV file has no header with a name for every column\."),
+    "no rows": ("age,ward\n", 20, r"'x.csv' has no rows\. Check the file\."),
+    "text for a number": (
+        "age,ward\nold,eye\n",
+        21,
+        r"The column 'age' of the CSV file holds text that cannot be read as numbers\. Correct it",
+    ),
+    "an unknown category": (
+        "age,ward\n30,nose\n",
+        21,
+        r"The column 'ward' holds a category that the schema does not name\. It names: .* 'nose'",
+    ),
+    "a missing column": ("ward\neye\n", 22, r"'x.csv' has no column 'age', which the model asks"),
+}
+
+
+def test_a_file_that_a_model_cannot_predict_is_refused_and_nothing_is_written(run):
+    for what, (text, expected, words) in FILES.items():
+        (run.folder / "x.csv").write_text(text, encoding="utf-8")
+        code, line = run.refused("model", "predict", "runs/visits", "x.csv", "--out", "said.csv")
+        assert code == expected, what
+        assert re.search(words, line), line
+        assert "said.csv" not in run.files()
+
+
+def test_a_file_is_read_as_in_training_whatever_it_holds_beside(run):
+    """The label is not known yet, columns have an order of their own, and some cells are gaps."""
+    said = run.run("model", "predict", "runs/visits", "visits.csv").stdout.splitlines()
+    rows = pd.read_csv("visits.csv").assign(ill="?", note="x")[["note", "ill", "ward", "age"]]
+    rows.to_csv("other.csv", index=False, sep=";")
+    assert run.run("model", "predict", "runs/visits", "other.csv").stdout.splitlines() == said
+    (run.folder / "gaps.csv").write_text("age,ward\nNA,eye\n30,\n", encoding="utf-8")
+    told = run.run("model", "predict", "runs/visits", "gaps.csv")
+    assert (told.exit_code, len(told.stdout.splitlines())) == (0, 3)
+
+
 def test_a_tree_is_printed(run):
     told = run.run("model", "show", "runs/visits", "--tree", "2")
     assert "|-- " in told.stdout

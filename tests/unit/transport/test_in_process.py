@@ -1,7 +1,8 @@
 """Parties as objects in one process: two verbs, and every round written down."""
 
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, current_thread, main_thread
+from time import sleep
 from typing import Any, ClassVar
 
 import numpy as np
@@ -221,3 +222,61 @@ def test_a_refusal_waits_for_whoever_is_at_work():
         InProcess(houses, at_once=2).sum(HeadcountAsk(0))
     assert caught.value.party == "shut"
     assert log == [("begins", 3), ("ends", 3)] or not log  # nobody is at work any more
+
+
+def test_nobody_is_at_work_any_more_when_a_job_is_interrupted():
+    """Ctrl-C while a reply is waited for: its party must not go on behind the caller's back."""
+    log: list[Any] = []
+    at_work = Event()
+
+    class Interrupted(Exception):  # noqa: N818  stands for Ctrl-C
+        pass
+
+    class Slow(PacedHouse):
+        def answer(self, ask):
+            at_work.set()
+            sleep(0.2)
+            return super().answer(ask)
+
+    channel = InProcess({"h3": Slow(3, log), "h4": PacedHouse(4, log)}, at_once=2)
+    calls = channel._calls(("h3", "h4"), NameAsk(), channel._sizes(NameAsk()))
+    next(calls)
+    assert at_work.wait(10)
+    with pytest.raises(Interrupted):
+        calls.throw(Interrupted())
+    assert ("ends", 3) in log
+
+
+def test_nobody_is_at_work_any_more_when_replies_cannot_be_added():
+    log: list[Any] = []
+
+    class Odd(House):
+        def answer(self, _ask):
+            return HeadcountReply(np.zeros((1, 2), np.int64))
+
+    class Slow(PacedHouse):
+        def answer(self, ask):
+            sleep(0.2)
+            return super().answer(ask)
+
+    houses = {"h3": House("h3", 3), "odd": Odd("odd", 1), "h5": Slow(5, log)}
+    with pytest.raises(ProtocolError, match="differ in shape") as caught:
+        InProcess(houses, at_once=2).sum(HeadcountAsk(0))
+    at_the_end = list(log)
+    sleep(0.4)
+    assert log == at_the_end, caught  # whose traceback keeps the round's frames alive
+
+
+def test_the_size_of_a_question_is_found_once_and_before_anybody_is_at_work(monkeypatch):
+    """Parties that answer at once share the round's sizes: nobody walks over them meanwhile."""
+    found: list[Any] = []
+    size = codec.encoded_size
+
+    def noted(message):
+        found.append((type(message).__name__, current_thread() is main_thread()))
+        return size(message)
+
+    monkeypatch.setattr(codec, "encoded_size", noted)
+    channel = InProcess({f"h{n}": House(f"h{n}", n) for n in range(5)}, at_once=2)
+    channel.sum(HeadcountAsk(0))
+    assert [where for what, where in found if what == "HeadcountAsk"] == [True]

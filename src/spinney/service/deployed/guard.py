@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from spinney.errors import PolicyError, ProtocolError, StorageError
 from spinney.protocols.paying import ClaimsAsk
 from spinney.protocols.setup import SchemaAsk
@@ -21,6 +23,7 @@ from spinney.report.run_folder import MODEL
 from spinney.service.deployed.advance import Advance
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask, is_summable
+from spinney.trees.level import Level
 from spinney.trees.storage import write_whole
 
 _DEEPEST: Final = 6  # how far into a question its settings may stand
@@ -163,14 +166,19 @@ class Guarded:
         if not isinstance(levels, tuple):
             return
         for depth, level in enumerate(levels):
-            # Who is asked about each node may change when a party leaves; the splits may not.
-            plain = level.with_none_derived() if hasattr(level, "with_none_derived") else level
-            digest = sha256(plain.pack()).hexdigest()
+            digest = sha256(_splits_only(level).pack()).hexdigest()
             if not self._record.settle(f"level {depth}", digest):
                 raise ProtocolError(
                     f"Level {depth + 1} of the trees differs from what this party was told before. "
                     "Nothing was released."
                 )
+
+
+def _splits_only(level: Any) -> Any:
+    """Return a level without what may change when a party leaves: which nodes are asked about."""
+    if isinstance(level, Level):
+        return level.replaced(child_derived=np.zeros_like(level.child_derived))
+    return level
 
 
 def now() -> str:
