@@ -1,6 +1,7 @@
 """Every protocol: few rounds, traffic as reported, a full record of disclosures, clean stops."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from spinney.protocols.adaptive_histograms import AdaptiveAsk
 from spinney.protocols.growing import Job
 from spinney.protocols.horizontal_forest import Party
 from spinney.protocols.secure_sums import secured
-from spinney.protocols.setup import CountsReply, FactsAsk
+from spinney.protocols.setup import CountsReply, EdgesAsk, FactsAsk
 from spinney.report.report import Report
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.transport.in_process import InProcess
 from spinney.trees.binning import Binning
@@ -174,6 +176,32 @@ def test_masks_change_nothing_but_what_is_seen(binning, max_features, three_tabl
     for round_ in secret.rounds:
         if round_.verb == "sum":
             assert round_.protection.startswith("masked: single replies are hidden while")
+
+
+class AskedTwice:
+    """A party whose replies got lost: it is asked everything again."""
+
+    def __init__(self, party):
+        self._party = party
+
+    def answer(self, ask):
+        first = codec.encode(self._party.answer(ask))
+        again = self._party.answer(ask)
+        assert codec.encode(again) == first
+        return again
+
+
+def test_masks_lie_on_nothing_that_a_party_keeps(three_tables, label):
+    """Masks are written over counts where they lie; asked again, a party must have them still."""
+    parties: dict[str, Any] = {name: Party(table) for name, table in three_tables.items()}
+
+    def connect(secure):
+        return InProcess({name: AskedTwice(party) for name, party in secure.items()})
+
+    channel = secured(parties, connect, horizontal_forest.SUMMED, job="test")
+    found = horizontal_forest.train(channel, job(label, max_depth=4)).model
+    plain = horizontal_forest.train(connected(three_tables), job(label, max_depth=4)).model
+    assert found.to_bytes() == plain.to_bytes()
 
 
 def test_a_party_behind_masks_answers_no_sum_openly(three_tables):
@@ -386,6 +414,45 @@ def test_histograms_without_the_cells_asked_for_are_refused():
     channel = InProcess({"liar": Lying(small_table(), shorter)})
     with pytest.raises(ProtocolError, match="do not have the cells asked for"):
         horizontal_forest.train(channel, job("two classes"))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_histograms_of_other_classes_are_refused(width):
+    def other(counts):
+        return Counts(np.ones((len(counts.counters), width), np.int32), counts.run_ends)
+
+    channel = InProcess({"liar": Lying(small_table(), other)})
+    with pytest.raises(ProtocolError, match="do not have the cells asked for"):
+        horizontal_forest.train(channel, job("two classes"))
+
+
+@pytest.mark.parametrize("what", ["classes", "missing", "categories", "leading"])
+def test_facts_of_other_columns_are_refused(what):
+    class Liar(Party):
+        def answer(self, ask):
+            reply = super().answer(ask)
+            if not isinstance(ask, FactsAsk):
+                return reply
+            held = getattr(reply, what)
+            if what == "leading":
+                return replace(reply, leading=Counts(held.counters[:4096], held.run_ends[:1]))
+            return replace(reply, **{what: np.append(held, 1)})
+
+    with pytest.raises(ProtocolError, match="counts do not fit the columns of the schema"):
+        horizontal_forest.train(InProcess({"liar": Liar(small_table())}), job("two classes"))
+
+
+def test_parts_that_were_not_asked_for_are_refused():
+    class Liar(Party):
+        def answer(self, ask):
+            reply = super().answer(ask)
+            if isinstance(ask, EdgesAsk):
+                counters = reply.counts.counters[:16]
+                return CountsReply(Counts(counters, np.array([16])))
+            return reply
+
+    with pytest.raises(ProtocolError, match="do not have the parts asked for"):
+        horizontal_forest.train(InProcess({"liar": Liar(small_table())}), job("two classes"))
 
 
 def test_histograms_of_different_shapes_are_not_added():

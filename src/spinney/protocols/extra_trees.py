@@ -267,7 +267,7 @@ def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
 
 def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> None:
     """Raise unless sums can be those of rows: a party may be wrong, or lie."""
-    if len(counters) != ask.slots.n_cells:
+    if counters.shape != (ask.slots.n_cells, ask.job.cell_counters):
         raise ProtocolError("A party's counts do not have the cells asked for.")
     if not add_up(ask.candidates, counters, held):
         raise ProtocolError(

@@ -92,6 +92,20 @@ def runs(n_runs: int, length: int) -> Integers:
     return np.arange(1, n_runs + 1, dtype=np.int64) * length
 
 
+def require_facts(schema: Schema, facts: FactsReply, *, with_leading: bool) -> None:
+    """Raise unless counts are of the schema's columns; a party may lie, and kernels trust."""
+    columns = schema.columns
+    expected = (
+        (1,),
+        (len(schema.label.classes or ()),),
+        (len(columns),),
+        (sum(len(column.categories or ()) for column in columns),),
+        ((len(columns) << LEAD_BITS) * with_leading, 1),
+    )
+    if tuple(vector.shape for vector in facts.vectors()) != expected:
+        raise ProtocolError("A party's counts do not fit the columns of the schema.")
+
+
 def check_facts(schema: Schema, facts: FactsReply) -> None:
     """Raise unless the pooled table can be learnt from."""
     if facts.n_rows[0] == 0:

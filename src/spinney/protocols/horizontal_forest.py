@@ -283,7 +283,7 @@ def _grow_by_counts(
         ask.__dict__["n_threads"] = search.n_threads
         ask.__dict__["frontier"] = frontier  # known here; others compute it
         counters = channel.sum(ask).counts.counters
-        if len(counters) != ask.slots.n_cells:
+        if counters.shape != (ask.slots.n_cells, job.cell_counters):
             raise ProtocolError("A party's histograms do not have the cells asked for.")
         answered = channel.rounds[-1].answered
         if frontier.derived.any():

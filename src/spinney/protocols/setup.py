@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spinney.errors import ProtocolError, SchemaError
-from spinney.protocols.facts import FactsReply, binning_of, check_facts, count_facts, runs
+from spinney.protocols.facts import (
+    FactsReply,
+    binning_of,
+    check_facts,
+    count_facts,
+    require_facts,
+    runs,
+)
 from spinney.protocols.private_settings import Terms, terms_of
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.agree import agree
@@ -148,6 +155,7 @@ def _laid(
     with_leading = by_quantiles or settings.binning == "magnitudes"
     facts = channel.sum(FactsAsk(digest, with_leading, terms))
     counted = channel.rounds[-1].answered
+    require_facts(schema, facts, with_leading=with_leading)
     check_facts(schema, facts)
     if not by_quantiles:
         return facts, binning_of(schema, facts, settings, ())
@@ -160,5 +168,7 @@ def _laid(
         reply = channel.sum(EdgesAsk(digest, question, terms))
         if channel.rounds[-1].answered != counted:
             return facts, None
+        if reply.counts.counters.size != question.n_counters:
+            raise ProtocolError("A party's counts do not have the parts asked for.")
         search.answer(reply.counts.counters.ravel().astype(np.int64))
     return facts, binning_of(schema, facts, settings, search.edges())

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.errors import ProtocolError
 from spinney.trees._kernels import packing
 from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counters
@@ -48,6 +49,8 @@ class Fields:
         self, words: NDArray[np.uint64], n_threads: int, *, narrow: bool = False
     ) -> Counters:
         """Return the counters of words, or of a sum of words; in 16 bits each if `narrow`."""
+        if words.shape != (int(self.word_ends[-1]),):
+            raise ProtocolError("The parties' masked counts do not have the words asked for.")
         out = SHARED.array(int(self.run_ends[-1]), np.uint16 if narrow else np.int32)
         self._run(packing.unpack_fields, words, out, n_threads)
         return out

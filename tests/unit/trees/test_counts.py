@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.trees._kernels import packing
 from spinney.trees.counts import Counts, packed_bits
 from spinney.trees.fields import Fields
@@ -179,6 +179,14 @@ def test_fields_of_words_add_up_as_counters_do(data, n_parties):
         assert fields.unpack(packed_words, 2).tolist() == counters.tolist()
     total = np.stack(words).sum(axis=0, dtype=np.uint64)
     assert fields.unpack(total, 1).tolist() == np.sum(parties, axis=0).tolist()
+
+
+def test_words_that_are_not_those_asked_for_are_refused():
+    fields = Fields(np.array([10, 30]), np.array([16, 4], np.uint8))
+    words = fields.pack(np.ones(30, np.int32), 1)
+    assert fields.unpack(words, 1).tolist() == [1] * 30
+    with pytest.raises(ProtocolError, match="do not have the words asked for"):
+        fields.unpack(words[:-1], 1)
 
 
 def test_fields_fill_a_word_before_they_take_another():
