@@ -15,12 +15,12 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.personal import gathered, home_model
 from spinney.protocols.secure_sums import secured
 from spinney.service.answering import Heard, watched
-from spinney.service.comparison import Comparison, PartyComparison, Running, Scores
+from spinney.service.comparison import Comparison, PartyComparison, Running, compared
 from spinney.service.ended import telling_what_there_is
 from spinney.service.progress import Stages, Step
 from spinney.service.registry import Site, genetic_party
 from spinney.service.rows import Parties, PartyRows
-from spinney.service.scores import scores_on
+from spinney.service.scores import predicted_on
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Channel
 from spinney.transport.in_process import InProcess
@@ -48,20 +48,17 @@ def compare_personal(
     n_threads = thread_count(running.n_jobs)
 
     def judged(name: str, rows: PartyRows) -> PartyComparison:
-        def scores(model: ForestModel) -> Scores:
-            return scores_on(model, rows.held_out, n_threads=n_threads)
+        trees = {"local": homes.of_owner(name), "federated": training.model.of_owner(name)}
+        if pooled is not None:
+            trees["pooled"] = pooled
+        said = {}
+        for which, tree in trees.items():
+            truth, said[which] = predicted_on(tree, rows.held_out, n_threads=n_threads)
+        is_class = training.model.schema.label.kind == "class"
+        return compared(name, rows.training.n_rows, truth, said, is_class=is_class)
 
-        return PartyComparison(
-            name,
-            rows.training.n_rows,
-            rows.held_out.n_rows,
-            scores(homes.of_owner(name)),
-            scores(training.model.of_owner(name)),
-            None if pooled is None else scores(pooled),
-        )
-
-    compared = tuple(judged(name, rows) for name, rows in parties.rows.items())
-    return Comparison(training, compared, None, ledgers if settings.privacy else {})
+    found = tuple(judged(name, rows) for name, rows in parties.rows.items())
+    return Comparison(training, found, None, ledgers if settings.privacy else {})
 
 
 def _evolved(

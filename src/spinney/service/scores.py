@@ -24,12 +24,6 @@ def score_names(task: str) -> tuple[str, ...]:
     return ("f1", "auc") if task == "classification" else ("rmse", "r2")
 
 
-def scores_on(model: ForestModel, table: Table, *, n_threads: int) -> dict[str, float]:
-    """Return how well a model does on a table's rows."""
-    truth, predicted = predicted_on(model, table, n_threads=n_threads)
-    return scores_of(truth, predicted, is_class=model.schema.label.kind == "class")
-
-
 def scores_of(truth: NDArray[Any], predicted: Floats, *, is_class: bool) -> dict[str, float]:
     """Return how well predictions do; none without rows."""
     if not truth.size:

@@ -25,6 +25,9 @@ def test_the_example_of_evolved_trees_gives_every_party_a_tree(tmp_path):
     assert len(report.history) == 30
     for found in report.quality:
         assert {"f1", "local_f1", "pooled_f1", "nodes", "edit_distance"} <= set(found.scores)
+        assert {"f1", "local_f1", "pooled_f1", "gain_f1"} <= set(found.intervals)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "F1 own tree, evolved together" in page
 
 
 @pytest.mark.parametrize("secure_sum", ["true", "false"])

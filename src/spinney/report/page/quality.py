@@ -1,18 +1,16 @@
 """Was it worth it? Each party's forests beside each other, on its own rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.report import PartyQuality, Report
 from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, word_of
 
-MODELS = {
-    "local": "alone",
-    "": "together",
-    "personal": "own tree, evolved together",
-    "pooled": "pooled",
-}
+MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
+_PERSONAL = {**MODELS, "": "own tree, evolved together"}
+
+Words = Mapping[str, str]  # what each model is called
 
 
 def worth_it(report: Report) -> Html:
@@ -25,16 +23,18 @@ def worth_it(report: Report) -> Html:
         )
         return tag("p", "Quality was not measured: ", why)
     found = report.quality
+    words = _PERSONAL if report.history else MODELS  # only what evolves has a history
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     parts: list[Content] = [tag("p", verdict(report), class_="lead")]
     parts.append(tag("p", f"Judged on each party's own {rows} rows.", _intervals(found)))
     for score in score_names(found):
         lines = [
-            (q.party, [_dot(q, model, score) for model in _models(found, score)]) for q in found
+            (q.party, [_dot(q, model, score, words) for model in _models(found, score)])
+            for q in found
         ]
         title = f"{word_of(score)} at each party" + (", less is better" * (score in LESS_IS_BETTER))
         parts.append(dots(title, lines))
-    parts.append(_numbers(found))
+    parts.append(_numbers(found, words))
     return joined(*parts)
 
 
@@ -46,9 +46,9 @@ def _key(model: str, score: str) -> str:
     return f"{model}_{score}" if model else score
 
 
-def _dot(quality: PartyQuality, model: str, score: str) -> Dot:
+def _dot(quality: PartyQuality, model: str, score: str, words: Words) -> Dot:
     key = _key(model, score)
-    return Dot(MODELS[model], quality.scores.get(key), quality.intervals.get(key))
+    return Dot(words[model], quality.scores.get(key), quality.intervals.get(key))
 
 
 def _intervals(found: Sequence[PartyQuality]) -> str:
@@ -57,10 +57,10 @@ def _intervals(found: Sequence[PartyQuality]) -> str:
     return " Lines are 95 % intervals, from drawing those rows again and again."
 
 
-def _numbers(found: Sequence[PartyQuality]) -> Html:
+def _numbers(found: Sequence[PartyQuality], words: Words) -> Html:
     names = score_names(found)
     keys = [(m, s) for s in names for m in _models(found, s)]
-    headings = ["party", *(f"{word_of(s)} {MODELS[m]}" for m, s in keys), "rows"]
+    headings = ["party", *(f"{word_of(s)} {words[m]}" for m, s in keys), "rows"]
     lines: list[list[Content]] = []
     for q in found:
         cells: list[Content] = [_cell(q, _key(m, s)) for m, s in keys]
