@@ -3,10 +3,11 @@
 Five parties, ranges declared from public knowledge, noise that an honest half hides (t = 3), depth
 5, a quarter of the rows for testing. Sparse signals (3 of 50 columns), XOR of two of ten columns,
 breast cancer, and three tables of ../shared/data. `auto` is what `method="auto"` chooses from sizes
-alone. The yardstick is Vos et al. (2023), *Differentially-Private Decision Trees and Provable
-Robustness to Data Poisoning*: make_classification with 20,000 rows, 20 columns of which 10 tell
-something, seed 0, 16,000 for training, depth 4. PrivaTree reaches 0.697 at epsilon 1, 0.731 at 10
-there, on one site. What is done is kept in results/bench_private.jsonl.
+alone; it is held against the best of all methods, and of the private forest, on each table. The
+yardstick is Vos et al. (2023), *Differentially-Private Decision Trees and Provable Robustness to
+Data Poisoning*: make_classification with 20,000 rows, 20 columns of which 10 tell something, seed
+0, 16,000 for training, depth 4. PrivaTree reaches 0.697 at epsilon 1, 0.731 at 10 there, on one
+site. What is done is kept in results/bench_private.jsonl.
 Run: python benchmarks/bench_private.py [--fast] [--repetitions N]
 """
 
@@ -29,7 +30,7 @@ from spinney.tables.table import MatrixColumns
 DATA = Path(__file__).parents[2] / "shared" / "data"
 KEPT = RESULTS / "bench_private.jsonl"
 METHODS = ("histograms", "save_budget", "propose", "noisy_max", "auto")
-REPETITIONS = 10
+REPETITIONS = 20
 MOST_ROWS = 8000
 PRIVATREE = {1.0: 0.697, 10.0: 0.731}
 _CANCER = {  # what textbooks and the first papers on the measurements give, rounded outwards
@@ -206,7 +207,7 @@ def main() -> None:
             m: 100 * float(np.mean([found["table", name, m, r] for r in range(repetitions)]))
             for m in models
         }
-        best = max(means[m] for m in METHODS)
+        best = max(means[m] for m in (*METHODS, "forest"))
         rows.append({"table": name} | means | {"auto behind the best": best - means["auto"]})
     scores = [
         {"epsilon": epsilon, "PrivaTree": PRIVATREE[epsilon]}

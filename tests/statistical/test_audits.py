@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import InternalError
-from spinney.privacy import entropy, samplers
+from spinney.privacy import samplers
 from spinney.privacy.budget import Measure, Unit, epsilon_of
 from spinney.privacy.mechanisms import (
     DiscreteGaussian,
@@ -27,15 +27,7 @@ from statistical.audit import audit  # type: ignore[import-not-found]
 N = 200_000
 ROWS, NEIGHBOURS = 3, 4
 
-
-@pytest.fixture(autouse=True)
-def seeded(request):
-    """Fixed noise: an audit at 95 % may by right refute a tight claim in one run of twenty."""
-    if request.node.get_closest_marker("slow"):
-        yield
-    else:
-        with entropy.seeded_for_tests(sum(map(ord, request.node.name))):
-            yield
+pytestmark = pytest.mark.usefixtures("seeded")
 
 
 def release(mechanism, values):

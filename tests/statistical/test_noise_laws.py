@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spinney.privacy import entropy, samplers
+from spinney.privacy import samplers
 from statistical.laws import (  # type: ignore[import-not-found]
     CERTAIN,
     PLAUSIBLE,
@@ -21,15 +21,7 @@ from statistical.laws import (  # type: ignore[import-not-found]
 N = 400_000
 EPSILONS = ["1/20", "1/10", "1/2", "1", "2"]
 
-
-@pytest.fixture(autouse=True)
-def seeded(request):
-    """Fixed noise, so that a run in ten thousand does not fail by chance; slow tests have none."""
-    if request.node.get_closest_marker("slow"):
-        yield
-    else:
-        with entropy.seeded_for_tests(sum(map(ord, request.node.name))):
-            yield
+pytestmark = pytest.mark.usefixtures("seeded")
 
 
 def assert_law(draws, cdf, scale):

@@ -18,6 +18,7 @@ from spinney.privacy.noisy_max import NoisyMax
 from spinney.protocols import private_forest, private_tree
 from spinney.protocols.paying import ClaimsAsk, ClaimsReply
 from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.tree_settings import Method
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns, MemoryTable
 from spinney.transport.channel import Channel
@@ -29,7 +30,7 @@ SCHEMA = Schema(
     Label("ill", "class", ("no", "yes")),
 )
 CANARY = (0.999, 0.999)  # alone in its corner, and the only one that is ill there
-METHODS = ("histograms", "save_budget", "propose", "noisy_max")
+METHODS: tuple[Method, ...] = ("histograms", "save_budget", "propose", "noisy_max")
 
 
 def rows(*, with_canary):
@@ -176,7 +177,31 @@ def test_a_choice_without_noise_is_caught(monkeypatch):
 # --- membership inference ------------------------------------------------------------------------
 
 
-def advantage(epsilon, n_models, n_rows=40, seed=0):
+def forest_of(table, epsilon, seed):
+    party = private_forest.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+    settings = private_forest.Settings(
+        privacy=PrivacySettings(job="job", epsilon=epsilon, tree_rows="all"),
+        n_estimators=10,
+        max_depth=9,
+        seed=seed,
+        shrinkage=0.0,
+    )
+    return private_forest.train(Alone(party), settings).model
+
+
+def tree_of(table, epsilon, seed):
+    party = private_tree.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+    settings = private_tree.Settings(
+        privacy=PrivacySettings(job="job", epsilon=epsilon, tree_rows="all", leaf_share="1/2"),
+        method=METHODS[seed % len(METHODS)],
+        max_depth=9,
+        min_samples_leaf=1,
+        shrinkage=0.0,
+    )
+    return private_tree.train(Alone(party), settings).model
+
+
+def advantage(epsilon, n_models, n_rows=40, seed=0, model_of=forest_of):
     """Return how much better than guessing an attacker does who thresholds a row's loss.
 
     Half of the rows are in each training set. The largest difference of rates over all thresholds.
@@ -187,16 +212,7 @@ def advantage(epsilon, n_models, n_rows=40, seed=0):
         X = random.random_sample((2 * n_rows, 2)).astype(np.float32)
         y = random.randint(0, 2, 2 * n_rows).astype(np.int32)  # noise to be learnt by heart
         table = MemoryTable(SCHEMA, MatrixColumns(X[:n_rows]), y[:n_rows])
-        party = private_forest.Party(table, n_jobs=1, ledger=Ledger.in_memory())
-        settings = private_forest.Settings(
-            privacy=PrivacySettings(job="job", epsilon=epsilon, tree_rows="all"),
-            n_estimators=10,
-            max_depth=9,
-            seed=model,
-            shrinkage=0.0,
-        )
-        trained = private_forest.train(Alone(party), settings).model
-        shares = trained.predict(MatrixColumns(X))[np.arange(2 * n_rows), y]
+        shares = model_of(table, epsilon, model).predict(MatrixColumns(X))[np.arange(2 * n_rows), y]
         inside.append(shares[:n_rows])
         outside.append(shares[n_rows:])
     seen, unseen = np.sort(np.concatenate(inside)), np.sort(np.concatenate(outside))
@@ -210,20 +226,22 @@ def bound(epsilon):
     return math.tanh(epsilon / 2)
 
 
+@pytest.mark.parametrize("model_of", [forest_of, tree_of])
 @pytest.mark.parametrize("epsilon", ["1/2", "1"])
-def test_a_membership_attack_stays_under_its_bound(epsilon):
-    found, n = advantage(epsilon, 15)
+def test_a_membership_attack_stays_under_its_bound(epsilon, model_of):
+    found, n = advantage(epsilon, 16, model_of=model_of)
     slack = 1.36 * math.sqrt(2 / n)  # of the largest difference by chance (Kolmogorov, 5 %)
     assert found <= bound(float(Fraction(epsilon))) + slack
 
 
-def test_the_attack_works_where_there_is_nothing_to_stop_it():
-    found, n = advantage("10000", 10)
-    assert found > 0.6
-    assert found > bound(1.0) + 1.36 * math.sqrt(2 / n)
+@pytest.mark.parametrize(("model_of", "epsilon"), [(forest_of, 1.0), (tree_of, 0.5)])
+def test_the_attack_works_where_there_is_nothing_to_stop_it(model_of, epsilon):
+    found, n = advantage("10000", 12, model_of=model_of)
+    assert found > bound(epsilon) + 1.36 * math.sqrt(2 / n)
 
 
 @pytest.mark.slow
-def test_a_membership_attack_stays_under_its_bound_on_many_models():
-    found, n = advantage("1", 600)
+@pytest.mark.parametrize("model_of", [forest_of, tree_of])
+def test_a_membership_attack_stays_under_its_bound_on_many_models(model_of):
+    found, n = advantage("1", 600, model_of=model_of)
     assert found <= bound(1.0) + 1.36 * math.sqrt(2 / n)

@@ -1,4 +1,4 @@
-"""What all forest estimators share: fitting over parties, predicting, saving, exporting.
+"""What all forest estimators share: predicting, saving, exporting.
 
 Protocols, and numba with them, are loaded by `fit`: to import an estimator is to import
 scikit-learn and little more.
@@ -18,119 +18,24 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.inputs import (
-    checked_features,
-    dealt_tables,
-    fit_input,
-    is_complete,
-    warn_of_leaks,
-)
-from spinney.estimators.private import is_private, with_read_facts
+from spinney.estimators.inputs import checked_features, is_complete
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
-from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Progress, Values, silent
+from spinney.typing import Floats, Values
 
 if TYPE_CHECKING:
-    from spinney.privacy.ledger import Ledger
     from spinney.protocols.model import ForestModel
-    from spinney.protocols.training import Training
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
-    """Validate, deal out to parties, train, report.
+    """What can be done with a trained forest, however it was trained.
 
-    Subclasses say what they are (`_is_classifier`), make `_settings` and `_train`.
+    Subclasses say what they are (`_is_classifier`), and `fit`.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"party": True}
     _is_classifier: bool
-
-    def _settings(self, classes: tuple[Any, ...]) -> Any:
-        """Return the settings of the protocol: they have a `privacy`, which may be None."""
-        raise NotImplementedError
-
-    def _settings_for(self, tables: dict[str, MemoryTable], classes: tuple[Any, ...]) -> Any:  # noqa: ARG002
-        """Return the settings, where they depend on how the rows are dealt out."""
-        return self._settings(classes)
-
-    def _sizes_read(self) -> tuple[str, ...]:
-        """Name the public sizes that are read from the data because nobody declared them."""
-        return ()
-
-    def _pays(self, settings: Any) -> bool:
-        """Tell whether parties need a ledger to pay from."""
-        return settings.privacy is not None
-
-    def _compare(self, tables: dict[str, MemoryTable]) -> None:
-        """Train whatever the model is to be held against."""
-
-    def _train(
-        self,
-        tables: dict[str, MemoryTable],
-        settings: Any,
-        ledgers: dict[str, Ledger],
-        progress: Progress,
-    ) -> Training:
-        raise NotImplementedError
-
-    @property
-    def _is_private(self) -> bool:
-        """Whether anything is noised."""
-        return is_private(self)
-
-    @property
-    def _needs_ranges(self) -> bool:
-        """Whether the columns' declared ranges are used."""
-        return self.binning == "ranges" or self._is_private
-
-    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X
-            A numeric array, or a data frame (pandas, polars, pyarrow).
-        y
-            The label of each row.
-        party
-            Which party holds each row; see `deal_rows`. None: one party holds them all.
-        """
-        for name in ("model_", "ledger_"):  # a fit that fails or is stopped leaves nothing behind
-            self.__dict__.pop(name, None)
-        self._require_sound_parameters()
-        given = fit_input(
-            self,
-            X,
-            y,
-            is_classifier=self._is_classifier,
-            needs_ranges=self._needs_ranges,
-            schema=self.schema,
-            categorical_features=self.categorical_features,
-            is_private=self._is_private,
-            n_threads=thread_count(self.n_jobs),
-        )
-        read_facts = given.read_facts + self._sizes_read()
-        if party is not None or self._is_private:
-            warn_of_leaks(read_facts)
-        classes = given.table.schema.label.classes or ()
-        tables = dealt_tables(given.table, party)
-        settings = with_read_facts(self._settings_for(tables, classes), read_facts)
-        ledgers = ledgers_of(list(tables)) if self._pays(settings) else {}
-        training = self._train(tables, settings, ledgers, printed if self.verbose else silent)
-        if self._is_classifier:
-            self.classes_ = classes_like(given.labels, classes)
-            self.n_classes_ = len(classes)
-        self._adopt(training.model)
-        from spinney.report.report import Report  # noqa: PLC0415  loads numba
-
-        self.report_ = Report.of(training, ledgers=ledgers)
-        self.ledger_ = ledgers
-        if getattr(self, "oob_score", False):
-            self.oob_score_ = training.score
-        self._compare(tables)
-        return self
 
     def _adopt(self, model: ForestModel) -> None:
         """Take a trained model as this estimator's own."""
@@ -242,13 +147,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if not all(isinstance(weight, Real) for weight in given.values()):
             raise SettingError(f"class_weight must give a number for each class; got {given!r}.")
         return tuple(float(given.get(label, 1.0)) for label in classes)
-
-
-def ledgers_of(parties: list[str]) -> dict[str, Ledger]:
-    """Return a ledger for each simulated party, gone with the process."""
-    from spinney.privacy.ledger import Ledger  # noqa: PLC0415  for private jobs alone
-
-    return {name: Ledger.in_memory(name) for name in parties}
 
 
 class PredictsClasses(ClassifierMixin):  # type: ignore[misc]

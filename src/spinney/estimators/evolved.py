@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from spinney.errors import SettingError, TableError
-from spinney.estimators.base import ForestEstimator
 from spinney.estimators.inputs import checked_features
+from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import genetic_tree
 from spinney.protocols.genetic_settings import GeneticSettings, noisy_search
@@ -69,7 +69,7 @@ class TreesByParty(Mapping[Any, TreeView]):
         return len(self._trees)
 
 
-class EvolvedTrees(ForestEstimator):
+class EvolvedTrees(RowsEstimator):
     """Evolve structures over the parties; each keeps the tree that is best for it."""
 
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"party": False}
@@ -91,22 +91,23 @@ class EvolvedTrees(ForestEstimator):
     def _pays(self, settings: GeneticSettings) -> bool:
         return settings.privacy is not None or settings.size_epsilon is not None
 
-    def _settings_for(
-        self, tables: dict[str, MemoryTable], classes: tuple[Any, ...]
+    def _settings(
+        self,
+        classes: tuple[Any, ...],  # noqa: ARG002  nothing is said by class
+        sizes: dict[str, int],
     ) -> GeneticSettings:
-        settings = self._settings(classes)
-        for name, table in tables.items():  # a simulation may say how many rows there are
-            if table.n_rows < settings.n_folds:
-                whose = "X" if len(tables) == 1 else f"Party {name!r}"
+        settings = self._evolution()
+        for name, n_rows in sizes.items():  # a simulation may say how many rows there are
+            if n_rows < settings.n_folds:
+                whose = "X" if len(sizes) == 1 else f"Party {name!r}"
                 raise TableError(
-                    f"{whose} has n_samples={table.n_rows}, fewer rows than the "
+                    f"{whose} has n_samples={n_rows}, fewer rows than the "
                     f"{settings.n_folds} folds of the cross-validation. Set n_folds lower, or give "
                     "it more rows."
                 )
         return settings
 
-    def _settings(self, classes: tuple[Any, ...]) -> GeneticSettings:
-        del classes  # nothing is said by class
+    def _evolution(self) -> GeneticSettings:
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
         names = _SETTINGS if self._is_classifier else _SETTINGS + _OF_REGRESSION

@@ -48,7 +48,7 @@ class _ExtraTrees(RowForest):
                 "secure_sum=True."
             )
 
-    def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
+    def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> ForestSettings:  # noqa: ARG002
         return ForestSettings(
             **self._shared_settings(classes),
             binning=label_privacy.binning_of(self),

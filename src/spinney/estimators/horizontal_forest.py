@@ -36,7 +36,7 @@ class _HorizontalForest(RowForest):
                 "histograms. Use binning='quantiles' or 'ranges' with secure_sum=True."
             )
 
-    def _settings(self, classes: tuple[Any, ...]) -> ForestSettings:
+    def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> ForestSettings:  # noqa: ARG002
         from spinney.protocols.settings import ForestSettings  # noqa: PLC0415  protocols come late
 
         noisy = is_noisy(self)

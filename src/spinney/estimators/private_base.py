@@ -1,5 +1,6 @@
 """What the private estimators share: a budget, secure sums, baselines, and trees to be read."""
 
+from abc import abstractmethod
 from typing import Any
 from uuid import uuid4
 
@@ -7,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator
+from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
 from spinney.protocols.model import ForestModel
@@ -33,7 +34,7 @@ def _exact(
     return horizontal_forest.train(InProcess(parties), settings, n_jobs=n_jobs).model
 
 
-class PrivateEstimator(ForestEstimator):
+class PrivateEstimator(RowsEstimator):
     """Train under a budget. Subclasses name their `_protocol`, a module."""
 
     _protocol: Any
@@ -94,9 +95,9 @@ class PrivateEstimator(ForestEstimator):
 
     # --- baselines -------------------------------------------------------------------------------
 
+    @abstractmethod
     def _baseline(self) -> ForestSettings:
         """Return the settings of the same model without privacy."""
-        raise NotImplementedError
 
     def _compare(self, tables: dict[str, MemoryTable]) -> None:
         """Train the pooled model and each party's own, where they are asked for."""

@@ -8,7 +8,6 @@ from spinney.protocols import private_forest
 from spinney.protocols.settings import ForestSettings
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
-from spinney.tables.table import MemoryTable
 
 
 class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
@@ -92,13 +91,13 @@ class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _settings_for(
+    def _settings(
         self,
-        tables: dict[str, MemoryTable],
         classes: tuple[Any, ...],  # noqa: ARG002
+        sizes: dict[str, int],
     ) -> private_forest.Settings:
         return private_forest.Settings(
-            privacy=self._privacy(len(tables)),
+            privacy=self._privacy(len(sizes)),
             n_estimators=self.n_estimators,
             max_depth=self.max_depth,
             shrinkage=self.shrinkage,

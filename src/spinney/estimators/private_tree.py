@@ -10,7 +10,6 @@ from spinney.protocols import private_tree
 from spinney.protocols.private_settings import as_text
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Schema
-from spinney.tables.table import MemoryTable
 
 MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 
@@ -32,7 +31,8 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
         "save_budget": bounds first, then histograms of some columns; what that saves goes down the
         tree (Algorithm 6, its accounting put right). "propose": every party proposes a cut by its
         own rows, and those are counted. "noisy_max": one noisy maximum over all cuts, taken by a
-        coordinator that is trusted with exact sums; the claims say so. "auto" chooses from
+        coordinator that is trusted with exact sums; the claims say so. Its first cut looks two
+        levels ahead. "auto" chooses from
         `n_rows`, the number of columns, `epsilon` and the number of parties alone; `method_` says
         what, and `choice_` why.
     max_depth
@@ -43,7 +43,8 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
     n_bins
         Into how many equal parts a node cuts what its path leaves of a number's range.
     leaf_share
-        The part of the budget that is kept for counting the leaves.
+        The part of the budget that is kept for counting the leaves; with "auto" at most, for a
+        noisy maximum leaves no more to them than their rows need.
     bounds_share
         The part of a node's budget for bounds, with "save_budget".
     shrinkage
@@ -125,21 +126,20 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
         is_used = self.n_rows is None and self.method != "histograms"
         return ("number of rows",) if is_used else ()
 
-    def _settings_for(
+    def _settings(
         self,
-        tables: dict[str, MemoryTable],
         classes: tuple[Any, ...],  # noqa: ARG002
+        sizes: dict[str, int],
     ) -> private_tree.Settings:
-        counted = sum(table.n_rows for table in tables.values())
         return private_tree.Settings(
-            privacy=self._privacy(len(tables), self.leaf_share),
+            privacy=self._privacy(len(sizes), self.leaf_share),
             method=self.method,
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
             n_bins=self.n_bins,
             bounds_share=as_text(self.bounds_share, "bounds_share"),
             shrinkage=self.shrinkage,
-            n_rows=counted if self.n_rows is None else self.n_rows,
+            n_rows=sum(sizes.values()) if self.n_rows is None else self.n_rows,
         )
 
     @property

@@ -9,7 +9,7 @@ from uuid import uuid4
 import numpy as np
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator
+from spinney.estimators.over_rows import RowsEstimator
 from spinney.seeds import job_seed
 from spinney.transport.in_process import InProcess
 
@@ -33,7 +33,7 @@ _SETTINGS: Final = (  # those that a job takes as they are
 )
 
 
-class RowForest(ForestEstimator):
+class RowForest(RowsEstimator):
     """A forest over parties that hold different rows of the same columns."""
 
     def _keep(self, given: Mapping[str, Any]) -> None:

@@ -75,7 +75,7 @@ class _VerticalForest(ForestEstimator):
             key_bits=self.key_bits,
         )
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # no `party`: it has columns
+    def fit(self, X: Any, y: Any) -> Self:  # no `party`: it has columns
         """Grow the forest over the parties that `column_party` names.
 
         Parameters
@@ -360,7 +360,7 @@ class VerticalForestClassifier(ClassifierMixin, _VerticalForest):  # type: ignor
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any) -> Self:
         """Grow the forest over the parties that `column_party` names."""
         if y is not None and is_complete(y):  # what is not is refused in words of our own
             check_classification_targets(y)

@@ -224,6 +224,13 @@ class Purse:
                 "one. Nothing was released."
             )
 
+    def hold_to_table(self, plan: Plan) -> None:
+        """Raise if the table is another than the job began with: rows would change their nodes."""
+        own = self.fingerprint.encode()
+        question = Question.of(self._terms(plan).name, 0, b"held to its table")
+        if self.ledger.kept(question, lambda: own) != own:
+            raise _changed()
+
     def note_exact(self, job: ExactJob, ask: Ask[Any]) -> None:
         """Write down, before it leaves, what a job without noise is answered."""
         note_exact(self.ledger, self._data or self.fingerprint, job, ask)
@@ -244,9 +251,7 @@ class Purse:
             self.ledger.disclose(Question.of(job, 0, b"samples of rows"), [_SECRET_ROWS])
         kept = self.ledger.kept(question, lambda: secret_bytes(KEY_BYTES) + own)
         if kept[KEY_BYTES:] != own:
-            raise TableError(
-                "The table changed while the job was running. Start a new job on the new table."
-            )
+            raise _changed()
         return kept[:KEY_BYTES]
 
     def claims(self, ask: ClaimsAsk) -> ClaimsReply:
@@ -302,6 +307,12 @@ def note_exact(ledger: Ledger, data: str, job: ExactJob, ask: Ask[Any]) -> None:
         else Disclosure(f"own {ask.reveals}", Protection.UNPROTECTED, _EXACT, (PARTY_TOTALS,)),
     ]
     ledger.disclose(Question.of(job.name, 0, codec.encode(ask)), told)
+
+
+def _changed() -> TableError:
+    return TableError(
+        "The table changed while the job was running. Start a new job on the new table."
+    )
 
 
 def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:

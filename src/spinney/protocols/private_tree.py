@@ -17,19 +17,22 @@ Algorithm 6 asks column after column, p rounds a node; here a node's bounds are 
 columns that they leave another. "propose" lets every party propose a cut by its own rows and counts
 the sides of those cuts only (after LocalRNM, Liu et al. 2020). "noisy_max" chooses among all cuts
 at once, by one noisy maximum of monotone scores; it costs the same whatever the number of columns.
+Its root's scores look ahead: a cut is worth what it leaves after both its sides are cut once more,
+as well as can be. So it finds two columns that tell something only together, at no further cost.
 
 **Who learns what.** Everyone learns the tree and the noisy class counts of its leaves. The
 coordinator also learns, summed over parties: with "histograms" noisy histograms of every open node;
 with "save_budget" noisy bounds for every column, and noisy histograms of some; with "propose" each
 party's own choice of a cut, and noisy counts of both sides of those cuts. **With "noisy_max" it
-learns exact histograms of every open node** and the noise of the choice: it is trusted with them,
-and the claims say that nothing protects a record from it. It sees each party's schema, that it
-joins, and its claims. **Who never learns what.** Nobody else sees an exact number; no party's own
-counts leave it but under a mask, or with its own whole noise.
+learns exact histograms of every open node**, by two columns of the root, and the noise of the
+choice: it is trusted with them, and the claims say that nothing protects a record from it. It sees
+each party's schema, that it joins, and its claims. **Who never learns what.** Nobody else sees an
+exact number; no party's own counts leave it but under a mask, or with its own whole noise.
 
 **Rounds and bytes.** Schemas 1, joining 1, a level 1 ("histograms", "noisy_max") or 2, leaves 1,
 claims 1. A reply has 8 bytes for each of nodes x columns x (bins + 1) x classes counters; with
-"propose", for each of nodes x proposals x 2 x classes.
+"propose", for each of nodes x proposals x 2 x classes; with "noisy_max" for the cuts too, and at
+the root for pairs of cells, if they fit in 16 MB.
 """
 
 from dataclasses import asdict
@@ -42,9 +45,10 @@ from spinney.errors import ProtocolError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge, Exact
-from spinney.privacy.scopes import Disclosure, Protection, View
+from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, View
 from spinney.protocols.budgeting import totals_disclosure
 from spinney.protocols.model import ForestModel
+from spinney.protocols.node_counts import NodeCounts
 from spinney.protocols.noisy_histograms import NoisyReply, ShareReply, noisy_reply
 from spinney.protocols.paying import ClaimsAsk, Purse, claims_of
 from spinney.protocols.private_rows import PrivateRows, summed_variance
@@ -73,9 +77,9 @@ from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
 from spinney.trees.forest import Forest
 from spinney.trees.leaf_counts import NodeNoise, finished, pruned
-from spinney.trees.public_cells import COST_BITS, fixed_costs
+from spinney.trees.public_cells import COST_BITS
 from spinney.trees.public_trees import level_of
-from spinney.typing import Bools, Integers, Progress, silent
+from spinney.typing import Integers, Progress, silent
 
 NAME = "private_tree"
 Settings = TreeSettings
@@ -94,10 +98,17 @@ ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, TreeJoinAsk, ClaimsAsk, Proposals
 
 _NOT_A_CUT = -(1 << 50)  # a score that no cut can have
 _TRUSTED = Disclosure(
-    "exact histograms of tree nodes",
+    "exact histograms of tree nodes, by two columns of the root",
     Protection.UNPROTECTED,
     "the coordinator is trusted to choose the splits; method='propose' trusts nobody",
     tuple(Unit),
+    (View.COORDINATOR, View.COALITION),
+)
+_OWN_CHOICE = Disclosure(
+    "each party's own choice of cuts, with noise",
+    Protection.UNPROTECTED,
+    "noise hides a record, not what many rows of a party say together",
+    (PARTY_TOTALS,),
     (View.COORDINATOR, View.COALITION),
 )
 
@@ -117,6 +128,7 @@ class Party:
         data: str | None = None,
     ) -> None:
         self._rows = PrivateRows(table, n_jobs=n_jobs, ledger=ledger, data=data)
+        self._counts = NodeCounts(self._rows)
         self._public: tuple[tuple[TreeSettings, int], PublicTree] | None = None
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -156,22 +168,6 @@ class Party:
         grown.require_open()
         return grown
 
-    def _counts(self, grown: Grown) -> Integers:
-        """Count own rows by open node, cell and class."""
-        public = grown.public
-        nodes = [
-            grown.leaves.open_node[grown.leaves.of_rows(rows, 0)]
-            for rows, _ in self._rows.batches(public.binning)
-        ]
-        node = np.concatenate([np.zeros(0, np.int64), *nodes])
-        table = self._rows.table(public.binning)
-        return public.cells.counts(table, node, grown.frontier, public.plan.n_classes)
-
-    def _costs(self, grown: Grown) -> Integers:
-        """Return what every cut of every open node would leave of impurity, by own rows."""
-        cells = grown.public.cells
-        return fixed_costs(*cells.cuts.sides(self._counts(grown), cells.start))
-
     def _release(self, ask: CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk) -> Release:
         match ask:
             case CellsAsk():
@@ -185,12 +181,12 @@ class Party:
     def _cells(self, ask: CellsAsk) -> Release:  # Alg. 3 and 5
         grown = self._grown(ask.tree, "histograms", "save_budget")
         cells, plan = grown.public.cells, grown.public.plan
-        steps = _steps(plan, ask.columns, grown.n_open)
+        steps = ask.steps(plan, grown.n_open)
         asked = np.repeat(ask.columns, cells.parts + 1, axis=1)
         return Release(
             plan.histogram_groups(grown.purses, steps),
             np.repeat(np.flatnonzero(asked) // cells.n_cells, plan.n_classes),
-            lambda: self._counts(grown)[asked],
+            lambda: self._counts.cells(grown)[asked],
         )
 
     def _bounds(self, ask: BoundsAsk) -> Release:  # Alg. 6
@@ -200,7 +196,7 @@ class Party:
         return Release(
             plan.bounds_groups(grown.purses),
             np.repeat(np.arange(grown.n_open), plan.n_columns),
-            lambda: np.minimum.reduceat(self._costs(grown), first, axis=1) >> COST_BITS,
+            lambda: np.minimum.reduceat(self._counts.costs(grown), first, axis=1) >> COST_BITS,
         )
 
     def _sides(self, ask: SidesAsk) -> Release:
@@ -217,7 +213,7 @@ class Party:
         node, chosen = np.nonzero(is_cut)[0], ask.cuts[is_cut]
 
         def exact() -> Integers:
-            left, right = cells.cuts.sides(self._counts(grown), cells.start)
+            left, right = cells.cuts.sides(self._counts.cells(grown), cells.start)
             return np.stack([left[node, chosen], right[node, chosen]], axis=1)
 
         groups = plan.side_groups(grown.purses, n_cuts)
@@ -241,6 +237,7 @@ class Party:
         Of every kind there is one question to a level.
         """
         purse, depth = self._rows.purse(ask), tree.depth
+        purse.hold_to_table(plan)
         for level in range(depth + 1):
             purse.hold_to(plan, f"tree of {level} levels", tree.digest(level))
         kind = type(ask).__name__
@@ -248,7 +245,7 @@ class Party:
         steps = dict(enumerate(tree.asked))
         if plan.saves and isinstance(ask, CellsAsk):
             grown = self._grown(tree, "save_budget")
-            steps[depth] = _steps(plan, ask.columns, grown.n_open)
+            steps[depth] = ask.steps(plan, grown.n_open)
         for level, asked in steps.items():  # a later tree may not deny what was asked
             content = asked.astype("<i8").tobytes()
             purse.hold_to(plan, f"choice of columns at level {level}", content)
@@ -272,11 +269,13 @@ class Party:
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             able = cells.can_cut(grown.frontier)
-            scores = np.where(able, -self._costs(grown), _NOT_A_CUT)
+            scores = np.where(able, -self._counts.costs(grown), _NOT_A_CUT)
             return group.noise.release(Exact(scores), charges[0]).values.tobytes()
 
         spends = [group.spend(f"own choice of cuts, level {ask.tree.depth}", 1)]
-        data = self._held(ask, plan, ask.tree).pay(plan, ask.tree.depth, ask, spends, draw)
+        purse = self._held(ask, plan, ask.tree)
+        purse.disclose(plan, "own choice", [_OWN_CHOICE])
+        data = purse.pay(plan, ask.tree.depth, ask, spends, draw)
         return ProposalsReply(np.frombuffer(data, np.int64).copy())
 
     def _trusted_cells(self, ask: TrustedCellsAsk) -> TrustedReply | ShareReply:
@@ -287,7 +286,8 @@ class Party:
         def draw(charges: tuple[Charge, ...]) -> bytes:
             nothing = Exact(np.zeros(grown.n_open * cells.cuts.n, np.int64))
             luck = group.noise.release(nothing, charges[0]).values
-            return self._counts(grown).tobytes() + luck.tobytes()
+            counts = self._counts.pairs(grown) if grown.looks_ahead else self._counts.cells(grown)
+            return counts.tobytes() + luck.tobytes()
 
         spends = [group.spend(f"the choice of splits, level {depth}", 1)]
         purse = self._held(ask, plan, ask.tree)
@@ -296,18 +296,6 @@ class Party:
         data = purse.pay(plan, depth, ask, spends, draw)
         reply = noisy_reply(data, plan.privacy.shares(plan.n_parties))
         return TrustedReply(reply.counters) if isinstance(reply, NoisyReply) else reply
-
-
-def _steps(plan: TreePlan, columns: Bools, n_open: int) -> Integers:
-    """Return about how many parts of its columns each node is asked; refuse other numbers."""
-    if columns.shape != (n_open, plan.n_columns):
-        raise ProtocolError("The question's columns do not fit its nodes. Nothing was released.")
-    n_asked = columns.sum(axis=1)
-    allowed = [plan.n_asked(step) for step in range(1, plan.n_steps + 1)]
-    if not np.isin(n_asked, allowed if plan.saves else allowed[-1:]).all():
-        raise ProtocolError("A node is asked about other columns than the job pays for.")
-    steps: Integers = np.searchsorted(np.array(allowed), n_asked) + 1
-    return steps
 
 
 # --- the coordinator -----------------------------------------------------------------------------

@@ -119,11 +119,17 @@ def _noisy_max(channel: Channel, grown: Grown) -> Choice:
     cells, plan = grown.public.cells, grown.public.plan
     reply = channel.sum(TrustedCellsAsk(grown.so_far)).counters
     n_counts = grown.n_open * cells.n_cells * plan.n_classes
+    if grown.looks_ahead:
+        n_counts *= cells.n_cells
     if reply.size != n_counts + grown.n_open * cells.cuts.n:
         raise ProtocolError("A party's counts do not have the cells asked for.")
-    counts = reply[:n_counts].reshape(grown.n_open, cells.n_cells, plan.n_classes)
+    counts = reply[:n_counts].reshape(-1, cells.n_cells, plan.n_classes)
     luck = reply[n_counts:].reshape(grown.n_open, cells.cuts.n)
-    scores = luck - fixed_costs(*cells.cuts.sides(counts, cells.start))
+    scores = luck - (
+        cells.costs_ahead(counts)
+        if grown.looks_ahead
+        else fixed_costs(*cells.cuts.sides(counts, cells.start))
+    )
     able = cells.can_cut(grown.frontier)
     cut = np.where(able, scores, np.iinfo(np.int64).min).argmax(axis=1)
     steps = np.full(grown.n_open, plan.n_steps)

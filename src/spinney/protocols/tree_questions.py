@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from spinney.trees.public_cells import Cells
 from spinney.trees.public_trees import frontiers
 from spinney.typing import Integers
 
+_MOST_PAIRS: Final = 16 << 20  # bytes: about 90 numbers of ten parts, and two classes
+
 
 @dataclass(frozen=True)
 class PublicTree:
@@ -38,6 +40,17 @@ class PublicTree:
     binning: Binning
     cells: Cells
     plan: TreePlan
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the root's cut is chosen by what its sides could still be cut into.
+
+        Two columns may tell together what neither tells alone. The root alone is that wide: its
+        rows are counted by pairs of cells.
+        """
+        is_asked = self.settings.method == "noisy_max" and self.plan.n_levels > 1
+        n_counters = self.cells.n_cells**2 * self.plan.n_classes + self.cells.cuts.n
+        return is_asked and 8 * n_counters <= min(_MOST_PAIRS, self.settings.message_limit)
 
     @classmethod
     def of(cls, schema: Schema, given: TreeSettings, n_parties: int) -> "PublicTree":
@@ -112,6 +125,11 @@ class Grown:
         """How many nodes are open."""
         return self.frontier.n_open
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the open node is a root that looks ahead."""
+        return self.public.looks_ahead and not self.so_far.levels
+
     @cached_property
     def leaves(self) -> NumberedLeaves:
         """The leaves, open nodes among them."""
@@ -157,6 +175,19 @@ class CellsAsk(Signed, Ask[NoisyReply]):
     columns: NDArray[np.bool_]  # (n_open, n_columns) which are asked about
     reveals: ClassVar[str] = "histograms of tree nodes by class, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
+
+    def steps(self, plan: TreePlan, n_open: int) -> Integers:
+        """Return about how many parts of its columns each node is asked; refuse other numbers."""
+        if self.columns.shape != (n_open, plan.n_columns):
+            raise ProtocolError(
+                "The question's columns do not fit its nodes. Nothing was released."
+            )
+        n_asked = self.columns.sum(axis=1)
+        allowed = [plan.n_asked(step) for step in range(1, plan.n_steps + 1)]
+        if not np.isin(n_asked, allowed if plan.saves else allowed[-1:]).all():
+            raise ProtocolError("A node is asked about other columns than the job pays for.")
+        steps: Integers = np.searchsorted(np.array(allowed), n_asked) + 1
+        return steps
 
 
 @dataclass(frozen=True)
@@ -213,10 +244,16 @@ class TrustedReply:
 
 @dataclass(frozen=True)
 class TrustedCellsAsk(Signed, Ask[TrustedReply]):
-    """How do the rows spread over all cells, exactly; and how lucky is each cut?"""
+    """How do the rows spread over all cells, exactly; and how lucky is each cut?
+
+    A root that looks ahead is asked about pairs of cells.
+    """
 
     tree: TreeSoFar
-    reveals: ClassVar[str] = "exact histograms of tree nodes by class, to a trusted coordinator"
+    reveals: ClassVar[str] = (
+        "exact histograms of tree nodes by class, by two columns of the root, to a trusted "
+        "coordinator"
+    )
     reply_type: ClassVar[type[Any]] = TrustedReply
 
 

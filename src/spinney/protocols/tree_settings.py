@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final, Literal, cast
 
 from spinney.errors import SettingError
@@ -13,8 +14,10 @@ Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
 _MOST_DEPTH: Final = 24
 _SMALL: Final = 0.02  # noise beside rows
-_USUAL_GAIN: Final = 0.04  # of a node's rows: what noise must not drown, or levels are wasted
+_USUAL_GAIN: Final = 0.02  # of a node's rows: what noise must not drown, or levels are wasted
 _LEAST_DEPTH: Final = 2
+_LEAF_NOISE: Final = 0.1  # beside a leaf's rows
+_LEAST_LEAF_SHARE: Final = Fraction(1, 5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,7 @@ class TreeSettings:
     Parameters
     ----------
     privacy
-        How much, and how much of it is kept for leaves.
+        How much, and how much of it is kept for leaves: with "auto", at most.
     method
         How splits are found; see `private_tree`. "auto": as `chosen` finds.
     max_depth
@@ -92,8 +95,9 @@ def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
 
     Everything follows from what is declared. "auto" takes the first of these whose noise is small
     beside the rows of a deep node: histograms, and cuts that the parties propose, which trust
-    nobody; else one noisy maximum, of as many levels as leave enough budget to tell cuts apart. But
-    for "histograms", which is S3's own, a tree is no deeper than the declared rows are good for.
+    nobody; else one noisy maximum, of as many levels as leave enough budget to tell cuts apart,
+    with no more for its leaves than their rows need. But for "histograms", which is S3's own, a
+    tree is no deeper than the declared rows are good for.
     """
     depth = settings.max_depth
     if settings.n_rows is not None:
@@ -123,12 +127,24 @@ def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
         if noise <= _SMALL * rows:
             why = f"{about}. method={name!r} is good enough, and trusts nobody."
             return Chosen(replace(settings, method=cast("Method", name), max_depth=depth), why)
-    told_apart = (
-        _USUAL_GAIN * settings.n_rows * level * depth / math.log(settings.n_bins * n_columns)
-    )
-    depth = min(depth, max(_LEAST_DEPTH, int(told_apart)))
+    found = _shallow(settings, n_columns, depth)
     why = (
-        f"{about}. One noisy maximum over all cuts does better, {depth} levels deep at most; the "
-        "coordinator is trusted with exact sums for it. Name method='propose' if it must not be."
+        f"{about}. One noisy maximum over all cuts does better, {found.max_depth} levels deep at "
+        f"most, with {found.privacy.leaf_share} of epsilon for the leaves; the coordinator is "
+        "trusted with exact sums for it. Name method='propose' if it must not be."
     )
-    return Chosen(replace(settings, method="noisy_max", max_depth=depth), why)
+    return Chosen(found, why)
+
+
+def _shallow(settings: TreeSettings, n_columns: int, most: int) -> TreeSettings:
+    """Return a noisy maximum's settings: its levels, and what is left for its leaves."""
+    rows, epsilon = settings.n_rows or 1, float(settings.privacy.amount)
+    spare = epsilon * (1.0 - float(_LEAST_LEAF_SHARE))
+    told_apart = _USUAL_GAIN * rows * spare / math.log(settings.n_bins * n_columns)
+    depth = min(most, max(_LEAST_DEPTH, int(told_apart)))
+    noise = 2.0 / epsilon  # rows, about: of a leaf's counts, with all of the budget
+    needed = noise / (_LEAF_NOISE * rows / 2**depth)
+    given = fraction_of(settings.privacy.leaf_share, "leaf_share")
+    share = min(given, max(_LEAST_LEAF_SHARE, Fraction(math.ceil(20 * min(needed, 1)), 20)))
+    privacy = replace(settings.privacy, leaf_share=str(share))
+    return replace(settings, method="noisy_max", max_depth=depth, privacy=privacy)

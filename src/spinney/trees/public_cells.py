@@ -5,6 +5,7 @@ the tree grows, and never by looking at a row. A cut is a run of cells that go l
 of a number (missing values, whose cell is the last, go right), or one category against the rest.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MISSING
 from spinney.trees.frontier import Columns, Frontier
 from spinney.trees.public_trees import Splits, set_of_bin
-from spinney.typing import Bools, Floats, Integers
+from spinney.typing import Bools, Codes, Floats, Integers, Values
 
 COST_BITS = 4  # a cost is counted in sixteenths of a row
 
@@ -59,15 +60,42 @@ class Cells:
     ) -> Integers:
         """Count a party's rows by their node, cell and class; node -1 is not counted."""
         out = np.zeros((frontier.n_open, self.n_cells, n_classes), np.int64)
-        for block in range(table.block_start.size - 1):
-            first, last = table.block_start[block : block + 2].tolist()
-            codes = table.codes[first * table.n_columns : last * table.n_columns]
+        for rows, codes in _blocks(table):
             kernels.count_cells(
-                codes.reshape(table.n_columns, last - first), node[first:last],
-                table.target[first:last], frontier.low, frontier.high, self.parts,
+                codes, node[rows], table.target[rows], frontier.low, frontier.high, self.parts,
                 self.columns.is_category, self.start, out,
             )  # fmt: skip
         return out
+
+    def pairs(self, table: BinnedTable, root: Frontier, n_classes: int) -> Integers:
+        """Count a party's rows by two cells and class, in the root that holds them all."""
+        out = np.zeros((self.n_cells, self.n_cells, n_classes), np.int64)
+        for rows, codes in _blocks(table):
+            kernels.count_pairs(
+                codes, table.target[rows], root.low[0], root.high[0], self.parts,
+                self.columns.is_category, self.start, out,
+            )  # fmt: skip
+        return out
+
+    def costs_ahead(self, pairs: Integers) -> Integers:
+        """Return what each cut would leave of impurity if both its sides were well cut once more.
+
+        One record more is on one side: it raises that side's cost by every cut, and so by the best,
+        by at least nothing and at most a row.
+        """
+        cuts = self.cuts
+        whole = pairs[: self.start[1]].sum(axis=0)  # every row has a cell of column 0
+        running = np.concatenate([np.zeros_like(pairs[:1]), np.cumsum(pairs, axis=0)])
+        costs = []
+        for column in range(self.columns.n_columns):  # one at a time, to hold less
+            own = cuts.column == column
+            left = running[cuts.end[own]] - running[cuts.begin[own]]
+            best = [
+                fixed_costs(*cuts.sides(side, self.start)).min(axis=1)
+                for side in (left, whole - left)
+            ]
+            costs.append(best[0] + best[1])
+        return np.concatenate(costs)
 
     def _width(self, frontier: Frontier) -> Integers:
         """Return how many bins a node's path leaves open, of every column."""
@@ -121,6 +149,14 @@ class Cuts:
         left: Integers = running[:, self.end] - running[:, self.begin]
         whole = running[:, start[1:]] - running[:, start[:-1]]
         return left, whole[:, self.column] - left
+
+
+def _blocks(table: BinnedTable) -> Iterator[tuple[slice, Codes | Values]]:
+    """Give the rows of a table block by block: which they are, and their (n_columns, n) bins."""
+    for block in range(table.block_start.size - 1):
+        first, last = table.block_start[block : block + 2].tolist()
+        codes = table.codes[first * table.n_columns : last * table.n_columns]
+        yield slice(first, last), codes.reshape(table.n_columns, last - first)
 
 
 def fixed_costs(left: Integers, right: Integers) -> Integers:

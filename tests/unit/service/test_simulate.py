@@ -430,7 +430,7 @@ def test_settings_have_the_names_and_defaults_of_the_estimators(task, face):
     known = {*SettingsConfig.__struct_fields__, *NOT_IN_A_JOB}
     assert set(parameters) <= known
     private = forest_settings(SettingsConfig(epsilon=1, max_depth=2), task).privacy
-    own = face(epsilon=1, max_depth=2)._settings(()).privacy
+    own = face(epsilon=1, max_depth=2)._settings((), {}).privacy
     assert private is not None
     assert private == replace(own, job="simulation")
 

@@ -1,6 +1,7 @@
 """Cells over public boxes: what is counted, what a cut does, what a record can change."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,6 +120,41 @@ def test_cuts_that_part_nothing_are_told(binning):
     assert of_number.tolist() == [True, False, False, False, True]  # one cut, and missing or not
 
 
+def test_pairs_are_counted_as_by_hand(binning, table):
+    cells, root = Cells(binning.columns, 5), roots(binning.columns, 1)
+    pairs = cells.pairs(table, root, 3)
+    each = [
+        cells.counts(table, np.where(np.arange(table.n_rows) == row, 0, -1), root, 3)[0].sum(axis=1)
+        for row in range(table.n_rows)
+    ]
+    held = np.stack(each)  # (n_rows, n_cells): which cells a row is in
+    for klass in range(3):
+        of_class = held[table.target == klass]
+        assert np.array_equal(pairs[:, :, klass], of_class.T @ of_class)
+
+
+def test_a_cost_ahead_is_that_of_the_best_two_further_cuts(binning, table):
+    cells, root = Cells(binning.columns, 5), roots(binning.columns, 1)
+    found = cells.costs_ahead(cells.pairs(table, root, 3))
+    single = [
+        cells.counts(table, np.where(np.arange(table.n_rows) == row, 0, -1), root, 3)[0].sum(axis=1)
+        for row in range(table.n_rows)
+    ]
+    for cut in range(cells.cuts.n):
+        goes_left = np.stack(single)[:, cells.cuts.begin[cut] : cells.cuts.end[cut]].any(axis=1)
+        node = np.where(goes_left, 0, 1)
+        two = frontiers_of_two(root)
+        counts = cells.counts(table, node, two, 3)
+        best = fixed_costs(*cells.cuts.sides(counts, cells.start)).min(axis=1)
+        assert found[cut] == best.sum()
+
+
+def frontiers_of_two(root):
+    """Return two nodes that are open as the root is."""
+    low, high = np.repeat(root.low, 2, axis=0), np.repeat(root.high, 2, axis=0)
+    return replace(root, tree=np.zeros(2, np.int32), low=low, high=high)
+
+
 # --- what one record can change -------------------------------------------------------------------
 
 
@@ -143,6 +179,27 @@ def test_the_cost_s_sensitivity_holds_for_large_counts_too():
         change = fixed_costs(more, counts) - fixed_costs(counts, counts)
         assert change.min() >= 0
         assert change.max() <= ROW
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_record_more_raises_a_cost_ahead_by_at_most_a_row_and_never_lowers_it(binning, seed):
+    random = np.random.RandomState(seed)
+    cells, root = Cells(binning.columns, 4), roots(binning.columns, 1)
+    n = 24
+    values = np.stack(
+        [random.random_sample(n), random.randint(0, 2, n), random.randint(0, 4, n)]
+    ).astype(np.float32)
+    values[random.random_sample(values.shape) < 0.1] = np.nan
+    target, keys = random.randint(0, 2, n).astype(np.uint8), np.arange(n, dtype=np.uint64)
+    costs = []
+    for rows in range(1, n + 1):
+        part = [(values[:, :rows], target[:rows], keys[:rows])]
+        held = BinnedTable.of_batches(part, binning, rows, n_threads=1)
+        costs.append(cells.costs_ahead(cells.pairs(held, root, 2)))
+    change = np.diff(np.stack(costs), axis=0)
+    assert change.min() >= 0
+    assert change.max() <= ROW
+    assert change.max() > 0
 
 
 def test_a_cost_is_the_paper_s_impurity_times_rows():
