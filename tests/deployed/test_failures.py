@@ -36,12 +36,14 @@ def federation(tmp_path_factory):
 @contextmanager
 def in_round(federation, run, number, bystander="lakeside"):
     """Hold a run within the round that follows this many."""
-    held = federation.processes_of(bystander)  # found before: the moment is short
     if number:
+        federation.wait_for_round(run, 1)
+        held = federation.processes_of(bystander)  # found before: the moment is short
         federation.wait_for_round(run, number)
     else:
         federation.wait(run, lambda status: status["state"] == "running")
-    for process in (*held, *federation.processes_of(bystander)):
+        held = federation.processes_of(bystander)
+    for process in held:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGSTOP)
     try:
@@ -204,11 +206,9 @@ def test_a_private_job_pays_once_whatever_dies(federation):
 
 def test_a_full_disk_at_the_coordinator_pauses_the_job(federation):
     path, run = started(federation, "full-disk")
-    federation.wait_for_round(run, 2)
     rounds = federation.root / "coordinator" / "runs" / run / "rounds"
-    # A folder where the next rounds' files would be written, as good as no room for them.
-    for number in range(5, 40):
-        (rounds / f"{number:06d}.part").mkdir(exist_ok=True)
+    # A folder where a later round's file would be written, as good as no room for it.
+    (rounds / "000008.part").mkdir(parents=True)
     status = federation.wait(run, lambda status: status["state"] in OVER)
     assert status["state"] == "paused", status
     assert "Make room and resume the job" in status["message"]

@@ -7,6 +7,7 @@ were finished cost no message. A round is a file that appears whole or not at al
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -82,7 +83,8 @@ class Journal:
             part.replace(path)
             _sync_folder(self._folder)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
             raise StorageError(
                 f"The coordinator cannot write round {number} down: {error.strerror or error}. "
                 "Make room and resume the job."

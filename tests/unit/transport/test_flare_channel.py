@@ -261,6 +261,12 @@ def test_a_full_disk_is_told(parties, tmp_path, monkeypatch):
     assert len(Journal(tmp_path)) == 0
 
 
+def test_what_stands_where_a_round_is_written_is_told_too(parties, tmp_path):
+    (tmp_path / "000001.part").mkdir()
+    with pytest.raises(StorageError, match="cannot write round 1 down: Is a directory"):
+        finished(Journaled(channel_over(Wire(parties)), Journal(tmp_path)), 1)
+
+
 def test_a_cleared_journal_is_gone(parties, tmp_path):
     journal = Journal(tmp_path / "rounds")
     finished(Journaled(channel_over(Wire(parties)), journal), 2)
