@@ -1,5 +1,7 @@
 """Vertical forests: shared labels against LightGBM's rf on the pooled rows, encrypted labels, ids.
 
+FedTree's own encryption (a modulus of 256 bits) grows its tree on the rows of the encrypted part,
+where it is installed: pip install fedtree, and the library libntl44.
 Forests are grown in turns; with `--threads 1` times are CPU times, which a busy machine hardly
 disturbs. Run: python benchmarks/bench_vertical.py [--fast] [--threads 1] [--part shared]
 """
@@ -97,9 +99,7 @@ def shared(threads: int, repeats: int, *, fast: bool) -> list[dict[str, Any]]:
 
 def encrypted(*, fast: bool) -> list[dict[str, Any]]:
     """Grow one tree of depth 6 on 20,000 x 40 with 32 bins; the label party has no column."""
-    rows = 500 if fast else 20_000
-    X, y = make_classification(rows, 40, n_informative=16, random_state=0)
-    X = X.astype(np.float32)
+    X, y = _rows_to_encrypt(fast=fast)
     how: dict[str, Any] = {"max_depth": 6, "max_features": None, "max_bins": 32, "random_state": 0}
     pooled = VerticalForestClassifier(1, **how).fit(X, y)
     found = []
@@ -126,6 +126,40 @@ def encrypted(*, fast: bool) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def fedtree(*, fast: bool) -> list[dict[str, Any]]:
+    """Grow FedTree's tree on the same rows, over two parties, without encryption and with its own.
+
+    It is a boosted tree, and grows deeper than ours only where that gains by its own measure.
+    """
+    try:
+        import fedtree as rival  # noqa: PLC0415  seldom installed
+    except (ImportError, OSError) as error:
+        return [{"FedTree": f"cannot be loaded: {error}"}]
+    X, y = _rows_to_encrypt(fast=fast)
+    found = []
+    for privacy in ("none", "he"):
+        model = rival.FLClassifier(
+            n_parties=2, mode="vertical", partition_mode="vertical", privacy_tech=privacy,
+            n_trees=1, max_depth=6, max_num_bin=32, num_class=2, verbose=0,
+        )  # fmt: skip
+        sample, model = timed(partial(model.fit, X, y))
+        found.append(
+            {
+                "FedTree": privacy,
+                "seconds": sample.seconds,
+                "cpu s": sample.cpu,
+                "foreign": sample.foreign,
+                "accuracy": float(np.mean(model.predict(X) == y)),
+            }
+        )
+    return found
+
+
+def _rows_to_encrypt(*, fast: bool) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_classification(500 if fast else 20_000, 40, n_informative=16, random_state=0)
+    return X.astype(np.float32), y
 
 
 def matching(*, fast: bool) -> list[dict[str, Any]]:
@@ -158,6 +192,9 @@ def main() -> None:
     if options.part in {"all", "encrypted"}:
         tables["encrypted"] = encrypted(fast=options.fast)
         table("encrypted labels, 2048 bits", tables["encrypted"])
+    if options.part in {"all", "encrypted", "fedtree"}:
+        tables["fedtree"] = fedtree(fast=options.fast)
+        table("FedTree, 256 bits, the same rows", tables["fedtree"])
     if options.part in {"all", "matching"}:
         tables["matching"] = matching(fast=options.fast)
         table("matching", tables["matching"])

@@ -624,6 +624,7 @@ def test_a_file_that_asks_says_who_learns_what(ask):
         "vertical_sums",
         "vertical_prediction",
         "matching",
+        "matched_forest",
     ],
 )
 def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):

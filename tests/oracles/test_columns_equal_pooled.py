@@ -126,6 +126,19 @@ def test_encrypted_labels_over_any_number_of_parties(task, n_parties, ward_table
     assert dealt.model_.to_bytes() == pooled.model_.to_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_encrypted_labels_over_eight_parties_of_which_one_holds_labels_only(
+    task, ward_table, ward_labels
+):
+    y = ward_labels[task]
+    parties = {name: [name] for name in ward_table.columns} | {"registry": []}
+    pooled = face(task, n_estimators=2, max_depth=3).fit(ward_table, y)
+    dealt = face(task, column_party=parties, label_party="registry", **ENCRYPTED)
+    assert len(dealt.fit(ward_table, y).partial_models_) == 8
+    assert dealt.model_.to_bytes() == pooled.model_.to_bytes()
+
+
 def test_encrypted_labels_of_many_classes_need_several_ciphertexts_a_row(ward_table):
     """With 90 classes the fields of a row do not fit one number of 680 bits."""
     y = np.arange(len(ward_table)) % 90

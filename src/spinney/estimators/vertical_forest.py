@@ -1,236 +1,22 @@
 """`VerticalForestClassifier` and `VerticalForestRegressor`: scikit-learn faces of S2."""
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
-from uuid import uuid4
+from typing import Any, Literal, Self
 
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator, classes_like, printed
-from spinney.estimators.column_party import ColumnParties, column_parties
-from spinney.estimators.inputs import checked_features, fit_input, is_complete, warn_of_leaks
-from spinney.protocols.private_settings import as_text
-from spinney.protocols.settings import ForestSettings, MaxFeatures
-from spinney.protocols.vertical_settings import Labels, Place, SchemeName, VerticalSettings
-from spinney.seeds import job_seed
-from spinney.tables.columns import VectorColumns
-from spinney.tables.frames import columns_of
-from spinney.tables.holding import Holding
+from spinney.estimators.inputs import is_complete
+from spinney.estimators.vertical_base import VerticalForest
+from spinney.protocols.settings import MaxFeatures
+from spinney.protocols.vertical_settings import Labels, Place, SchemeName
 from spinney.tables.schema import Schema
-from spinney.tables.table import MemoryTable
-from spinney.transport.in_process import InProcess
-from spinney.typing import Floats, silent
-
-if TYPE_CHECKING:  # they load numba
-    from spinney.protocols.model import ForestModel
-    from spinney.protocols.partial_model import PartialModel
-    from spinney.protocols.vertical_prediction import Roles
-    from spinney.report.report import Holder
+from spinney.typing import Floats
 
 Binning = Literal["quantiles", "ranges"]
 
 
-class _VerticalForest(ForestEstimator):
-    """What classifier and regressor share."""
-
-    __metadata_request__fit: ClassVar[dict[str, Any]] = {"party": UNUSED}
-
-    def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
-        if self.max_leaf_nodes is not None:
-            raise SettingError(
-                "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
-                "Use max_depth, min_samples_leaf or min_impurity_decrease."
-            )
-        epsilon = self.label_epsilon
-        return VerticalSettings(
-            forest=ForestSettings(
-                task="classification" if self._is_classifier else "regression",
-                n_estimators=self.n_estimators,
-                criterion=self.criterion,
-                max_depth=self.max_depth,
-                min_samples_split=self.min_samples_split,
-                min_samples_leaf=self.min_samples_leaf,
-                min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-                min_impurity_decrease=self.min_impurity_decrease,
-                max_features=self.max_features,
-                max_bins=self.max_bins,
-                max_cells=self.max_cells,
-                binning=self.binning,
-                bootstrap=self.bootstrap,
-                class_weight=self._class_weights(classes) if self._is_classifier else None,
-                oob_score=self.oob_score,
-                seed=job_seed(self.random_state),
-            ),
-            labels=self.labels,
-            label_epsilon=None if epsilon is None else as_text(epsilon, "label_epsilon"),
-            job=f"simulation {uuid4()}" if epsilon is not None else "",
-            intersect_at=self.intersect_at,
-            scheme=self.scheme,
-            key_bits=self.key_bits,
-        )
-
-    def fit(self, X: Any, y: Any) -> Self:  # no `party`: it has columns
-        """Grow the forest over the parties that `column_party` names.
-
-        Parameters
-        ----------
-        X
-            A numeric array, or a data frame (pandas, polars, pyarrow): all parties' columns of the
-            rows that they share.
-        y
-            The label of each row.
-        """
-        for name in ("partial_models_", "roles_", "_joined", "ledger_"):
-            self.__dict__.pop(name, None)  # a fit that fails or is stopped leaves nothing behind
-        self._require_sound_parameters()
-        given = fit_input(
-            self,
-            X,
-            y,
-            is_classifier=self._is_classifier,
-            needs_ranges=self.binning == "ranges",
-            schema=self.schema,
-            categorical_features=self.categorical_features,
-        )
-        table = given.table
-        parties = column_parties(self.column_party, self.label_party, table.schema.names, X)
-        self._agreed(parties)
-        classes = table.schema.label.classes or ()
-        settings = self._vertical_settings(classes)
-        if len(parties.columns) > 1:
-            warn_of_leaks(given.read_facts)
-        self._train_parties(table, parties, settings)
-        if self._is_classifier:
-            self.classes_ = classes_like(given.labels, classes)
-            self.n_classes_ = len(classes)
-        self.n_features_in_ = len(table.schema.columns)
-        self.n_outputs_ = 1
-        return self
-
-    def _train_parties(
-        self, table: MemoryTable, parties: ColumnParties, settings: VerticalSettings
-    ) -> None:
-        # All of it loads numba.
-        from spinney.privacy.ledger import Ledger  # noqa: PLC0415
-        from spinney.protocols import vertical_forest  # noqa: PLC0415
-        from spinney.protocols.leakage import label_leakage  # noqa: PLC0415
-        from spinney.report.holders import holders_of  # noqa: PLC0415
-        from spinney.report.report import Report  # noqa: PLC0415
-
-        ledgers = {}
-        if settings.label_epsilon is not None:
-            ledgers = {parties.label_party: Ledger.in_memory(parties.label_party)}
-        sides = {
-            name: vertical_forest.Party(holding, n_jobs=self.n_jobs, ledger=ledgers.get(name))
-            for name, holding in _holdings(table, parties).items()
-        }
-        training = vertical_forest.train(
-            InProcess(sides),
-            settings,
-            owners=parties.owners,
-            n_jobs=self.n_jobs,
-            progress=printed if self.verbose else silent,
-        )
-        self.partial_models_ = {name: side.finished_model for name, side in sides.items()}
-        self.roles_ = training.roles
-        holder = sides[parties.label_party]
-        leakage = label_leakage(holder) if len(sides) > 1 else None
-        held: tuple[Holder, ...] = ()
-        if len(sides) > 1:
-            names = table.schema.names
-            columns = {name: [names[i] for i in own] for name, own in parties.columns.items()}
-            held = holders_of(training.roles, columns, self._consenting(sides))
-        self.report_ = Report.of(training, label_leakage=leakage, holders=held)
-        self.ledger_ = ledgers
-        self._schema = table.schema
-        if self.oob_score:
-            self.oob_score_ = training.score
-
-    @property
-    def model_(self) -> "ForestModel":
-        """The forest that all parts make; every party must consent."""
-        check_is_fitted(self)
-        loaded: ForestModel | None = self.__dict__.get("_joined")
-        if loaded is not None:
-            return loaded
-        from spinney.protocols.partial_model import joined_model  # noqa: PLC0415  loads numba
-
-        parts: dict[str, PartialModel] = self.partial_models_
-        return joined_model(parts, self._consenting(parts))
-
-    @model_.setter
-    def model_(self, model: "ForestModel") -> None:
-        self._joined = model
-
-    def _consenting(self, parties: Iterable[str]) -> tuple[str, ...]:
-        """Return who agrees that the forest is joined."""
-        return tuple(parties) if self.consent == "all" else tuple(self.consent)
-
-    def _leaving(self) -> "ForestModel":
-        """Return the joined forest with the names of those who agreed to it."""
-        model = self.model_
-        parts = tuple(self.__dict__.get("partial_models_", ()))
-        return replace(model, consent=parts) if len(parts) > 1 else model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "partial_models_" in self.__dict__ or "_joined" in self.__dict__
-
-    def _predicted(self, X: Any, model: "ForestModel | None" = None) -> Floats:
-        """Return the mean of the trees, (n_rows, n_outputs): one round for all rows and trees."""
-        check_is_fitted(self)
-        model = model or self.__dict__.get("_joined")
-        if model is not None:
-            return super()._predicted(X, model)
-        from spinney.protocols.vertical_prediction import PredictingParty  # noqa: PLC0415
-
-        X = checked_features(self, X, self.categorical_features, reset=False)
-        columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
-        values = columns.values(slice(None))
-        parts: dict[str, PartialModel] = self.partial_models_
-        roles: Roles = self.roles_
-        sides = {}
-        for name, part in parts.items():
-            own = VectorColumns(tuple(values[part.numbers])) if part.columns else None
-            sides[name] = PredictingParty(part, own, values.shape[1], n_jobs=self.n_jobs)
-        return roles.predict(InProcess(sides), n_jobs=self.n_jobs)
-
-    def _agreed(self, parties: ColumnParties) -> None:
-        """Raise unless `consent` is "all" or names of parties."""
-        consent = self.consent
-        if isinstance(consent, str) and consent == "all":
-            return
-        known = isinstance(consent, list | tuple | set | frozenset)
-        unknown = [name for name in consent if name not in parties.columns] if known else []
-        if not known or unknown:
-            raise SettingError(
-                "consent must be 'all' or a list of parties that agree to join the forest; "
-                f"got {consent!r}."
-            )
-
-
-def _holdings(table: MemoryTable, parties: ColumnParties) -> dict[str, Holding]:
-    """Return what each party holds of the rows."""
-    schema, values = table.schema, table.columns.values(slice(None))
-    holdings = {}
-    for name, own in parties.columns.items():
-        has_label = name == parties.label_party
-        holdings[name] = Holding(
-            table.n_rows,
-            tuple(schema.columns[i] for i in own),
-            VectorColumns(tuple(values[list(own)])) if own else None,
-            schema.label if has_label else None,
-            table.target if has_label else None,
-        )
-    return holdings
-
-
-class VerticalForestClassifier(ClassifierMixin, _VerticalForest):  # type: ignore[misc]
+class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore[misc]
     r"""A random forest grown jointly by parties that hold different columns of the same rows (S2).
 
     The forest is the same, bit for bit, as with all columns in one place. Parameters are
@@ -377,7 +163,7 @@ class VerticalForestClassifier(ClassifierMixin, _VerticalForest):  # type: ignor
         return found
 
 
-class VerticalForestRegressor(RegressorMixin, _VerticalForest):  # type: ignore[misc]
+class VerticalForestRegressor(RegressorMixin, VerticalForest):  # type: ignore[misc]
     """A random forest for numbers, grown by parties that hold different columns (S2).
 
     As `VerticalForestClassifier`; the criterion is the variance. Targets are fixed-point numbers

@@ -24,18 +24,20 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
-from spinney.privacy.ledger import Ledger
-from spinney.protocols import matching, vertical_forest
-from spinney.protocols.matching import CommonAsk, Matching, MatchingParty, match
+from spinney.protocols import matching_messages, vertical_forest
+from spinney.protocols.matching import MATCHINGS, Matching, MatchingParty, match
+from spinney.protocols.matching_messages import CommonAsk
 from spinney.protocols.partial_model import NAME, PartialModel
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.training import Phases
-from spinney.protocols.vertical_forest import VerticalTraining, told_settings
+from spinney.protocols.vertical_agreeing import told_settings
 from spinney.protocols.vertical_job import Job
+from spinney.protocols.vertical_labels import LabelAccount
 from spinney.protocols.vertical_messages import FinishAsk
 from spinney.protocols.vertical_prediction import PartAsk, PartReply, join_parts
 from spinney.protocols.vertical_rows import Notebook
 from spinney.protocols.vertical_settings import VerticalSettings
+from spinney.protocols.vertical_training import VerticalTraining
 from spinney.seeds import derived, generator
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask, Channel
@@ -44,8 +46,9 @@ from spinney.typing import Bools, Integers, Progress, silent
 PART = "part.spinney"
 _HOLD_BACK = 2  # what a seed is drawn for
 _ROWS = "rows"
+_NOTHING = LabelAccount()
 
-ASKS: tuple[type[Ask[Any]], ...] = (*matching.ASKS, *vertical_forest.ASKS, PartAsk)
+ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *vertical_forest.ASKS, PartAsk)
 SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: there is nothing to add
 
 
@@ -76,8 +79,8 @@ class Settings:
     join_parts: bool = False
 
     def __post_init__(self) -> None:
-        if self.matching is not None and self.matching not in matching.MATCHINGS:
-            known = " or ".join(map(repr, matching.MATCHINGS))
+        if self.matching is not None and self.matching not in MATCHINGS:
+            known = " or ".join(map(repr, MATCHINGS))
             raise SettingError(f"matching must be {known}; got {self.matching!r}.")
         if not 0 <= self.held_out < 1:
             raise SettingError(f"held_out must be at least 0 and below 1; got {self.held_out}.")
@@ -148,6 +151,8 @@ class Party:
     folder
         Where it keeps what a job must not lose: its cuts, its rows' common order, its part of the
         forest, and at the label party the key. None: in memory only.
+    account
+        What the label party of a job with `label_epsilon` pays from; others have no use for it.
     """
 
     def __init__(
@@ -158,15 +163,14 @@ class Party:
         *,
         folder: Path | None = None,
         n_jobs: int | None = None,
-        ledger: Ledger | None = None,
-        data: str | None = None,
+        account: LabelAccount = _NOTHING,
     ) -> None:
         _require_label(holding, settings, name)
         self._holding = holding
         self._settings = settings
         self._folder = folder
         self._n_jobs = n_jobs
-        self._ledger, self._data = ledger, data
+        self._account = account if holding.label is not None else _NOTHING
         self._notebook = Notebook(folder)
         self._matching: MatchingParty | None = None
         self._rows = self._known_rows()
@@ -176,7 +180,7 @@ class Party:
         """Answer a question of the job."""
         if isinstance(ask, CommonAsk):
             return self._settled(ask)
-        if type(ask) in matching.ASKS:
+        if type(ask) in matching_messages.ASKS:
             return self._matched().answer(ask)
         self._require_agreed(ask)
         if isinstance(ask, PartAsk):
@@ -194,8 +198,7 @@ class Party:
                 self.training,
                 notebook=self._folder,
                 n_jobs=self._n_jobs,
-                ledger=self._ledger if self._holding.label is not None else None,
-                data=self._data,
+                account=self._account,
             )
         return self._forest
 

@@ -16,14 +16,14 @@ tags of all ids, and so which parties share how many.
 A size-only check tells the leading party and the coordinator how many ids it shares with each of
 the others, and nothing of which.
 **Who never learns what.** Nobody learns an id that it does not hold itself. The coordinator has no
-key to try ids with.
+key to try ids with. It is trusted to carry public keys and requests as they are: one that made up
+its own could ask whether a party has an id that it guesses.
 
 **Rounds and bytes.** "keyed_hash": 5 rounds, 16 bytes for each id up and each common row down.
 "psi": 7 rounds, about 70 bytes for each id.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -39,149 +39,28 @@ from spinney.privacy.matching import (
     opened_key,
     sealed_key,
 )
+from spinney.protocols.matching_messages import (
+    CommonAsk,
+    MeetAsk,
+    MeetReply,
+    RequestAsk,
+    RequestReply,
+    RespondAsk,
+    RespondReply,
+    SecretAsk,
+    SecretReply,
+    SharedAsk,
+    SharedReply,
+    TagsAsk,
+    TagsReply,
+    TakeAsk,
+    TakenReply,
+)
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Integers
 
 Matching = Literal["psi", "keyed_hash"]
 MATCHINGS: Final[tuple[Matching, ...]] = ("psi", "keyed_hash")
-
-
-# --- messages ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MeetReply:
-    """A public key for letters, and what kind of ids there are."""
-
-    public_key: bytes
-    n_ids: int
-    kind: str
-
-
-@dataclass(frozen=True)
-class MeetAsk(Ask[MeetReply]):
-    """How many ids do you have, of which kind, and where may letters go?"""
-
-    party: str
-    reveals: ClassVar[str] = "how many row ids, whether they are text or numbers, a public key"
-    reply_type: ClassVar[type[Any]] = MeetReply
-
-
-@dataclass(frozen=True)
-class SecretReply:
-    """Letters with the matching key, one for each other party."""
-
-    letters: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class SecretAsk(Ask[SecretReply]):
-    """Will you draw a key and write it to these parties?"""
-
-    parties: tuple[str, ...]
-    public_keys: tuple[bytes, ...]
-    reveals: ClassVar[str] = "nothing: letters that only their parties can open"
-    reply_type: ClassVar[type[Any]] = SecretReply
-
-
-@dataclass(frozen=True)
-class TakenReply:
-    """The party has the key."""
-
-    party: str
-
-
-@dataclass(frozen=True)
-class TakeAsk(Ask[TakenReply]):
-    """Can you open this letter from the leading party?"""
-
-    lead: str
-    public_key: bytes
-    letter: bytes
-    reveals: ClassVar[str] = "that a letter could be opened"
-    reply_type: ClassVar[type[Any]] = TakenReply
-
-
-@dataclass(frozen=True)
-class TagsReply:
-    """Tags, sorted, so that their order says nothing of the rows'."""
-
-    tags: Tags
-
-
-@dataclass(frozen=True)
-class TagsAsk(Ask[TagsReply]):
-    """What are the tags of your ids?"""
-
-    reveals: ClassVar[str] = "the keyed hash of every row id"
-    reply_type: ClassVar[type[Any]] = TagsReply
-
-
-@dataclass(frozen=True)
-class RequestReply:
-    """The leading party's ids under a secret key of its own."""
-
-    data: bytes
-
-
-@dataclass(frozen=True)
-class RequestAsk(Ask[RequestReply]):
-    """With what do you ask the others for common ids?"""
-
-    size_only: bool
-    reveals: ClassVar[str] = "nothing: row ids under a secret key"
-    reply_type: ClassVar[type[Any]] = RequestReply
-
-
-@dataclass(frozen=True)
-class RespondReply:
-    """A party's ids under its key, and the leading party's under both."""
-
-    setup: bytes
-    response: bytes
-
-
-@dataclass(frozen=True)
-class RespondAsk(Ask[RespondReply]):
-    """What do you answer to this request for common ids?"""
-
-    n_ids: int
-    request: bytes
-    size_only: bool
-    reveals: ClassVar[str] = "to the leading party, which or how many of its row ids this party has"
-    reply_type: ClassVar[type[Any]] = RespondReply
-
-
-@dataclass(frozen=True)
-class SharedReply:
-    """The tags of the rows that all parties share, or how many are shared with each."""
-
-    tags: Tags
-    sizes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class SharedAsk(Ask[SharedReply]):
-    """Which rows do all parties share, by these answers?"""
-
-    answers: tuple[RespondReply, ...]
-    size_only: bool
-    reveals: ClassVar[str] = "the size of the intersection; keyed hashes of common row ids"
-    reply_type: ClassVar[type[Any]] = SharedReply
-
-
-@dataclass(frozen=True)
-class CommonAsk(Ask[TakenReply]):
-    """Will you put these rows in this order, and the others aside?"""
-
-    tags: Tags
-    reveals: ClassVar[str] = "that a party has all the common rows"
-    reply_type: ClassVar[type[Any]] = TakenReply
-
-
-ASKS: tuple[type[Ask[Any]], ...] = (
-    MeetAsk, SecretAsk, TakeAsk, TagsAsk, RequestAsk, RespondAsk, SharedAsk, CommonAsk,
-)  # fmt: skip
 
 
 # --- a party -------------------------------------------------------------------------------------

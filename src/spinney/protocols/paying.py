@@ -180,11 +180,8 @@ class Purse:
         return JoinReply(self.ledger.party)
 
     def _read_off(self, fact: str) -> Disclosure:
-        """Return what is open where a fact that should be public was read from the rows."""
         is_of_label = fact.endswith(f" of {self._table.schema.label.name!r}")
-        unit = Unit.LABEL if is_of_label else Unit.RECORD_REPLACE
-        why = "read from the data in a simulation; declare it in a schema"
-        return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))
+        return read_off(fact, Unit.LABEL if is_of_label else Unit.RECORD_REPLACE)
 
     def pay(
         self,
@@ -313,6 +310,12 @@ def _changed() -> TableError:
     return TableError(
         "The table changed while the job was running. Start a new job on the new table."
     )
+
+
+def read_off(fact: str, unit: Unit) -> Disclosure:
+    """Return what is open where a fact that should be public was read from the rows."""
+    why = "read from the data in a simulation; declare it in a schema"
+    return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))
 
 
 def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:

@@ -1,25 +1,37 @@
-"""Judging a finished vertical forest by its training rows, as if they were to be predicted.
+"""A finished vertical forest: each party's part, judged by rows that it was trained on.
 
 The same leaf sets as in a prediction name the leaves of some training rows; the label party counts
 how well trees do that have not seen the row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.judging import QualityReply, judged_counts, row_values, seen_by
+from spinney.protocols.judging import (
+    QualityReply,
+    judged_counts,
+    quality_of,
+    row_values,
+    seen_by,
+)
 from spinney.protocols.leakage import Membership
 from spinney.protocols.partial_model import PartialModel
-from spinney.protocols.vertical_job import Job, Target
-from spinney.protocols.vertical_prediction import JudgeAsk
+from spinney.protocols.training import Quality
+from spinney.protocols.vertical_job import Job, Target, values_of_leaves
+from spinney.protocols.vertical_messages import FinishAsk
+from spinney.protocols.vertical_prediction import JudgeAsk, Roles
 from spinney.protocols.vertical_rows import Growing
+from spinney.tables.holding import Holding
+from spinney.transport.channel import Channel
 from spinney.trees.binning import Binning
 from spinney.trees.layout import LeafValues
 from spinney.trees.partial import LeafSets, leaf_sets
 from spinney.typing import Bools, Integers
+
+_QUALITY_ROWS = 2048  # rows the forest is judged by, where it need not be all
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,16 @@ class Finished:
     binning: Binning | None
 
 
+def part_of(
+    growing: Growing, holding: Holding, binning: Binning | None, ask: FinishAsk
+) -> PartialModel:
+    """Return a party's part of the forest; leaves have values where it holds the labels."""
+    label = holding.label
+    part = growing.part(values_of_leaves(label, growing.weights, holding.n_rows) if label else None)
+    bins = binning.bin_of_category if binning else ()
+    return PartialModel(ask.party, holding.columns, label, ask.numbers, bins, part)
+
+
 @dataclass(frozen=True)
 class JudgedRows:
     """Some training rows, the leaf of each in every tree, and which trees have drawn it."""
@@ -40,10 +62,15 @@ class JudgedRows:
     seen: Bools  # (n_rows, n_trees)
 
 
+def n_judged_in(job: Job) -> int:
+    """Return how many rows, evenly spaced, a job is judged by."""
+    return job.n_rows if job.settings.oob_score else min(job.n_rows, _QUALITY_ROWS)
+
+
 def _judged(held: Finished, n_judged: int) -> Integers:
     n_rows = held.growing.job.n_rows
-    if not 0 < n_judged <= n_rows:
-        raise ProtocolError("The question is about more rows than there are.")
+    if n_judged != n_judged_in(held.growing.job):  # fewer would single rows out
+        raise ProtocolError("The question is about other rows than the job is judged by.")
     return np.linspace(0, n_rows - 1, n_judged).astype(np.int64)
 
 
@@ -99,3 +126,15 @@ def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Me
     drawn = judged.seen if job.settings.bootstrap else np.ones_like(judged.seen)
     truth = true_labels[judged.rows]
     return Membership(judged.leaves, drawn, truth, job.n_classes, job.label_epsilon)
+
+
+def judged(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:
+    """Judge the forest by rows that its trees have not seen, at the label party."""
+    n_judged = n_judged_in(job)
+    named = roles.named(channel, n_judged, n_jobs)
+    reply = channel.ask(JudgeAsk(named, n_judged), to=(roles.label_party,))[roles.label_party]
+    step = job.target_step * 2 ** dropped_bits(job)
+    quality = quality_of(reply.counts, bootstrap=job.settings.bootstrap, step=step)
+    if job.label_epsilon is not None:
+        return replace(quality, rows=f"{quality.rows}, randomised labels")
+    return quality

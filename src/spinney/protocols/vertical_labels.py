@@ -9,6 +9,7 @@ noise on a grid of 4,095 steps over the declared range, cut off at its ends.
 That the rows are there, and which of them stand together in a node, is not protected by it.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from typing import Final
@@ -22,6 +23,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
 from spinney.privacy.release import Exact
 from spinney.privacy.scopes import Budget, Disclosure, Protection, Question, Spend
+from spinney.protocols.paying import read_off
 from spinney.protocols.private_settings import fraction_of
 from spinney.protocols.vertical_job import Job, Target
 from spinney.typing import Integers
@@ -43,11 +45,29 @@ def label_noise(job: Job) -> RandomisedResponse | DiscreteLaplace:
     return DiscreteLaplace(epsilon, Fraction(_STEPS), Unit.LABEL)
 
 
-def labels_to_use(job: Job, target: Target, ledger: Ledger | None, data: str | None) -> Target:
+@dataclass(frozen=True)
+class LabelAccount:
+    """What the label party pays from.
+
+    Attributes
+    ----------
+    ledger, data
+        Where charges are written, and the name of the data set whose account they debit.
+    read_facts
+        The label's facts that were read from its rows, in a simulation: no epsilon holds then.
+    """
+
+    ledger: Ledger | None = None
+    data: str | None = None
+    read_facts: tuple[str, ...] = ()
+
+
+def labels_to_use(job: Job, target: Target, account: LabelAccount) -> Target:
     """Return the labels that a job may use: randomised, drawn and paid for once, where it says so.
 
     A party with a ledger gives no label away as it is; one without has nothing to pay from.
     """
+    ledger = account.ledger
     if job.label_epsilon is None and ledger is None:
         return target
     if job.label_epsilon is None:
@@ -59,16 +79,19 @@ def labels_to_use(job: Job, target: Target, ledger: Ledger | None, data: str | N
         raise PolicyError(
             "label_epsilon is a cost, and the label party has no ledger to pay from. Give it one."
         )
-    return _randomised(job, target, ledger, data)
+    return _randomised(job, target, ledger, account)
 
 
-def _randomised(job: Job, target: Target, ledger: Ledger, data: str | None) -> Target:
+def _randomised(job: Job, target: Target, ledger: Ledger, account: LabelAccount) -> Target:
     noise = label_noise(job)
-    fingerprint = data or sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
+    fingerprint = account.data or sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
     budget = Budget.pure(noise.epsilon, Unit.LABEL)
     terms = Terms(job.name, fingerprint, job.n_parties, 1, (budget,))
     spend = Spend("every label, randomised", noise, n_values=job.n_rows)
     ledger.open_job(terms)
+    if account.read_facts:
+        told = [read_off(fact, Unit.LABEL) for fact in account.read_facts]
+        ledger.disclose(Question.of(job.name, 0, b"public facts"), told)
     if not ledger.spent(job.name, Unit.LABEL):
         ledger.check(job.name, [spend])
     codes = _codes(job, target)

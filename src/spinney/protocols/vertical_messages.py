@@ -115,6 +115,12 @@ class SplitReply:
     exhausted: Bools  # for both children: whether the column cannot cut it again
 
 
+def behind_split() -> SplitReply:
+    """Return the reply of a party that must start again."""
+    none = np.zeros(0, np.bool_)
+    return SplitReply(True, np.zeros(0, np.uint8), none, none)
+
+
 @dataclass(frozen=True)
 class SplitAsk(Ask[SplitReply]):
     """You have the best cut of these nodes: who goes left?"""

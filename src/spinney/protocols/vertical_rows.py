@@ -6,6 +6,7 @@ that was stopped starts where the others are, and trains nothing twice.
 """
 
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,22 @@ class Notebook:
             path = self._folder / f"{job[:32]}.{name}"
             kept = path.read_bytes() if path.exists() else None
         return kept
+
+    def settle(self, job: str, name: str, fact: bytes) -> None:
+        """Write down the digest of what is told once; raise if something else was told before.
+
+        Who could ask for the same level again and again, each time otherwise, would learn from the
+        differences.
+        """
+        digest = sha256(fact).digest()
+        known = self.note(job, name)
+        if known is None:
+            self.keep_note(job, name, digest)
+        elif known != digest:
+            raise ProtocolError(
+                "This party has answered the same question otherwise before. Nothing was released; "
+                "start the job again under another name."
+            )
 
     def _path(self, job: str, depth: int) -> Path:
         assert self._folder is not None
@@ -214,6 +231,10 @@ class Growing:
         moments[0::2], moments[1::2] = left, above[partition.split] - left
         self.moments.append(moments)
 
+    def settle(self, name: str, fact: bytes) -> None:
+        """Write down what is told once of this level."""
+        self._notebook.settle(self.job.digest, f"{self.depth}.{name}", fact)
+
     def keep_gains(self, gain: Floats) -> None:
         """Write down the gains of a level's cuts, where only the label party knows them."""
         self.foreign_gains[self.depth] = gain
@@ -287,6 +308,11 @@ class Growing:
 
     def cut(self, own: OwnSplits) -> tuple[Bytes, Bools]:
         """Write own cuts down, then return who goes left, and which columns are exhausted."""
+        made = b"".join(
+            np.ascontiguousarray(value).tobytes()
+            for value in (own.node, own.feature, own.cut, own.missing_left, own.bin_set)
+        )
+        self.settle("made", made)
         self._notebook.keep(self.job.digest, self.depth, own)
         self._chosen = own
         return self.nodes.sides(self.table, own, self._n_threads), self.nodes.exhausted(own)

@@ -16,6 +16,7 @@ from spinney.protocols.leakage import label_leakage
 from spinney.protocols.model import ForestModel
 from spinney.protocols.partial_model import joined_model
 from spinney.protocols.training import Training
+from spinney.protocols.vertical_labels import LabelAccount
 from spinney.protocols.vertical_prediction import Roles
 from spinney.report.holders import holders_of
 from spinney.service.answering import Heard, watched
@@ -35,20 +36,25 @@ Sides = Mapping[str, matched_forest.Party]
 
 def compare_columns(job: JobFile, asked: matched_forest.Settings, stages: Stages) -> Comparison:
     """Read a job's tables, match their rows, grow and judge all forests."""
-    holdings, _ = holdings_of(job, asked)
+    holdings, facts = holdings_of(job, asked)
     label = holdings[asked.label_party].label
     assert label is not None
     settings = vertical_settings_of(job, label.classes)
-    ledgers = {}
+    read = tuple(fact for fact in facts if fact.endswith(f" of {label.name!r}"))
+    accounts = {}
     if settings.vertical.label_epsilon is not None:
-        ledgers = {settings.label_party: Ledger.in_memory(settings.label_party)}
+        paid_from = Ledger.in_memory(settings.label_party)
+        accounts = {settings.label_party: LabelAccount(paid_from, read_facts=read)}
+    ledgers = _ledgers(accounts)
     n_jobs = job.settings.n_jobs
     own = [name for name, held in holdings.items() if held.columns]
     stages.expect(2 + len(own))
     n_trees = settings.n_estimators
     step = stages.begin("joint forest", n_trees)
     with stages.compiling():
-        joint, sides, roles = _joint(holdings, settings, ledgers, n_jobs, step, heard=stages.heard)
+        joint, sides, roles = _joint(
+            holdings, settings, accounts, n_jobs, step, heard=stages.heard
+        )
     held_out = {name: side.held_out for name, side in sides.items()}
     training = {name: side.training for name, side in sides.items()}
     _, plain = vertical_baseline(settings)
@@ -65,6 +71,11 @@ def compare_columns(job: JobFile, asked: matched_forest.Settings, stages: Stages
     consent = tuple(holdings) if settings.join_parts else ()
     held = holders_of(roles, columns, consent)
     return Comparison(joint, parties, same, ledgers, label_leakage=leakage, holders=held)
+
+
+def _ledgers(accounts: Mapping[str, LabelAccount]) -> dict[str, Ledger]:
+    """Return the ledgers that are paid from, by party."""
+    return {name: one.ledger for name, one in accounts.items() if one.ledger is not None}
 
 
 def _bare_bytes(model: ForestModel) -> bytes:
@@ -109,7 +120,7 @@ def _judged(
 def _joint(
     holdings: Mapping[str, Holding],
     settings: matched_forest.Settings,
-    ledgers: Mapping[str, Ledger],
+    accounts: Mapping[str, LabelAccount],
     n_jobs: int | None,
     step: Step,
     *,
@@ -117,13 +128,15 @@ def _joint(
 ) -> tuple[Training, Sides, Roles]:
     """Return the forest that the parties grow; in a simulation its parts are in one place."""
     sides = {
-        name: matched_forest.Party(holding, settings, name, n_jobs=n_jobs, ledger=ledgers.get(name))
+        name: matched_forest.Party(
+            holding, settings, name, n_jobs=n_jobs, account=accounts.get(name, LabelAccount())
+        )
         for name, holding in holdings.items()
     }
     channel = InProcess(watched(sides, heard))
     told = {**asdict(settings.vertical.forest), **settings.described()}
     told["privacy"] = settings.vertical.label_epsilon
-    with telling_what_there_is(partial_model.NAME, channel, told, ledgers):
+    with telling_what_there_is(partial_model.NAME, channel, told, _ledgers(accounts)):
         grown = matched_forest.train(channel, settings, n_jobs=n_jobs, progress=step)
     parts = {name: side.finished_model for name, side in sides.items()}
     training = Training(

@@ -11,6 +11,7 @@ from spinney.protocols.matching import MATCHINGS, Matching
 from spinney.protocols.partial_model import NAME
 from spinney.protocols.private_settings import as_text
 from spinney.protocols.settings import Task
+from spinney.protocols.vertical_labels import LabelAccount
 from spinney.protocols.vertical_settings import Labels, Place, SchemeName, VerticalSettings
 from spinney.seeds import job_seed
 from spinney.service.config import JobFile
@@ -98,15 +99,14 @@ def _matching(job: JobFile) -> Matching | None:
 
 def vertical_party(table: Holding, settings: Any, site: Any) -> Answering:
     """Return a party's side; the label party pays from its ledger where labels are randomised."""
-    ledger = site.ledger if settings.privacy is not None else None
+    pays = settings.privacy is not None
     return matched_forest.Party(
         table,
         settings,
         site.name,
         folder=site.folder,
         n_jobs=site.n_jobs,
-        ledger=ledger,
-        data=site.data,
+        account=LabelAccount(site.ledger, site.data) if pays else LabelAccount(),
     )
 
 

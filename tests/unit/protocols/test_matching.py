@@ -10,14 +10,8 @@ from spinney.errors import MissingExtraError, ProtocolError, SettingError, Table
 from spinney.privacy import matching as privacy
 from spinney.privacy.keys import KeyPair
 from spinney.privacy.matching import Ids, opened_key, sealed_key
-from spinney.protocols.matching import (
-    MATCHINGS,
-    CommonAsk,
-    MatchingParty,
-    TagsAsk,
-    match,
-    shared_sizes,
-)
+from spinney.protocols.matching import MATCHINGS, MatchingParty, match, shared_sizes
+from spinney.protocols.matching_messages import CommonAsk, TagsAsk
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 

@@ -14,7 +14,7 @@ from spinney.errors import (
     SpinneyError,
     StorageError,
 )
-from spinney.protocols.matching import CommonAsk
+from spinney.protocols.matching_messages import CommonAsk
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rosters import secured_over
 from spinney.report.holders import holders_of

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from spinney.errors import SettingError, TableError
-from spinney.protocols import matched_forest, matching
+from spinney.protocols import matched_forest, matching_messages
 from spinney.protocols.matching import MatchingParty, match
 from spinney.protocols.partial_model import PartialModel
 from spinney.protocols.vertical_prediction import LeavesAsk, PredictingParty, Roles, ValuesAsk
@@ -23,7 +23,7 @@ from spinney.transport.channel import Ask, Channel
 from spinney.trees.storage import write_whole
 from spinney.typing import Floats
 
-ASKS: tuple[type[Ask[Any]], ...] = (*matching.ASKS, LeavesAsk, ValuesAsk)
+ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, LeavesAsk, ValuesAsk)
 ROLES: Final = "roles.spinney"
 PREDICTIONS: Final = "predictions.csv"
 
@@ -57,7 +57,7 @@ class ColumnsPrediction:
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
-        if type(ask) in matching.ASKS:
+        if type(ask) in matching_messages.ASKS:
             return self._matching.answer(ask)
         rows = self._matching.rows
         chosen = self._held.select(rows)
