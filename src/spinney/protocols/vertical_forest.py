@@ -26,9 +26,8 @@ others were drawn. Leaf values are made at the label party and stay there. A par
 a level once, and the label party judges once, by the job's rows: otherwise it refuses.
 
 **Rounds and bytes.** Holdings, labels, start: 3. A level 2. Finish 1, judging 2: at most
-2 x depth + 8. A level brings a party 1 bit for each row of each split node, and 2 to 3 bytes for
-each node and own column drawn; it sends 1 bit for each row of nodes that it splits, and 10 bytes
-for each open node.
+2 x depth + 8. A level brings a party 1 bit a row of each split node, and 2 to 3 bytes for each node
+and own column drawn; it sends 1 bit a row of nodes that it splits, and 10 bytes an open node.
 """
 
 from collections.abc import Callable, Sequence
