@@ -126,9 +126,9 @@ class VerticalForest(ForestEstimator):
 
         ledgers, accounts = {}, {}
         if settings.label_epsilon is not None:
-            holder = parties.label_party
-            ledgers = {holder: Ledger.in_memory(holder)}
-            accounts = {holder: LabelAccount(ledgers[holder], read_facts=read_facts)}
+            name = parties.label_party
+            ledgers = {name: Ledger.in_memory(name)}
+            accounts = {name: LabelAccount(ledgers[name], read_facts=read_facts)}
         nothing = LabelAccount()
         sides = {
             name: vertical_forest.Party(

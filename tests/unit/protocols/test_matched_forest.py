@@ -53,7 +53,8 @@ def holdings(label: Label | None = None) -> dict[str, Holding]:
 def job(matching: Any = "keyed_hash", **changes: Any) -> matched_forest.Settings:
     own = {key: changes.pop(key) for key in ("held_out", "join_parts") if key in changes}
     forest = ForestSettings(task="classification", n_estimators=2, max_depth=3, seed=5)
-    vertical = vertical_forest.Settings(**({"forest": forest, "scheme": "paillier"} | changes))
+    given: dict[str, Any] = {"forest": forest, "scheme": "paillier"} | changes
+    vertical = vertical_forest.Settings(**given)
     return matched_forest.Settings(vertical=vertical, label_party="bank", matching=matching, **own)
 
 
@@ -254,7 +255,8 @@ def test_rows_without_ids_or_before_matching_are_refused():
 @pytest.mark.parametrize("name", ["bank", "shop"])
 def test_a_party_that_was_stopped_knows_its_common_rows(when, name, tmp_path):
     """A new object over the same folder stands for a process that was started again."""
-    settings, stopped = job(), []
+    settings = job()
+    stopped: list[Any] = []
     sides = sides_of(settings, tmp_path)
 
     class Stopping:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from vertical_parties import NAMES, PARTIES, Lying, N, fitted, frame, job, lied, side, trained
 
 from spinney import VerticalForestClassifier, VerticalForestRegressor, deal_columns
 from spinney.errors import PolicyError, ProtocolError, SettingError
@@ -16,6 +15,18 @@ from spinney.protocols.vertical_labels import LabelAccount
 from spinney.protocols.vertical_sum_messages import SealAsk, SumsAsk
 from spinney.tables.schema import Column, Label, Schema
 from spinney.transport.channel import Ask
+from unit.protocols.vertical_parties import (  # type: ignore[import-not-found]
+    NAMES,
+    PARTIES,
+    Lying,
+    N,
+    fitted,
+    frame,
+    job,
+    lied,
+    side,
+    trained,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -66,7 +77,7 @@ def test_no_label_is_in_any_message_to_others():
     """Labels as bytes, or as numbers, in the order of the rows: they are nowhere."""
     told: list[Ask[Any]] = []
 
-    class Listening(Lying):
+    class Listening(Lying):  # type: ignore[misc]
         def answer(self, ask):
             told.append(ask)
             return self.honest.answer(ask)

@@ -4,14 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from vertical_parties import side, trained
 
 from spinney.errors import ProtocolError
+from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_prediction import JudgeAsk, LeavesAsk
 from spinney.protocols.vertical_sum_messages import ChooseAsk, CutAsk
 from spinney.transport import codec
+from unit.protocols.vertical_parties import (  # type: ignore[import-not-found]
+    side,
+    trained,
+)
 
-HIDDEN = {"labels": "encrypted", "scheme": "paillier"}
+FOREST = ForestSettings(
+    task="classification", n_estimators=2, max_depth=3, max_features=None
+)  # every column is drawn, whoever holds it
+HIDDEN = {"labels": "encrypted", "scheme": "paillier", "forest": FOREST}
 OTHERWISE = "has answered the same question otherwise before"
 
 

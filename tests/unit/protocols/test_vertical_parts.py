@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from vertical_parties import N, fitted, frame
 
 from spinney.errors import PartyLostError, PolicyError, ProtocolError, StorageError
 from spinney.protocols.partial_model import PartialModel
@@ -12,6 +11,11 @@ from spinney.protocols.vertical_prediction import PredictingParty, ValuesAsk, jo
 from spinney.tables.columns import VectorColumns
 from spinney.transport.channel import Ask
 from spinney.transport.in_process import InProcess
+from unit.protocols.vertical_parties import (  # type: ignore[import-not-found]
+    N,
+    fitted,
+    frame,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

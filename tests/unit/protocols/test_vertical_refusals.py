@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from vertical_parties import Lying, N, fitted, frame, lied, side, trained
 
 from spinney import VerticalForestClassifier
 from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
@@ -15,6 +14,15 @@ from spinney.protocols.vertical_prediction import PartAsk
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label
+from unit.protocols.vertical_parties import (  # type: ignore[import-not-found]
+    Lying,
+    N,
+    fitted,
+    frame,
+    lied,
+    side,
+    trained,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -136,7 +144,7 @@ def test_sides_that_do_not_fit_are_refused():
     def longer(reply):
         return replace(reply, sides=np.append(reply.sides, np.uint8(0)))
 
-    class Both(Lying):
+    class Both(Lying):  # type: ignore[misc]
         def answer(self, ask):
             reply = self.honest.answer(ask)
             return longer(reply) if isinstance(ask, SplitAsk) else reply
