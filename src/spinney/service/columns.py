@@ -52,9 +52,7 @@ def compare_columns(job: JobFile, asked: matched_forest.Settings, stages: Stages
     n_trees = settings.n_estimators
     step = stages.begin("joint forest", n_trees)
     with stages.compiling():
-        joint, sides, roles = _joint(
-            holdings, settings, accounts, n_jobs, step, heard=stages.heard
-        )
+        joint, sides, roles = _joint(holdings, settings, accounts, n_jobs, step, heard=stages.heard)
     held_out = {name: side.held_out for name, side in sides.items()}
     training = {name: side.training for name, side in sides.items()}
     _, plain = vertical_baseline(settings)
