@@ -68,7 +68,9 @@ def server_programs():
     """Return the folder of PostgreSQL's server programs, or None."""
     found = shutil.which("initdb")
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return Path(found).parent if found else next(iter(folders), None)
+    if found:  # which may be a wrapper: then its neighbours are elsewhere
+        folders.append(Path(found).resolve().parent)
+    return next((folder for folder in folders if (folder / "pg_isready").exists()), None)
 
 
 @pytest.fixture(scope="module")

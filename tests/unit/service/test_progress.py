@@ -112,7 +112,6 @@ def test_a_terminal_shows_levels_and_is_left_clean(place):
     frames = [frame.strip() for frame in text.splitlines() if frame.strip()]
     assert "starting" in frames[0]
     assert re.search(r"forest.*: (800 trees, level \d of 3|binning|judging)", text)
-    assert re.search(r"\d of \d parties answered", text)
     assert "left:" in text
     assert seen.endswith("\x1b[2K")  # the bar's line is wiped
     assert "\x1b" not in out  # the table goes to a file as plain text
