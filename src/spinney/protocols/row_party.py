@@ -6,6 +6,7 @@ that, from rows that carry noise themselves. **Who never learns what.** Nobody b
 the rows: what it keeps between questions only saves time, and never leaves it.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from spinney.errors import ProtocolError
@@ -18,7 +19,7 @@ from spinney.tables.table import Table
 from spinney.transport.channel import Ask
 
 
-class Counting:
+class Counting(ABC):
     """A table, and answers counted from it."""
 
     def __init__(self, table: Table, n_threads: int) -> None:
@@ -35,9 +36,9 @@ class Counting:
                 return answer_quality(ask, self._rows, self._n_threads)
         return self._counted(ask)
 
+    @abstractmethod
     def _counted(self, ask: Any) -> Any:
         """Answer a question of the protocol's own, about open nodes."""
-        raise NotImplementedError
 
 
 class RowParty:
