@@ -7,33 +7,55 @@ The sizes of parties are noised with epsilon 1. Truex's tree (the paper's IBM tr
 parties are honest, and epsilon is 1, or what S4's own account of the noise comes to (`s4_runs`).
 """
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from papers.experiment import Cell, Experiment, Grid, Paper
 from papers.s4_runs import SETS, TRUEX, evolved, truex
 
-SETTINGS = ((20, 1.0), (20, 0.1), (20, 0.5), (20, 0.25), (10, 1.0), (30, 1.0), (5, 1.0), (15, 1.0))
+MAIN = ((20, 1.0), (20, 0.1))  # three divisions of rows x three runs; of the others one run each
+OTHERS = ((20, 0.5), (20, 0.25), (10, 1.0), (30, 1.0), (5, 1.0), (15, 1.0))
 _FAST = ("compas", "marketing", "abalone", "soil")
 
 
-def _grids(
-    tasks: list[str], settings: Any, splits: int, runs: int, generations: int, **more: Any
-) -> tuple[Grid, ...]:
-    """Return the grids of all settings, those first on which most depends."""
-    return tuple(
-        {
-            "n_parties": [n_parties],
-            "participation": [share],
-            "task": [task],
-            "split": range(splits),
-            "run": range(runs),
-            "data": [d for d in SETS[task] if generations == 100 or d in _FAST],
-            "generations": [generations],
-            **more,
-        }
-        for n_parties, share in settings
-        for task in tasks
+def _grids(tasks: list[str], **more: Any) -> tuple[Grid, ...]:
+    """Return the full setting, that first on which most depends."""
+    main = (
+        _grid(task, setting, range(3), range(3), 100, **more)
+        for setting, task in product(MAIN, tasks)
     )
+    others = (
+        _grid(task, setting, [split], [0], 100, **more)
+        for split, setting, task in product(range(3), OTHERS, tasks)
+    )
+    return (*main, *others)
+
+
+def _fast(tasks: list[str], **more: Any) -> tuple[Grid, ...]:
+    return tuple(
+        _grid(task, setting, [0], [0], 20, **more) for setting, task in product(MAIN, tasks)
+    )
+
+
+def _grid(
+    task: str,
+    setting: tuple[int, float],
+    splits: Sequence[int],
+    runs: Sequence[int],
+    generations: int,
+    **more: Any,
+) -> Grid:
+    return {
+        "n_parties": [setting[0]],
+        "participation": [setting[1]],
+        "task": [task],
+        "split": splits,
+        "run": runs,
+        "data": [d for d in SETS[task] if generations == 100 or d in _FAST],
+        "generations": [generations],
+        **more,
+    }
 
 
 def _needs(cell: Cell) -> str:
@@ -49,16 +71,16 @@ PAPER = Paper(
             "evolved",
             "Figures 3 to 10",
             evolved,
-            full=_grids(list(SETS), SETTINGS, 3, 3, 100),
-            fast=_grids(list(SETS), SETTINGS[:2], 1, 1, 20),
+            full=_grids(list(SETS)),
+            fast=_fast(list(SETS)),
             needs=_needs,
         ),
         Experiment(
             "truex",
             "Figures 3 to 7",
             truex,
-            full=_grids(_CLASSES, SETTINGS, 3, 3, 100, **_LEARNERS),
-            fast=_grids(_CLASSES, SETTINGS[:2], 1, 1, 20, **_LEARNERS),
+            full=_grids(_CLASSES, **_LEARNERS),
+            fast=_fast(_CLASSES, **_LEARNERS),
             needs=_needs,
         ),
     ),
