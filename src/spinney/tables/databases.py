@@ -65,11 +65,7 @@ class SqliteStream(_CursorStream):
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        if not Path(self.path).is_file():
-            raise TableError(
-                "The database file of the table does not exist. Check its path, or its url.",
-                local=f"Path: {self.path}",
-            )
+        _require_file(self.path)
         address = f"file:{quote(self.path)}?mode=ro"
         try:
             # Batches may be read by another thread than the one that asked for them.
@@ -94,11 +90,7 @@ class DuckDbStream(_CursorStream):
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        if not Path(self.path).is_file():
-            raise TableError(
-                "The database file of the table does not exist. Check its path, or its url.",
-                local=f"Path: {self.path}",
-            )
+        _require_file(self.path)
         try:
             with closing(duckdb.connect(self.path, read_only=True)) as database:
                 # In order, and nothing but the file: a query cannot read or write elsewhere.
@@ -155,3 +147,11 @@ def _psycopg() -> Any:
 
 def _names(cursor: Any) -> tuple[str, ...]:
     return tuple(column[0] for column in cursor.description)
+
+
+def _require_file(path: str) -> None:
+    if not Path(path).is_file():
+        raise TableError(
+            "The database file of the table does not exist. Check its path, or its url.",
+            local=f"Path: {path}",
+        )

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from spinney.trees._kernels.compiling import inlined, kernel
-from spinney.trees._kernels.split import _f, _fill_set, _variance_gain
+from spinney.trees._kernels.split import _f, _fill_set, _sort_by_share, _variance_gain
 
 
 @inlined
@@ -147,16 +147,7 @@ def noisy_class_splits(
                             weight += max(counts[at + order[i], c], 0) * class_weight[c]
                         hits = max(counts[at + order[i], target], 0) * class_weight[target]
                         share[order[i]] = hits / weight
-                    for i in range(1, n_used):  # insertion sort, stable: ties by cell
-                        cell = order[i]
-                        j = i - 1
-                        while j >= 0 and (
-                            share[order[j]] > share[cell]
-                            or (share[order[j]] == share[cell] and order[j] > cell)
-                        ):
-                            order[j + 1] = order[j]
-                            j -= 1
-                        order[j + 1] = cell
+                    _sort_by_share(order, n_used, share)
                     n_left = 0
                     for c in range(n_classes):
                         left[c] = 0
@@ -269,13 +260,9 @@ def noisy_mean_splits(
                 for cell in range(n_cells):
                     if sums[at + cell, 0] > 0:
                         share[cell] = float(sums[at + cell, 1]) / sums[at + cell, 0]
-                        j = n_used - 1  # insertion sort by mean target, stable: ties by cell
                         order[n_used] = cell
-                        while j >= 0 and share[order[j]] > share[cell]:
-                            order[j + 1] = order[j]
-                            j -= 1
-                        order[j + 1] = cell
                         n_used += 1
+                _sort_by_share(order, n_used, share)
                 n_left = 0
                 s_left = 0
                 for i in range(n_used - 1):

@@ -138,6 +138,20 @@ def _best_of_classes(
 
 
 @inlined
+def _sort_by_share(order, n_used, share):
+    """Sort the cells in `order` by share, by insertion; ties by cell."""
+    for i in range(1, n_used):
+        cell = order[i]
+        j = i - 1
+        while j >= 0 and (
+            share[order[j]] > share[cell] or (share[order[j]] == share[cell] and order[j] > cell)
+        ):
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = cell
+
+
+@inlined
 def _fill_set(order, n_left, n_used, missing_cell, rest_left, words):
     """Write the set of bins that go left: the first of `order`, and unseen ones with `rest_left`.
 
@@ -252,16 +266,7 @@ def best_class_splits(
                             weight += counts[at + order[i], c] * class_weight[c]
                         hits = counts[at + order[i], target] * class_weight[target]
                         share[order[i]] = hits / weight
-                    for i in range(1, n_used):  # insertion sort, stable: ties by cell
-                        cell = order[i]
-                        j = i - 1
-                        while j >= 0 and (
-                            share[order[j]] > share[cell]
-                            or (share[order[j]] == share[cell] and order[j] > cell)
-                        ):
-                            order[j + 1] = order[j]
-                            j -= 1
-                        order[j + 1] = cell
+                    _sort_by_share(order, n_used, share)
                     n_left = 0
                     for c in range(n_classes):
                         left[c] = 0
@@ -363,13 +368,9 @@ def best_mean_splits(
                 for cell in range(n_cells):
                     if sums[at + cell, 0] > 0:
                         share[cell] = float(sums[at + cell, 1]) / sums[at + cell, 0]
-                        j = n_used - 1  # insertion sort by mean target, stable: ties by cell
                         order[n_used] = cell
-                        while j >= 0 and share[order[j]] > share[cell]:
-                            order[j + 1] = order[j]
-                            j -= 1
-                        order[j + 1] = cell
                         n_used += 1
+                _sort_by_share(order, n_used, share)
                 n_left = 0
                 s_left = 0
                 for i in range(n_used - 1):
