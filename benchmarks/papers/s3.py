@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from papers.experiment import Experiment, Found, Paper
 from papers.federation import N_PARTIES, Federation
+from papers.s3_others import PRIVATREE, TABLES, needs, others, yardstick
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns
 
@@ -152,6 +153,21 @@ PAPER = Paper(
             shares,
             full=({"repetition": range(24), "leaf": LEAF_SHARES},),
             fast=({"repetition": range(2), "leaf": ["1/5", "1/2", "4/5"]},),
+        ),
+        Experiment(
+            "others",
+            "other tables",
+            others,
+            full=({"repetition": range(12), "data": tuple(TABLES)},),
+            fast=({"repetition": range(2), "data": tuple(TABLES)[:3]},),
+            needs=needs,
+        ),
+        Experiment(
+            "yardstick",
+            "PrivaTree's yardstick",
+            yardstick,
+            full=({"repetition": range(8), "epsilon": tuple(PRIVATREE)},),
+            fast=({"repetition": range(2), "epsilon": tuple(PRIVATREE)},),
         ),
     ),
 )

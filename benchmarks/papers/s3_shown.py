@@ -11,6 +11,7 @@ from matplotlib import pyplot as plt
 
 from papers.experiment import Cell, Found, Shown, Table
 from papers.s3 import COLUMNS, DEPTHS, EPSILONS, RHOS, honest_factor
+from papers.s3_others import EXACT, METHODS, PRIVATREE
 
 LABELS = {
     "histograms": "S3 Algorithm 5",
@@ -33,6 +34,8 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
     """Return tables, facts and pictures of S3."""
     frame = as_frame([(cell, found) for name, cell, found in cells if name == "grid"])
     shares = [(cell, found) for name, cell, found in cells if name == "shares"]
+    others = [cell | found for name, cell, found in cells if name == "others"]
+    yardstick = [cell | found for name, cell, found in cells if name == "yardstick"]
     sizes = [n for n in _FIGURE if n in set(frame["n"])]
     ahead = points_ahead(frame[frame["n"] != _FEW])
     lines = [_against(ahead, method) for method in _HONEST if method in ahead]
@@ -52,7 +55,35 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
         title = "Figure 2: accuracy in % by shares of the budget, epsilon 1"
         tables.append(Table(title, by_share, f"{len(shares) // len(by_share)} draws"))
         pictures["figure_2"] = partial(_draw_shares, by_share)
-    return Shown(tables, _facts(frame, ahead, lines), pictures)
+    facts = _facts(frame, ahead, lines)
+    if others and yardstick:
+        off, measured = _off_benchmark(others), _by_epsilon(yardstick)
+        tables += [off, measured]
+        facts["auto_behind"] = max(line["auto behind the best"] for line in off.rows)
+        facts |= {f"yardstick_{line['epsilon']:g}": line["auto"] for line in measured.rows}
+    return Shown(tables, facts, pictures)
+
+
+def _off_benchmark(found: list[dict[str, Any]]) -> Table:
+    """Return every method's accuracy on each of the other tables, and how far `auto` is behind."""
+    frame = pd.DataFrame(found)
+    means = 100 * frame.groupby("data", sort=False)[[*METHODS, *EXACT]].mean()
+    means["auto behind the best"] = means[list(METHODS)].max(axis=1) - means["auto"]
+    lines = means.round(2).reset_index().to_dict("records")
+    title = "Off S3's benchmark: accuracy in %, epsilon 1"
+    return Table(title, lines, f"{frame['repetition'].nunique()} divisions of the rows, depth 5")
+
+
+def _by_epsilon(found: list[dict[str, Any]]) -> Table:
+    """Return the accuracies on PrivaTree's yardstick, its own beside them."""
+    frame = pd.DataFrame(found)
+    means = frame.groupby("epsilon")[list(METHODS)].mean().round(4)
+    lines = [
+        {"epsilon": epsilon, "PrivaTree": PRIVATREE[epsilon], **line}
+        for epsilon, line in means.to_dict("index").items()
+    ]
+    note = f"16,000 rows, depth 4, {frame['repetition'].nunique()} draws; five parties, it one site"
+    return Table("PrivaTree's yardstick: accuracy", lines, note)
 
 
 def _figure(frame: pd.DataFrame, n: int) -> Table:

@@ -16,7 +16,11 @@ from spinney import errors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-RUN = ("start.md", "report.md", "export.md")
+RUN = sorted(path.name for path in DOCS.glob("*.md") if "```python\n" in path.read_text("utf-8"))
+
+
+def test_there_are_guides_to_run():
+    assert {"start.md", "report.md", "export.md", "private-trees.md"} <= set(RUN)
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -7,32 +7,26 @@ alone; it is held against the best of all methods, and of the private forest, on
 yardstick is Vos et al. (2023), *Differentially-Private Decision Trees and Provable Robustness to
 Data Poisoning*: make_classification with 20,000 rows, 20 columns of which 10 tell something, seed
 0, 16,000 for training, depth 4. PrivaTree reaches 0.697 at epsilon 1, 0.731 at 10 there, on one
-site. What is done is kept in results/bench_private.jsonl.
-Run: python benchmarks/bench_private.py [--fast] [--repetitions N]
+site.
 """
 
-import json
-import logging
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.tree import DecisionTreeClassifier
 
-from harness import RESULTS, arguments, save, table
+from data import shared
+from papers.experiment import Cell, Found
 from papers.federation import N_PARTIES, Federation
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MatrixColumns
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
-KEPT = RESULTS / "bench_private.jsonl"
-METHODS = ("histograms", "save_budget", "propose", "noisy_max", "auto")
-REPETITIONS = 20
-MOST_ROWS = 8000
-PRIVATREE = {1.0: 0.697, 10.0: 0.731}
+METHODS = ("histograms", "save_budget", "propose", "noisy_max", "forest", "auto")
+EXACT = ("central", "local")
+PRIVATREE = {1.0: 0.697, 10.0: 0.731}  # epsilon: accuracy
+_MOST_ROWS = 8000
 _CANCER = {  # what textbooks and the first papers on the measurements give, rounded outwards
     "mean": ((5, 30), (5, 40), (40, 200), (100, 2600), (0.05, 0.17), (0, 0.4), (0, 0.5), (0, 0.25),
              (0.1, 0.32), (0.04, 0.1)),
@@ -55,6 +49,10 @@ _TELCO = {
     "MonthlyCharges": (0, 120),
     "TotalCharges": (0, 8640),
 }
+
+
+def _codes(y: Any) -> Any:
+    return y.astype("category").cat.codes.to_numpy()
 
 
 def _numbers(X: Any, ranges: Any) -> tuple[Any, tuple[Column, ...]]:
@@ -86,15 +84,13 @@ def cancer() -> Any:
 
 @cache
 def waveform() -> Any:
-    frame = pd.read_parquet(DATA / "waveform.parquet")
-    y = frame.pop("target").astype("category").cat.codes.to_numpy()
-    return *_numbers(frame, [(-4, 10)] * 21), y  # waves up to 6, and a standard deviation of 1
+    frame, y = shared("waveform")
+    return *_numbers(frame, [(-4, 10)] * 21), _codes(y)  # waves up to 6, a standard deviation of 1
 
 
 def _mixed(name: str, ranges: dict[str, tuple[float, float]]) -> Any:
-    frame = pd.read_parquet(DATA / f"{name}.parquet")
-    frame = frame.sample(min(MOST_ROWS, len(frame)), random_state=0)
-    y = frame.pop("target").astype("category").cat.codes.to_numpy()
+    frame, y = shared(name)
+    frame = frame.sample(min(_MOST_ROWS, len(frame)), random_state=0)
     columns, values = [], []
     for column in frame:
         if column in ranges:
@@ -105,7 +101,7 @@ def _mixed(name: str, ranges: dict[str, tuple[float, float]]) -> Any:
             columns.append(Column(column, "category", categories=tuple(map(str, kinds.categories))))
             values.append(kinds.codes.to_numpy().astype(float))
             values[-1][values[-1] < 0] = np.nan
-    return np.stack(values, axis=1).astype(np.float32), tuple(columns), y
+    return np.stack(values, axis=1).astype(np.float32), tuple(columns), _codes(y[frame.index])
 
 
 @cache
@@ -126,6 +122,12 @@ TABLES = {
     "adult": adult,
     "telco churn": telco,
 }
+_FILES = {"waveform": "waveform", "adult": "adult", "telco churn": "telco_churn"}
+
+
+def needs(cell: Cell) -> str | None:
+    """Return the file of ../shared/data that a cell reads."""
+    return _FILES.get(cell["data"])
 
 
 def dealt(name: str, repetition: int) -> tuple[Federation, Any, Any, Any]:
@@ -138,93 +140,37 @@ def dealt(name: str, repetition: int) -> tuple[Federation, Any, Any, Any]:
     return parties, (X[train], y[train]), MatrixColumns(X[test]), y[test]
 
 
-def off_benchmark(name: str, method: str, repetition: int, epsilon: float = 1.0) -> float:
-    """Return the accuracy of a method on one table."""
-    parties, (X, y), rows, truth = dealt(name, repetition)
-    if method in ("central", "local"):
-        step = 1 if method == "central" else N_PARTIES
+def others(*, data: str, repetition: int) -> Found:
+    """Return the accuracy of every method on one table."""
+    parties, (X, y), rows, truth = dealt(data, repetition)
+    found = {}
+    for method in METHODS:
+        model = parties.forest(1, repetition) if method == "forest" else parties.tree(method, 1, 5)
+        found[method] = _accuracy(model, rows, truth)
+    for method, step in zip(EXACT, (1, N_PARTIES), strict=True):
         filled = np.nan_to_num(np.concatenate([X[::step], rows.values(slice(None)).T]), nan=-1.0)
         exact = DecisionTreeClassifier(max_depth=5, min_samples_leaf=10, random_state=0)
         exact.fit(filled[: -len(truth)], y[::step])
-        return float(exact.score(filled[-len(truth) :], truth))
-    if method == "forest":
-        model = parties.forest(epsilon, repetition)
-    else:
-        model = parties.tree(method, epsilon, 5)
-    return float(np.mean(model.predict(rows).argmax(axis=1) == truth))
+        found[method] = float(exact.score(filled[-len(truth) :], truth))
+    return found
 
 
-def yardstick(method: str, epsilon: float) -> float:
-    """Return the accuracy on PrivaTree's yardstick, over five parties."""
+def yardstick(*, epsilon: float, repetition: int) -> Found:
+    """Return the accuracy of every method on PrivaTree's yardstick, over five parties."""
     X, y = make_classification(20_000, 20, n_informative=10, n_redundant=2, random_state=0)
     values, columns = _numbers(X, [(-6, 6)] * 20)  # clusters lie at corners of a cube of side 2
     label = Label("class", "class", (0, 1))
     parties = Federation(values[:16_000], y[:16_000], Schema(columns, label), honest=None)
-    rows = MatrixColumns(values[16_000:])
-    model = (
-        parties.forest(epsilon, 0)
-        if method == "forest"
-        else parties.tree(method, epsilon, 4, n_bins=25)
-    )
-    return float(np.mean(model.predict(rows).argmax(axis=1) == y[16_000:]))
+    rows, truth = MatrixColumns(values[16_000:]), y[16_000:]
+    found = {}
+    for method in METHODS:
+        if method == "forest":
+            model = parties.forest(epsilon, repetition)
+        else:
+            model = parties.tree(method, epsilon, 4, n_bins=25)
+        found[method] = _accuracy(model, rows, truth)
+    return found
 
 
-def kept(jobs: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], float]:
-    """Return the result of every job, those done before included."""
-    RESULTS.mkdir(exist_ok=True)
-    lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
-    done = {tuple(key): score for key, score in map(json.loads, lines)}
-    for job in jobs:
-        if job not in done:
-            kind, *facts = job
-            done[job] = yardstick(*facts[:2]) if kind == "yardstick" else off_benchmark(*facts)
-            with KEPT.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([job, done[job]]) + "\n")
-            print(f"{job}: {done[job]:.3f}", flush=True)
-    return {job: done[job] for job in jobs}
-
-
-def main() -> None:
-    logging.disable(logging.WARNING)
-    asked = arguments(__doc__, repetitions=REPETITIONS)
-    repetitions = 1 if asked.fast else asked.repetitions
-    models = (*METHODS, "forest", "central", "local")
-    tables = [name for name in TABLES if name not in ("waveform", "adult", "telco churn")]
-    tables = list(TABLES) if DATA.is_dir() else tables
-    off = [
-        ("table", name, model, r) for r in range(repetitions) for name in tables for model in models
-    ]
-    measured = [
-        ("yardstick", model, epsilon, r)
-        for r in range(repetitions)
-        for epsilon in PRIVATREE
-        for model in ("auto", "noisy_max", "propose", "histograms", "forest")
-    ]
-    found = kept(off + measured)
-    rows = []
-    for name in tables:
-        means = {
-            m: 100 * float(np.mean([found["table", name, m, r] for r in range(repetitions)]))
-            for m in models
-        }
-        best = max(means[m] for m in (*METHODS, "forest"))
-        rows.append({"table": name} | means | {"auto behind the best": best - means["auto"]})
-    scores = [
-        {"epsilon": epsilon, "PrivaTree": PRIVATREE[epsilon]}
-        | {
-            m: float(np.mean([found["yardstick", m, epsilon, r] for r in range(repetitions)]))
-            for m in ("auto", "noisy_max", "propose", "histograms", "forest")
-        }
-        for epsilon in PRIVATREE
-    ]
-    table("accuracy, %, epsilon = 1", rows)
-    table("PrivaTree's yardstick, accuracy", scores)
-    save(
-        "bench_private",
-        f"mean of {repetitions} repetitions",
-        {"off the benchmark": rows, "yardstick": scores},
-    )
-
-
-if __name__ == "__main__":
-    main()
+def _accuracy(model: Any, rows: MatrixColumns, truth: Any) -> float:
+    return float(np.mean(model.predict(rows).argmax(axis=1) == truth))
