@@ -139,6 +139,7 @@ class Purse:
         self.ledger = ledger
         self._table = table
         self._data = data
+        self._agreed: tuple[Plan, bytes] | None = None
 
     @cached_property
     def fingerprint(self) -> str:
@@ -174,7 +175,7 @@ class Purse:
             self.ledger.disclose(Question.of(terms.name, 0, b"public facts"), told)
         if not any(self.ledger.spent(terms.name, unit) for unit in Unit):
             self.ledger.check(terms.name, plan.planned())
-        agreed = _agreed(plan)
+        agreed = self._agreed_of(plan)
         if self.ledger.kept(_agreement(terms.name), lambda: agreed) != agreed:
             raise _other_terms(terms.name)
         return JoinReply(self.ledger.party)
@@ -203,10 +204,16 @@ class Purse:
     def _terms(self, plan: Plan) -> Job:
         """Return a job's terms, if they are those on which this party joined it."""
         terms = plan.terms(self._data or self.fingerprint)
-        is_known = self.ledger.job(terms.name) == terms
-        if not is_known or self.ledger.stored_reply(_agreement(terms.name)) != _agreed(plan):
+        agreed = self.ledger.stored_reply(_agreement(terms.name))
+        if self.ledger.job(terms.name) != terms or agreed != self._agreed_of(plan):
             raise _other_terms(terms.name)
         return terms
+
+    def _agreed_of(self, plan: Plan) -> bytes:
+        """Return the digest of a plan; the last one's is kept, since every question needs it."""
+        if self._agreed is None or self._agreed[0] is not plan:
+            self._agreed = (plan, _agreed(plan))
+        return self._agreed[1]
 
     def hold_to(self, plan: Plan, what: str, content: bytes) -> None:
         """Fix what a job is about; another story, told later, is refused.
