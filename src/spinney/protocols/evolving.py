@@ -94,7 +94,8 @@ class Search:
             raise _nobody(active)
         scores = mean_scores(sums[:-1], int(sums[-1]))  # line 37
         if len(survivors):
-            population.judge_again(scores[len(coming) :])
+            # by all rows nothing is luck: parties differ, and only the same ones can be compared
+            population.judge_again(scores[len(coming) :], anew=self.all_rows)
         population.update(coming, scores[: len(coming)])  # line 39
         metric = settings.metric or ""
         self.best.append(shown(metric, float(population.score[0]), self._step))

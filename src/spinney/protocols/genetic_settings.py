@@ -169,6 +169,13 @@ class GeneticSettings:
         """In how many parts rows are dealt, of which one judges: 1 / (1 - r), rounded."""
         return max(2, round(1 / (1 - self.train_ratio)))
 
+    @property
+    def n_divisions(self) -> int:
+        """By how many divisions of its rows a party judges: the fewer are asked, the more."""
+        if self.validation == "fixed":
+            return 1
+        return min(self.n_parts, round(1 / self.participation))
+
     def n_active(self, n_parties: int) -> int:
         """Return how many parties are asked in a generation."""
         return max(1, round(self.participation * n_parties))

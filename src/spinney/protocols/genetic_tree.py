@@ -19,7 +19,8 @@ it, and keeps thresholds and leaves to itself.
 Two changes make the scores mean what they say (`validation="rotating"`; "fixed" is the paper's
 way): every generation is judged by other rows, survivors again, and by the mean of their scores;
 and structures that read alike live once. A single division of rows is learnt by heart within few
-generations. A late joiner's structure is judged by all who are active, not by itself alone.
+generations. Where a part of the parties is asked, each judges by more of its rows, as many times as
+the others are more. A late joiner's structure is judged by all who are active, not by itself alone.
 
 **Who learns what.** The coordinator learns each active party's structure; of depths, votes and
 scores only sums over the active parties, weighed by rows; and how many parties keep their own tree.
@@ -223,8 +224,14 @@ class Party:
         self._require_structures(ask.job, ask.depth, ask.genes)
         home = self._exactly(ask.job)
         weight = self._sizes.weight(ask.job.settings, ask.job.n_parties)  # line 32
-        rows = home.rows_for(ask.generation, all_rows=ask.all_rows)
-        sums[:-1] = weighed(home.scores(ask.genes, ask.depth, rows, self._n_threads), weight)
+        scores = home.judged(
+            ask.genes,
+            ask.depth,
+            ask.generation,
+            all_rows=ask.all_rows,
+            n_threads=self._n_threads,
+        )
+        sums[:-1] = weighed(scores, weight)
         sums[-1] = weight
         return sums
 

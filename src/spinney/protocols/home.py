@@ -109,19 +109,30 @@ class Home:
         """Return the structure of the tree that CART grows on all rows: T_d^i (line 12)."""
         return self.table.cart(depth, self.table.all_rows)[1]
 
+    def judged(
+        self, genes: Genes, depth: int, generation: int, *, all_rows: bool, n_threads: int
+    ) -> Floats:
+        """Return each structure's mean score by the rows of a generation: *Evaluate* (line 28)."""
+        n = 1 if all_rows else self.settings.n_divisions
+        divisions = (self.rows_for(n * generation + turn, all_rows=all_rows) for turn in range(n))
+        means: Floats = np.mean(
+            [self.scores(genes, depth, rows, n_threads) for rows in divisions], axis=0
+        )
+        return means
+
     def scores(self, genes: Genes, depth: int, rows: Rows, n_threads: int) -> Floats:
-        """Return how well each structure does, fitted here: *Evaluate* (line 28)."""
+        """Return how well each structure does, fitted here."""
         found = self.table.score(genes, depth, *rows, n_threads=n_threads)
         return fitness(self.settings.metric or "", found, self._spread)
 
-    def rows_for(self, generation: int, *, all_rows: bool) -> Rows:
-        """Return the rows that a generation is fitted to and judged by."""
+    def rows_for(self, division: int, *, all_rows: bool) -> Rows:
+        """Return the rows that structures are fitted to, and those they are judged by."""
         if all_rows:
             return self.table.all_rows, self.table.all_rows
         n_parts = self.settings.n_parts
         if self.settings.validation == "fixed":
-            generation = 0
-        turn, held = divmod(generation, n_parts)
+            division = 0
+        turn, held = divmod(division, n_parts)
         if self._parts is None or self._parts[0] != turn:
             self._parts = (turn, self._dealt(_PARTS, turn, n_parts))
         return _without(self._parts[1], held)

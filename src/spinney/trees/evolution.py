@@ -55,8 +55,10 @@ class Population:
         """Keep these structures from now on: elitism."""
         self.protected = np.concatenate([self.protected, genes])
 
-    def judge_again(self, scores: Floats) -> None:
-        """Average the survivors' scores with those of another generation."""
+    def judge_again(self, scores: Floats, *, anew: bool) -> None:
+        """Average the survivors' scores with another generation's; `anew`: take those alone."""
+        if anew:
+            self.n_judged = np.zeros_like(self.n_judged)
         self.score = (self.score * self.n_judged + scores) / (self.n_judged + 1)
         self.n_judged = self.n_judged + 1
 

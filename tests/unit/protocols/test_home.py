@@ -52,6 +52,19 @@ def test_with_a_fixed_validation_all_generations_have_the_same_rows():
     assert not np.array_equal(*(rotating.rows_for(turn, all_rows=False)[1] for turn in (0, 5)))
 
 
+@pytest.mark.parametrize(("share", "n"), [(1.0, 1), (0.5, 2), (0.25, 4), (0.1, 5)])
+def test_the_fewer_parties_judge_the_more_of_its_rows_each_one_judges_by(share, n):
+    found = home(drawn()[0], drawn(), participation=share)
+    genes = np.array([[0, 1, 2], [2, 2, 1]], np.int16)
+    judged = found.judged(genes, 2, 3, all_rows=False, n_threads=1)
+    divisions = [found.rows_for(3 * n + turn, all_rows=False) for turn in range(n)]
+    assert len({rows[1].tobytes() for rows in divisions}) == n
+    each = [found.scores(genes, 2, rows, 1) for rows in divisions]
+    assert np.array_equal(judged, np.mean(each, axis=0))
+    by_all = found.judged(genes, 2, 3, all_rows=True, n_threads=1)
+    assert np.array_equal(by_all, found.scores(genes, 2, found.rows_for(0, all_rows=True), 1))
+
+
 def test_where_all_rows_judge_they_are_also_fitted_to():
     found = home(drawn()[0], drawn())
     fit, judged = found.rows_for(3, all_rows=True)

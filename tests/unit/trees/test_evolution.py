@@ -37,11 +37,18 @@ def test_structures_that_read_alike_live_once():
 
 def test_survivors_count_by_the_mean_of_their_scores():
     population = grown()
-    population.judge_again(np.array([0.1, 0.4, 0.1]))
+    population.judge_again(np.array([0.1, 0.4, 0.1]), anew=False)
     assert population.score == pytest.approx([0.2, 0.3, 0.1])
     population.update(genes([3, 3, 3]), np.array([0.0]))
     assert population.genes[0, 0] == 2
     assert population.n_judged.tolist() == [2, 2, 2, 1]
+
+
+def test_survivors_judged_anew_forget_what_they_had():
+    population = grown()
+    population.judge_again(np.array([0.1, 0.4, 0.1]), anew=True)
+    assert population.score.tolist() == [0.1, 0.4, 0.1]
+    assert population.n_judged.tolist() == [1, 1, 1]
 
 
 def test_protected_structures_live_on():
