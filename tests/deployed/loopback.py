@@ -57,9 +57,11 @@ class Federation:
     def _write_files(self, limits: str) -> None:
         for name in ("coordinator", "lead", *self.parties):
             (self.root / name).mkdir(parents=True)
+        if "silence_seconds" not in limits:
+            limits += "\nsilence_seconds = 20\nreply_seconds = 10"
         (self.root / "coordinator" / "coordinator.toml").write_text(
             f'[coordinator]\nname = "clinics"\nhost = "{self.host}"\nport = {self.port}\n'
-            f"[limits]\nsilence_seconds = 20\nreply_seconds = 10\n{limits}\n"
+            f"[limits]\n{limits}\n"
         )
         for name in self.parties:
             self.write_party(name)

@@ -11,6 +11,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     clinics_in,
     coordinator_in,
     link_to,
+    status_of,
     write_party,
 )
 from spinney.errors import PartyLostError, ProtocolError, SettingError
@@ -22,6 +23,8 @@ from spinney.service.deployed.coordinator_file import load_coordinator
 from spinney.service.deployed.estimates import cost_of
 from spinney.service.deployed.runs import RunFolder, Status
 from spinney.service.deployed.telling import line_of, page_of, seconds_left
+from spinney.transport import codec
+from spinney.transport.flare.wire import Envelope
 
 
 @pytest.fixture
@@ -74,6 +77,40 @@ def test_a_lost_party_leaves_the_run_waiting_and_the_next_attempt_ends_it(coordi
     assert ended is not None
     assert (ended.state, ended.attempt) == ("finished", 2)
     assert load_report(RunFolder(coordinator.runs, "run-1").folder).attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("lost_at", "number", "together"),
+    [
+        ("MaskedAsk", 1, True),  # the facts: bins are laid over all or not at all
+        ("MaskedAsk", 6, False),  # a level: nobody has opened its sum
+        ("RevealAsk", 6, True),
+    ],
+)
+def test_nobody_may_be_dropped_while_a_masked_sum_is_opened(
+    coordinator, tmp_path, lost_at, number, together
+):
+    agreed = agreed_job(tmp_path, "quorum = 2", secure_sum="true")
+    sites = Sites(tmp_path, agreed)
+    asked = 0
+
+    def dying(targets, data):
+        nonlocal asked
+        asked += codec.decode(data, Envelope).kind == lost_at
+        came = sites.bytes_to(targets, data)
+        return came if asked < number else {name: came[name] for name in came if name != "north"}
+
+    with pytest.raises(PartyLostError, match="Missing: north"):
+        Run(coordinator, agreed, link_to(tmp_path), dying).conduct()
+    sites.close()
+    assert status_of(tmp_path).together is together
+    # It holds until that round is finished, whatever else goes wrong.
+    with pytest.raises(PartyLostError, match="answered KeyAsk"):
+        Run(coordinator, agreed, link_to(tmp_path, attempt=2), lambda *_: {}).conduct()
+    assert status_of(tmp_path).together is together
+    again = Sites(tmp_path, agreed, attempt=3)
+    Run(coordinator, agreed, link_to(tmp_path, attempt=3), again.bytes_to).conduct()
+    assert status_of(tmp_path).state == "finished"
 
 
 def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):

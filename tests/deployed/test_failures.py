@@ -7,84 +7,37 @@ the round in which it happens cannot end.
 import json
 import os
 import signal
-import subprocess
 import time
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from deployed import wide  # type: ignore[import-not-found]
-from deployed.loopback import Federation  # type: ignore[import-not-found]
+from deployed.interrupting import (  # type: ignore[import-not-found]
+    ended,
+    federation_in,
+    finish,
+    in_round,
+    killed_in,
+    started,
+)
 
 pytestmark = pytest.mark.slow
-OVER = ("finished", "failed", "paused", "aborted")
 PHASES = {"agreeing": 0, "binning": 2, "growing": 8, "judging": 14}
+STARTED_AGAIN = pytest.mark.parametrize("who", ["north", "coordinator"])
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    made = Federation(tmp_path_factory.mktemp("failures"), limits="patience_seconds = 15")
-    wide.write_tables(made)
-    wide.simulated(made, wide.write_job(made, "warm", n_estimators=2, max_depth=2))  # compiles
-    made.enrol()
+    made = federation_in(tmp_path_factory.mktemp("failures"))
     made.start()
     yield made
     made.stop()
 
 
-@contextmanager
-def in_round(federation, run, number, bystander="lakeside"):
-    """Hold a run within the round that follows this many."""
-    if number:
-        federation.wait_for_round(run, 1)
-        held = federation.processes_of(bystander)  # found before: the moment is short
-        federation.wait_for_round(run, number)
-    else:
-        federation.wait(run, lambda status: status["state"] == "running")
-        held = federation.processes_of(bystander)
-    for process in held:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        federation.signal(bystander, signal.SIGCONT)
-
-
-def killed_in(federation, who, number, name, **settings):
-    """Start a job and kill a side in the round that follows so many; the kill may come too late.
-
-    Then the job is started again, under another name.
-    """
-    for attempt in range(8):
-        path, run = started(federation, f"{name}-{attempt}", **settings)
-        with in_round(federation, run, number):
-            over = federation.status(run)["state"] in OVER
-            if not over:
-                federation.kill(who)
-        if not over:
-            return path, run
-    raise AssertionError("The job was always over before the kill.")
-
-
-def started(federation, name, **settings):
-    path = wide.write_job(federation, name, n_estimators=20, max_depth=9, **settings)
-    return path, federation.job("start", str(path)).stdout.strip()
-
-
-def finish(federation, run, path):
-    """Wait for a run's end and check that its model is that of one process."""
-    status = federation.wait(run, lambda status: status["state"] in OVER)
-    assert status["state"] == "finished", status
-    model = federation.root / "coordinator" / "runs" / run / "model.spinney"
-    assert model.read_bytes() == wide.simulated(federation, path)
-    return status
-
-
 @pytest.mark.parametrize("secure_sum", [False, True])
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("who", ["north", "coordinator"])
+@STARTED_AGAIN
 def test_a_side_that_dies_in_a_phase_comes_back_and_the_run_goes_on(
     federation, who, phase, secure_sum
 ):
@@ -96,7 +49,7 @@ def test_a_side_that_dies_in_a_phase_comes_back_and_the_run_goes_on(
     assert status["present"] == list(federation.parties)
 
 
-@pytest.mark.parametrize("who", ["north", "coordinator"])
+@STARTED_AGAIN
 def test_a_side_that_dies_before_a_job_begins(federation, who):
     federation.kill("st-mary")  # so that the job must wait
     path, run = started(federation, f"{who}-before")
@@ -105,7 +58,7 @@ def test_a_side_that_dies_before_a_job_begins(federation, who):
     finish(federation, run, path)
 
 
-@pytest.mark.parametrize("who", ["north", "coordinator"])
+@STARTED_AGAIN
 def test_a_side_that_dies_after_a_job(federation, who):
     path, run = started(federation, f"{who}-after")
     finish(federation, run, path)
@@ -128,18 +81,31 @@ def retried(federation, *arguments):
     raise AssertionError(done.stderr)
 
 
-@pytest.mark.parametrize("who", ["north", "coordinator"])
+@STARTED_AGAIN
 def test_a_job_process_that_dies_alone_is_started_again(federation, who):
     path, run = started(federation, f"{who}-job-process")
     with in_round(federation, run, 8):
-        main = federation.processes[who].pid
-        own = federation.processes_of(who)
-        workers = [pid for pid in own if b"job" in cmdline(pid) or b"runner" in cmdline(pid)]
-        assert workers
-        assert main not in workers
-        for pid in workers:
-            if run.encode() in cmdline(pid):
-                subprocess.run(["kill", "-9", str(pid)], check=True)
+        killed = [pid for pid in federation.processes_of(who) if run.encode() in cmdline(pid)]
+        assert killed
+        assert federation.processes[who].pid not in killed
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+    assert finish(federation, run, path)["attempt"] > 1
+
+
+@STARTED_AGAIN
+def test_a_main_process_that_dies_alone_leaves_no_orphan(federation, who):
+    path, run = started(federation, f"{who}-main-process")
+    with in_round(federation, run, 8):
+        assert any(run.encode() in cmdline(pid) for pid in federation.processes_of(who))
+        main = federation.processes.pop(who)
+        main.kill()
+        main.wait()
+        until = time.monotonic() + 60  # only ends a hang
+        while federation.processes_of(who):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    federation.start(who)
     assert finish(federation, run, path)["attempt"] > 1
 
 
@@ -150,69 +116,78 @@ def cmdline(pid):
         return b""
 
 
-def test_a_party_that_stays_away_is_dropped_where_the_quorum_allows(federation):
-    path = wide.write_job(federation, "dropped", "quorum = 2", n_estimators=20, max_depth=9)
-    run = federation.job("start", str(path)).stdout.strip()
+def test_a_slow_party_is_waited_for(federation):
+    path, run = started(federation, "slow")
+    federation.wait_for_round(run, 1)
+    until = time.monotonic() + 30  # longer than a silence may be
+    while time.monotonic() < until:
+        federation.signal("north", signal.SIGSTOP)
+        time.sleep(2.5)
+        federation.signal("north", signal.SIGCONT)
+        time.sleep(0.02)
+    assert finish(federation, run, path)["attempt"] == 1
+
+
+def test_a_party_that_is_silent_too_long_is_asked_again_in_a_new_attempt(federation):
+    path, run = started(federation, "silent")
     with in_round(federation, run, 8):
-        federation.kill("north")
-    status = federation.wait(run, lambda status: status["state"] in OVER)
+        federation.wait(run, lambda status: status["state"] != "running")
+    assert finish(federation, run, path)["attempt"] > 1
+
+
+def test_a_party_that_stays_away_is_dropped_where_the_quorum_allows(federation):
+    _, run = killed_in(federation, "north", 8, "dropped", "quorum = 2")
+    status = ended(federation, run)
     assert (status["state"], status["present"]) == ("finished", ["st-mary", "lakeside"]), status
     federation.start("north")
 
 
 def test_a_party_that_stays_away_pauses_a_job_that_needs_it_and_resuming_ends_it(federation):
-    path, run = started(federation, "paused")
-    with in_round(federation, run, 8):
-        federation.kill("north")
-    status = federation.wait(run, lambda status: status["state"] in OVER)
+    path, run = killed_in(federation, "north", 8, "paused")
+    status = ended(federation, run)
     assert status["state"] == "paused", status
     assert "These parties stay away: north." in status["message"]
-    rounds = status["rounds"]
+    assert status["rounds"] >= 8
     federation.start("north")
     other = wide.write_job(federation, "paused-other", n_estimators=21, max_depth=9)
     refused = federation.job("resume", run, str(other), check=False)
     assert "not the one that run" in refused.stderr
     federation.job("resume", run, str(path), "--follow", "--out", "resumed")
-    assert rounds >= 8
     finish(federation, run, path)
 
 
-def test_a_private_job_pays_once_whatever_dies(federation):
-    settings = {"epsilon": 1.0, "n_estimators": 8, "max_depth": 4}
+def test_nobody_is_dropped_while_masked_sums_would_show_its_counts(federation):
+    path, run = killed_in(federation, "north", 2, "laying", "quorum = 2", secure_sum=True)
+    status = ended(federation, run)
+    assert (status["state"], status["phase"]) == ("paused", "binning"), status
+    assert "masked sums without them would show their counts" in status["message"]
+    federation.start("north")
+    federation.job("resume", run, str(path), "--follow", "--out", "laid")
+    assert finish(federation, run, path)["present"] == list(federation.parties)
+
+
+@pytest.mark.parametrize("secure_sum", [False, True])
+def test_a_private_job_pays_once_whatever_dies(federation, secure_sum):
+    settings = {"epsilon": 1.0, "n_estimators": 8, "max_depth": 4, "secure_sum": secure_sum}
+    policy = "epsilon_per_job = 1.0\nepsilon_total = 2.0"
     for name in federation.parties:
-        federation.write_party(
-            name,
-            'source = "csv"\npath = "table.csv"\nquery = "from source"',
-            policy="epsilon_per_job = 1.0\nepsilon_total = 2.0",
-        )
+        account = f'[ledger]\ndata = "table-{secure_sum}"'
+        wide.write_party(federation, name, policy, account)
     try:
-        path = wide.write_job(federation, "paid", **settings)
+        path = wide.write_job(federation, f"paid-{secure_sum}", **settings)
         run = federation.job("start", str(path)).stdout.strip()
         with in_round(federation, run, 4):
             federation.kill("north")
             federation.kill("coordinator")
         federation.start("coordinator", "north")
-        status = federation.wait(run, lambda status: status["state"] in OVER)
+        status = ended(federation, run)
         assert status["state"] == "finished", status
         for name in federation.parties:
+            facts = federation.spinney("party", "status", "party.toml", "--json", folder=name)
+            assert json.loads(facts.stdout)["budget"] == "epsilon 1 left"
             said = federation.spinney("ledger", "show", "ledger.db", "--json", folder=name).stdout
             federation.spinney("ledger", "verify", "ledger.db", folder=name)
-            assert '"paid' in said
-        facts = federation.spinney("party", "status", "party.toml", "--json", folder="north").stdout
-        assert json.loads(facts)["budget"] == "epsilon 1 left"
+            assert f'"paid-{secure_sum}' in said
     finally:
-        wide.write_tables(federation)
-
-
-def test_a_full_disk_at_the_coordinator_pauses_the_job(federation):
-    path, run = started(federation, "full-disk")
-    rounds = federation.root / "coordinator" / "runs" / run / "rounds"
-    # A folder where a later round's file would be written, as good as no room for it.
-    (rounds / "000008.part").mkdir(parents=True)
-    status = federation.wait(run, lambda status: status["state"] in OVER)
-    assert status["state"] == "paused", status
-    assert "Make room and resume the job" in status["message"]
-    for folder in rounds.glob("*.part"):
-        folder.rmdir()
-    federation.job("resume", run, str(path), "--follow", "--out", "after-room")
-    finish(federation, run, path)
+        for name in federation.parties:
+            wide.write_party(federation, name)

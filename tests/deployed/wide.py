@@ -20,7 +20,13 @@ def write_tables(federation: Federation, n_rows: int = 12_000) -> None:
         frame = pd.DataFrame(cells, columns=COLUMNS)
         frame["sick"] = np.where(score > 0, "yes", "no")
         frame.to_csv(federation.root / name / "table.csv", index=False)
-        federation.write_party(name, 'source = "csv"\npath = "table.csv"\nquery = "from source"')
+        write_party(federation, name)
+
+
+def write_party(federation: Federation, name: str, policy: str = "", more: str = "") -> None:
+    """Write a party's file over its table; every attempt at a job is a job to the engine."""
+    table = 'source = "csv"\npath = "table.csv"\nquery = "from source"'
+    federation.write_party(name, table, f"jobs_per_hour = 1000\n{policy}", more)
 
 
 def write_job(federation: Federation, name: str, job: str = "", **settings: object) -> Path:

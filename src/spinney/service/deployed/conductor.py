@@ -17,6 +17,7 @@ from spinney.errors import (
 from spinney.protocols.matching_messages import CommonAsk
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rosters import secured_over
+from spinney.protocols.secure_sums import RevealAsk
 from spinney.report.holders import holders_of
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import MODEL
@@ -49,6 +50,7 @@ from spinney.transport.journal import Journal, Journaled
 from spinney.trees.storage import write_whole
 
 _TELL_EVERY: Final = 0.5  # seconds
+_OPENED: Final = RevealAsk.__name__.removesuffix("Ask")
 _MATCHED: Final = CommonAsk.__name__.removesuffix("Ask")
 
 
@@ -83,6 +85,7 @@ class Run:
             raise ProtocolError(f"Attempt {attempt} of this run was given up; nothing was asked.")
         present = tuple(link.meta.get("spinney_present") or agreed.parties)
         self._told = 0.0
+        self._journaled: Journaled | None = None
         self._status = Status(
             run=run,
             name=agreed.name,
@@ -97,9 +100,13 @@ class Run:
             stalled=before.stalled if before else 0,
             begun=before.begun if before else time(),
             rounds=before.rounds if before else 0,
+            together=before.together if before else False,
+            phase=before.phase if before else "",
+            level=before.level if before else 0,
+            levels=before.levels if before else 0,
             trees=int(getattr(agreed.protocol_settings(), "n_estimators", 0)),
         )
-        self._folder.job.write_bytes(agreed.to_bytes())
+        write_whole(self._folder.job, agreed.to_bytes())
         self._tell(force=True)
 
     def conduct(self) -> None:
@@ -133,7 +140,7 @@ class Run:
         run = finished_run(self._file.runs, agreed.model)
         model = ForestModel.from_bytes((run.folder / MODEL).read_bytes(), name="the run's model")
         journal = Journal(self._folder.rounds)
-        journaled = Journaled(self._secured(self._channel(len(self._status.present))), journal)
+        journaled = self._over(self._channel(len(self._status.present)), journal)
         rows = "held-out" if agreed.held_out else "training"
         report, found = evaluated(journaled, model, load_report(run.folder), rows)
         self._finish(model, report, journaled)
@@ -172,13 +179,11 @@ class Run:
         journal = self._journal()
         present = self._status.present
         wire = self._channel(len(present))  # who leaves is waited for, or dropped by the keeper
-        journaled = Journaled(self._secured(wire), journal)
+        journaled = self._over(wire, journal)
 
         def progress(phase: str, done: int, total: int) -> None:
-            rounds = len(journaled.rounds)
-            stalled = 0 if rounds > self._status.rounds else self._status.stalled
-            most = max(rounds, self._status.rounds)
-            self._tell(phase=phase, level=done, levels=total, rounds=most, stalled=stalled)
+            self._count()
+            self._tell(phase=phase, level=done, levels=total)
 
         n_jobs = self._file.coordinator.n_jobs
         training = agreed.entry.train(journaled, settings, n_jobs=n_jobs, progress=progress)
@@ -199,6 +204,11 @@ class Run:
             return Report.of(training)
         agrees = training.parties if training.model is not None else ()  # they took the job so
         return Report.of(training, holders=holders_of(training.roles, {}, agrees))
+
+    def _over(self, wire: FlareChannel, journal: Journal) -> Journaled:
+        """Return the channel that protocols use: its sums masked, its rounds kept."""
+        self._journaled = Journaled(self._secured(wire), journal)
+        return self._journaled
 
     def _secured(self, wire: FlareChannel) -> Channel:
         """Return the channel whose sums are masked, where the job says so."""
@@ -226,7 +236,25 @@ class Run:
         )
 
     def _heard(self, hearing: Hearing) -> None:
-        self._tell(question=hearing.question, answered=tuple(hearing.answered))
+        """Tell who has answered, and whether the others can be done without.
+
+        A masked sum that some have opened cannot be had again over fewer: the difference would be
+        one party's counts. For the same reason bins cannot be laid again over fewer.
+        """
+        known = self._status.together
+        self._count()
+        opening = hearing.question == _OPENED or self._status.phase == "binning"
+        together = self._status.together or (self._agreed.is_masked and opening)
+        answered = tuple(hearing.answered)
+        force = together != known
+        self._tell(question=hearing.question, answered=answered, together=together, force=force)
+
+    def _count(self) -> None:
+        """Count the finished rounds; with a new one the run has moved on."""
+        rounds = 0 if self._journaled is None else len(self._journaled.rounds)
+        if rounds > self._status.rounds:
+            moved: dict[str, Any] = {"rounds": rounds, "stalled": 0, "together": False}
+            self._status = msgspec.structs.replace(self._status, **moved)
 
     def _tell(self, *, force: bool = False, **changes: Any) -> None:
         """Write the status down, but not at every step."""

@@ -130,8 +130,14 @@ def resume(run: str, path: Path, kit: Path) -> str:
             )
         if status.digest != job.digest:
             raise _other_job_file(run, "Resume with that one, or start the job anew.")
-        extra = {"spinney_run": known, "spinney_attempt": status.attempt + 1}
-        engine_job = _submitted(opened, job, **extra)
+        engine_job = _submitted(
+            opened,
+            job,
+            status.present,  # who was dropped stays so: sums with and without it would tell of it
+            spinney_run=known,
+            spinney_attempt=status.attempt + 1,
+            spinney_present=list(status.present),
+        )
         while _status(opened.meta(known)).attempt <= status.attempt:
             begun = _status(opened.meta(engine_job))
             if begun.is_over:
@@ -144,9 +150,11 @@ def _other_job_file(run: str, instead: str) -> SettingError:
     return SettingError(f"The job file is not the one that run {run!r} was started with. {instead}")
 
 
-def _submitted(opened: Session, job: Agreed, **extra: Any) -> str:
+def _submitted(
+    opened: Session, job: Agreed, present: tuple[str, ...] | None = None, **extra: Any
+) -> str:
     extra |= {"spinney_kind": job.kind, "spinney_digest": job.digest}
-    return opened.submit(job.name, job.parties, job.to_bytes(), **extra)
+    return opened.submit(job.name, present or job.parties, job.to_bytes(), **extra)
 
 
 def _followed(opened: Session, run: str, tell: Tell) -> Status:

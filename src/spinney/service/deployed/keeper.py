@@ -99,12 +99,12 @@ class Keeper(FLComponent):  # type: ignore[misc]
         while not self._stop.wait(_EVERY):
             try:
                 with engine.new_context() as fl_ctx:
-                    keeping = _Keeping(self._file, engine, manager, fl_ctx)
+                    keeping = Keeping(self._file, engine, manager, fl_ctx)
                     if not started:
                         keeping.bury()
                         started = True
                     for folder in self._folders():
-                        self._look(keeping, folder)
+                        self._try_to_look(keeping, folder)
             except Exception:  # noqa: BLE001  the next look may succeed; nobody else would go on
                 _LOG.exception("The keeper could not look after the runs.")
 
@@ -114,7 +114,13 @@ class Keeper(FLComponent):  # type: ignore[misc]
                 if path.name not in self._over and path.is_dir():
                     yield RunFolder(self._file.runs, path.name)
 
-    def _look(self, keeping: "_Keeping", folder: RunFolder) -> None:
+    def _try_to_look(self, keeping: "Keeping", folder: RunFolder) -> None:
+        try:
+            self._look(keeping, folder)
+        except Exception:  # noqa: BLE001  the other runs need looking after, too
+            _LOG.exception("The keeper could not look after run %s.", folder.folder.name)
+
+    def _look(self, keeping: "Keeping", folder: RunFolder) -> None:
         status = folder.status()
         if status is None:
             return
@@ -129,7 +135,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
             self._told.pop(status.run, None)
 
 
-class _Keeping:
+class Keeping:
     """One look at the runs."""
 
     def __init__(self, file: CoordinatorFile, engine: Any, manager: Any, fl_ctx: Any) -> None:
@@ -198,7 +204,9 @@ class _Keeping:
             return _changed(folder, status, state=ABORTED, message="Aborted.")
         refusals = [] if job is None else _refusals(job.meta)
         if refusals:
-            return _changed(folder, status, state=FAILED, message=" ".join(refusals))
+            # A run that had begun is not lost: rules can be changed, hours pass, disks be cleared.
+            state = FAILED if status.attempt == 1 else PAUSED
+            return _changed(folder, status, state=state, message=" ".join(refusals))
         if status.stalled >= self._file.limits.attempts:
             message = f"Tried {status.stalled} times without progress. {status.message}".strip()
             return _changed(folder, status, state=PAUSED, message=message)
@@ -221,12 +229,15 @@ class _Keeping:
             return _changed(folder, status, message=message)
         self._manager.set_status(status.job, RunStatus.FINISHED_ABORTED, self._fl_ctx)
         present = tuple(name for name in status.present if name not in missing)
-        if len(present) >= max(2, status.quorum):
+        enough = len(present) >= max(2, status.quorum)
+        if enough and not status.together:
             _LOG.warning("Run %s goes on without: %s", status.run, ", ".join(missing))
             return self._again(folder, status, present)
         message = (
             f"These parties stay away: {', '.join(missing)}. Resume the job when they are back."
         )
+        if enough:
+            message += " The quorum would do, but masked sums without them would show their counts."
         return _changed(folder, status, state=PAUSED, message=message)
 
     def _again(self, folder: RunFolder, status: Status, present: tuple[str, ...]) -> Status:
@@ -234,6 +245,7 @@ class _Keeping:
         source = self._manager.get_job(status.run, self._fl_ctx)
         if source is None:
             return _changed(folder, status, state=ABORTED, message="The job was deleted.")
+        folder.write(status)  # where there is no room for that, there is none for a new job
         meta = {key: value for key, value in source.meta.items() if key not in _OF_ONE_JOB}
         meta |= {
             "spinney_run": status.run,

@@ -47,7 +47,7 @@ def run_coordinator(path: Path, say: Say) -> int:
     environment = {
         COORDINATOR_VARIABLE: str(path.resolve()),
         # An engine job whose party is gone is closed soon, so that the next attempt can begin.
-        "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "10",
+        "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "3",
     }
     arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
     say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {own.port + 1}.")

@@ -1,12 +1,14 @@
 """A run at the coordinator: one folder, and one status file that always says how it stands."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import time
 from zipfile import ZipFile
 
 import msgspec
 
+from spinney.errors import StorageError
 from spinney.report.run_folder import MODEL, PAGE, REPORT
 
 COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
@@ -32,6 +34,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     quorum: int = 0  # how many parties must stay; 0: not known yet
     stalled: int = 0  # attempts since the last that finished a round
     waiting_since: float = 0.0  # 0: not waiting
+    together: bool = False  # nobody may be dropped now, see `Run._heard`
     rounds: int = 0  # finished and written down
     trees: int = 0  # that the job grows; 0: not known
     phase: str = ""
@@ -91,6 +94,14 @@ class RunFolder:
         """Write down how the run stands; the file is whole at any time."""
         stamped = msgspec.structs.replace(status, updated=time())
         part = self.folder / f".status.{os.getpid()}.part"
-        part.write_bytes(msgspec.json.encode(stamped))
-        part.replace(self.folder / "status.json")
+        try:
+            part.write_bytes(msgspec.json.encode(stamped))
+            part.replace(self.folder / "status.json")
+        except OSError as error:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise StorageError(
+                f"The coordinator cannot write down how run {status.run} stands: "
+                f"{error.strerror or error}. Make room; then the run goes on by itself."
+            ) from None
         return stamped

@@ -5,11 +5,12 @@ An engine job has a process at the coordinator and one at each party. `Coordinat
 """
 
 import logging
+import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ from spinney.transport.flare.resident import Resident
 _LOG: Final = logging.getLogger("spinney.engine")
 _TOPIC: Final = "spinney"
 _BODY: Final = "spinney"
+_LOOK_EVERY: Final = 0.5  # seconds
+_ORPHANED: Final = 75  # exit code: try again later
 _SHORTEST: Final = 0.3  # seconds between two sends of a question, where one failed at once
 
 
@@ -47,6 +50,7 @@ class CoordinatorSide(Controller):  # type: ignore[misc]
 
     def __init__(self, reply_seconds: float = 15.0) -> None:
         super().__init__()
+        end_with_parent()
         self._reply_seconds = reply_seconds
 
     @abstractmethod
@@ -102,6 +106,7 @@ class PartySide(Executor):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        end_with_parent()
         self._resident: Resident | None = None
         self._lock = Lock()
 
@@ -136,7 +141,19 @@ class PartySide(Executor):  # type: ignore[misc]
         return reply
 
 
-Begin = Callable[[Link], Resident]
+def end_with_parent() -> None:
+    """End this process soon after the engine's main process, however that one ended.
+
+    The engine would wait until the process has tidied up, and takes one that is dead but not yet
+    buried for alive. An orphan would keep the party's lock, and the next attempt out.
+    """
+    Thread(target=_watch, args=[os.getppid()], name="spinney-orphan", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent != 1:  # 1: it was gone before we could look
+        sleep(_LOOK_EVERY)
+    os._exit(_ORPHANED)
 
 
 def _link(fl_ctx: Any) -> Link:

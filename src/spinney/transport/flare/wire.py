@@ -4,6 +4,7 @@ The envelope says to which job and attempt a question belongs and gives it a num
 same question may be sent again and an old one cannot be. The body is the codec's bytes.
 """
 
+import errno
 from dataclasses import dataclass
 
 from spinney import errors
@@ -13,6 +14,7 @@ from spinney.transport import codec
 QUESTION_LIMIT = 1 << 30
 """No question may be longer, in bytes."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 WORKING, REPLY, REFUSED = "working", "reply", "refused"
 
 
@@ -42,6 +44,8 @@ class Answer:
 
 def refusal(envelope: Envelope, error: Exception) -> Answer:
     """Return an error as an answer: its public part only, and nothing of an unforeseen one."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        error = StorageError("This party's disk is full. Make room on it, then resume the job.")
     known = isinstance(error, SpinneyError)
     kind = type(error).__name__ if known else InternalError.__name__
     text = error.public if isinstance(error, SpinneyError) else "The party failed; see its own log."
