@@ -2,6 +2,7 @@
 
 from zipfile import ZipFile
 
+import msgspec
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
@@ -198,3 +199,7 @@ def test_a_status_is_told_in_a_line_and_on_a_page():
     ):
         assert words in said
     assert "dropped:  lakeside" in page_of(status)
+    assert "answered: north" in page_of(status)
+    paused = page_of(msgspec.structs.replace(status, state="paused"))
+    assert "to go on: spinney job resume 12345678 JOB.toml" in paused
+    assert "answered" not in paused

@@ -11,7 +11,7 @@ import msgspec
 from spinney.report.run_folder import MODEL
 from spinney.service.deployed.advance import progress_in
 from spinney.service.deployed.jobs import Proposal
-from spinney.service.deployed.runs import Status
+from spinney.service.deployed.runs import PAUSED, RUNNING, Status
 
 
 def as_json(value: Any) -> str:
@@ -22,7 +22,7 @@ def as_json(value: Any) -> str:
 def line_of(status: Status) -> str:
     """Return how a run stands, in one line."""
     parts = [f"{status.name} {status.run[:8]}: {status.state}"]
-    if status.state == "running":
+    if status.state == RUNNING:
         level = f" level {status.level + 1}" if status.phase == "growing" else ""
         of = f" of {status.levels}" if level and status.levels else ""
         trees = f" {status.trees} trees," if level and status.trees else ""
@@ -61,8 +61,9 @@ def page_of(status: Status) -> str:
         "attempt": str(status.attempt),
         "rounds": str(status.rounds),
         "phase": status.phase,
-        "answered": ", ".join(status.answered),
+        "answered": ", ".join(status.answered) if status.state == RUNNING else "",
         "message": status.message,
+        "to go on": f"spinney job resume {status.run[:8]} JOB.toml" * (status.state == PAUSED),
     }
     if status.begun:
         facts["time"] = f"{(status.updated if status.is_over else time()) - status.begun:.0f} s"
