@@ -22,6 +22,7 @@ from spinney.service.deployed.agreed import PROPOSE
 from spinney.service.deployed.conductor import Run
 from spinney.service.deployed.coordinator_file import load_coordinator
 from spinney.service.deployed.estimates import cost_of
+from spinney.service.deployed.jobs import status_in
 from spinney.service.deployed.runs import RunFolder, Status
 from spinney.service.deployed.telling import line_of, page_of, seconds_left
 from spinney.transport import codec
@@ -167,6 +168,14 @@ def test_a_job_says_what_it_costs(tmp_path):
     assert masked.rounds > 2 * plain.rounds
     assert masked.bytes > plain.bytes
     assert plain.seconds > 0
+
+
+def test_a_job_that_has_not_begun_says_whom_it_waits_for():
+    meta = {"job_id": "12345678-aaaa", "name": "q3", "status": "SUBMITTED"}
+    meta["schedule_history"] = ["2026-11-15 18:34:52: missing required site north"]
+    assert line_of(status_in(meta)) == "q3 12345678: queued; Waiting for: north."
+    meta["schedule_history"] += ["2026-11-15 18:35:01: scheduled"]
+    assert line_of(status_in(meta)) == "q3 12345678: queued"
 
 
 def test_a_status_is_told_in_a_line_and_on_a_page():

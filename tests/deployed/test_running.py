@@ -153,3 +153,18 @@ def test_a_party_with_a_full_disk_releases_nothing_and_the_run_pauses(tmp_path, 
     assert str(tmp_path) not in caught.value.public
     assert seen[-1].state == "paused"
     assert RunRecord(tmp_path / "x").get("anything") is None
+
+
+def test_half_a_line_that_a_crash_left_is_dropped_and_hides_no_later_one(tmp_path):
+    RunRecord(tmp_path).settle("job", "this one")
+    RunRecord(tmp_path).disclose(question="Facts")
+    for name in ("facts", "disclosures"):
+        with (tmp_path / f"{name}.jsonl").open("a") as file:
+            file.write('{"what": "level 0", "is": "cut sh')
+    again = RunRecord(tmp_path)
+    assert (again.get("job"), again.get("level 0")) == ("this one", None)
+    assert again.settle("level 0", "whole")
+    again.disclose(question="Level")
+    assert RunRecord(tmp_path).get("level 0") == "whole"
+    lines = (tmp_path / "disclosures.jsonl").read_text().splitlines()
+    assert [json.loads(line)["question"] for line in lines] == ["Facts", "Level"]

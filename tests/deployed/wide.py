@@ -1,6 +1,7 @@
 """Tables large enough that a job on them can be interrupted in its middle."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -42,14 +43,15 @@ def write_job(federation: Federation, name: str, job: str = "", **settings: obje
 
 
 def simulated(federation: Federation, path: Path) -> bytes:
-    """Return the model bytes of the same job in one process."""
-    out = path.with_suffix("")
+    """Return the model bytes of the same job in one process; jobs of the same settings share it."""
+    settings = path.read_text().partition("[settings]")[2]
+    out = path.with_name(f"simulated-{sha256(settings.encode()).hexdigest()[:16]}")
     if not out.exists():
         tables = "\n".join(
             f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "../{name}/table.csv"\n'
             for name in federation.parties
         )
-        whole = path.with_name(f"simulated-{path.name}")
+        whole = out.with_suffix(".toml")
         whole.write_text(f"{path.read_text()}\n{tables}")
         federation.spinney("simulate", str(whole), "--out", str(out))
     return (out / "model.spinney").read_bytes()

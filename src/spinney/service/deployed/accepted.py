@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +38,7 @@ class Accepted:
         path = self._path(job)
         part = path.with_suffix(".part")
         part.write_bytes(msgspec.json.encode(Acceptance(job.digest, fingerprint, time())))
-        os.replace(part, path)  # noqa: PTH105  atomic
+        part.replace(path)
 
     def require_same_job(self, job: Agreed) -> None:
         """Refuse a job that was changed after it was accepted."""
@@ -86,7 +85,9 @@ def count_job(records: Path, party: str, most: int) -> None:
             f"The policy of {party!r} allows {most} jobs to begin within an hour (rule "
             "'jobs_per_hour'). Try again later."
         )
-    path.write_text(json.dumps([*recent, now]))
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([*recent, now]))
+    part.replace(path)
 
 
 @contextmanager

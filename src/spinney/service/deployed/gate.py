@@ -22,6 +22,7 @@ from spinney.service.deployed.party_file import load_party
 from spinney.service.deployed.policy import check_policy
 from spinney.service.deployed.running import PARTY_VARIABLE
 from spinney.transport.flare.jobs import job_of_app
+from spinney.transport.flare.wire import full_disk
 
 _LOG: Final = logging.getLogger("spinney.gate")
 _KEPT_JOBS: Final = 20  # of which the engine's own files stay
@@ -42,9 +43,10 @@ class Gate(AppValidator):  # type: ignore[misc]
         except SpinneyError as error:
             _LOG.warning("A job was refused: %s", error)
             return error.public, {}
-        except Exception:  # noqa: BLE001  its text may hold anything, and stays here
+        except Exception as error:  # noqa: BLE001  its text may hold anything, and stays here
             _LOG.exception("A job was refused, since it could not be read.")
-            return "The job cannot be read.", {}
+            full = full_disk(error)
+            return full.public if full else "The job cannot be read.", {}
         return "", {}
 
     def _check(self, folder: Path) -> None:

@@ -8,6 +8,7 @@ is opened for one set of parties only.
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -36,12 +37,14 @@ class RunRecord:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._path = folder / "facts.jsonl"
+        self._disclosed = folder / "disclosures.jsonl"
         self._facts: dict[str, str] = {}
+        for path in (self._path, self._disclosed):
+            _drop_half_a_line(path)
         if self._path.exists():
             for line in self._path.read_text().splitlines():
-                if line.endswith("}"):  # a line that a crash cut short was never relied on
-                    fact = json.loads(line)
-                    self._facts.setdefault(fact["what"], fact["is"])
+                fact = json.loads(line)
+                self._facts.setdefault(fact["what"], fact["is"])
 
     def get(self, what: str) -> str | None:
         """Return a fact; None if it is not known."""
@@ -63,16 +66,18 @@ class RunRecord:
 
     def disclose(self, **fields_: object) -> None:
         """Write down that something leaves the party."""
-        self._append(self.folder / "disclosures.jsonl", {"at": now(), **fields_})
+        self._append(self._disclosed, {"at": now(), **fields_})
 
     @staticmethod
     def _append(path: Path, value: dict[str, object]) -> None:
+        line = memoryview(json.dumps(value).encode() + b"\n")
         try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(value) + "\n")
-                file.flush()
+            with path.open("ab", buffering=0) as file:
+                while line:
+                    line = line[file.write(line) :]
                 os.fsync(file.fileno())
         except OSError as error:
+            _drop_half_a_line(path)
             raise _no_room(str(error)) from None
 
 
@@ -172,6 +177,12 @@ class Guarded:
                     f"Level {depth + 1} of the trees differs from what this party was told before. "
                     "Nothing was released."
                 )
+
+
+def _drop_half_a_line(path: Path) -> None:
+    """Cut off what a crash or a full disk left of a line: it was never relied on."""
+    with suppress(FileNotFoundError), path.open("rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def _splits_only(level: Any) -> Any:

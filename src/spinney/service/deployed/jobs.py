@@ -1,5 +1,6 @@
 """`spinney job ...`: propose, start, follow, list, show, abort and resume."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from spinney.transport.flare.session import Session, session
 
 _EVERY: Final = 0.5  # seconds
 _QUEUED: Final = "queued"
+_ABSENT: Final = re.compile(r"missing required site (.+)$")
 Tell = Callable[[Status], None]
 
 
@@ -72,7 +74,7 @@ def predict(run: str, path: Path, kit: Path) -> str:
 
 def _trained(opened: Session, run: str, job: Agreed) -> Status:
     """Return a finished training, if it is that of this job."""
-    status = _status(opened.meta(_run_of(opened, run)))
+    status = status_in(opened.meta(_run_of(opened, run)))
     if status.state != FINISHED or status.kind != TRAIN:
         raise SettingError(
             f"Only a finished training leaves a model; {run!r} is of kind {status.kind!r} and "
@@ -98,32 +100,32 @@ def listed(kit: Path) -> list[Status]:
     """Return all runs, newest first; their attempts are not listed one by one."""
     with session(kit) as opened:
         metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
-        return [_status(opened.meta(str(meta["job_id"]))) for meta in metas]
+        return [status_in(opened.meta(str(meta["job_id"]))) for meta in metas]
 
 
 def shown(run: str, kit: Path) -> Status:
     """Return how a run stands."""
     with session(kit) as opened:
-        return _status(opened.meta(_run_of(opened, run)))
+        return status_in(opened.meta(_run_of(opened, run)))
 
 
 def abort(run: str, kit: Path) -> Status:
     """End a run; what parties have released stays in their ledgers and records."""
     with session(kit) as opened:
         known = _run_of(opened, run)
-        status = _status(opened.meta(known))
+        status = status_in(opened.meta(known))
         if status.state in OVER:
             raise SettingError(f"The run {run!r} is over already: {status.state}.")
         opened.abort(status.job or known)
         return _followed(opened, known, lambda _: None)
 
 
-def resume(run: str, path: Path, kit: Path) -> str:
+def resume(run: str, path: Path, kit: Path, tell: Tell) -> str:
     """Go on with a paused run from its last finished round; return its id, once it has begun."""
     job = agreed_of(load_job(path, deployed=True))
     with session(kit) as opened:
         known = _run_of(opened, run)
-        status = _status(opened.meta(known))
+        status = status_in(opened.meta(known))
         if status.state != PAUSED:
             raise SettingError(
                 f"Only a paused run can be resumed; {run!r} is {status.state}. Start the job anew."
@@ -138,10 +140,11 @@ def resume(run: str, path: Path, kit: Path) -> str:
             spinney_attempt=status.attempt + 1,
             spinney_present=list(status.present),
         )
-        while _status(opened.meta(known)).attempt <= status.attempt:
-            begun = _status(opened.meta(engine_job))
+        while status_in(opened.meta(known)).attempt <= status.attempt:
+            begun = status_in(opened.meta(engine_job))
             if begun.is_over:
                 raise PolicyError(f"The run could not be resumed: {begun.message}")
+            tell(msgspec.structs.replace(begun, run=known))
             time.sleep(_EVERY)
         return known
 
@@ -160,7 +163,7 @@ def _submitted(
 def _followed(opened: Session, run: str, tell: Tell) -> Status:
     last = None
     while True:
-        status = _status(opened.meta(run))
+        status = status_in(opened.meta(run))
         if status != last:
             tell(status)
             last = status
@@ -183,7 +186,7 @@ def _run_of(opened: Session, run: str) -> str:
     return ids[0]
 
 
-def _status(meta: dict[str, Any]) -> Status:
+def status_in(meta: dict[str, Any]) -> Status:
     """Return how a run stands, from the engine's record of its first job."""
     said = meta.get("spinney")
     if said is not None:
@@ -204,8 +207,14 @@ def _status(meta: dict[str, Any]) -> Status:
         parties=parties,
         present=parties,
         job=str(meta["job_id"]),
-        message=" ".join(refused) if over else str(history[-1]),
+        message=" ".join(refused) if over else _queued_for(str(history[-1])),
     )
+
+
+def _queued_for(said: str) -> str:
+    """Return what a job that has not begun waits for, from the engine's last word on it."""
+    missing = _ABSENT.search(said)
+    return f"Waiting for: {missing[1]}." if missing else ""
 
 
 def _early_state(state: str) -> str:

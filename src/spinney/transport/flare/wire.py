@@ -44,12 +44,18 @@ class Answer:
 
 def refusal(envelope: Envelope, error: Exception) -> Answer:
     """Return an error as an answer: its public part only, and nothing of an unforeseen one."""
-    if isinstance(error, OSError) and error.errno in _FULL:
-        error = StorageError("This party's disk is full. Make room on it, then resume the job.")
+    error = full_disk(error) or error
     known = isinstance(error, SpinneyError)
     kind = type(error).__name__ if known else InternalError.__name__
     text = error.public if isinstance(error, SpinneyError) else "The party failed; see its own log."
     return Answer(envelope.run, envelope.attempt, envelope.number, REFUSED, kind, text, b"")
+
+
+def full_disk(error: Exception) -> StorageError | None:
+    """Return what is told of an error that a full disk caused; None if it was something else."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StorageError("This party's disk is full. Make room on it, then try again.")
+    return None
 
 
 def raised(answer: Answer, party: str) -> SpinneyError:
