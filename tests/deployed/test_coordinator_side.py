@@ -171,10 +171,10 @@ def test_a_job_says_what_it_costs(tmp_path):
 
 
 def test_a_job_that_has_not_begun_says_whom_it_waits_for():
-    meta = {"job_id": "12345678-aaaa", "name": "q3", "status": "SUBMITTED"}
-    meta["schedule_history"] = ["2026-11-15 18:34:52: missing required site north"]
+    history = ["2026-11-15 18:34:52: missing required site north"]
+    meta = {"job_id": "12345678-aaaa", "name": "q3", "schedule_history": history}
     assert line_of(status_in(meta)) == "q3 12345678: queued; Waiting for: north."
-    meta["schedule_history"] += ["2026-11-15 18:35:01: scheduled"]
+    history += ["2026-11-15 18:35:01: scheduled"]
     assert line_of(status_in(meta)) == "q3 12345678: queued"
 
 

@@ -73,7 +73,7 @@ def test_who_stays_away_is_waited_for_then_dropped_where_the_quorum_allows(tmp_p
     desk = Desk(tmp_path, "SUBMITTED", state="waiting", quorum=2, waiting_since=time())
     desk.connect("lakeside", "st-mary")
     assert desk.look().message == "Waiting for: north."
-    desk.folder.write(msgspec.structs.replace(desk.folder.status(), waiting_since=LONG_AGO))
+    desk.folder.write(msgspec.structs.replace(status_of(tmp_path), waiting_since=LONG_AGO))
     status = desk.look()
     assert (status.state, status.present) == ("waiting", ("st-mary", "lakeside"))
     assert desk.manager.jobs["run-1"].meta["status"] == "FINISHED:ABORTED"

@@ -47,7 +47,7 @@ def digest_of(model: bytes) -> str:
 
 def finished_run(runs: Path, model: str) -> RunFolder:
     """Return the coordinator's run that made a model."""
-    for folder in sorted(runs.iterdir()):
+    for folder in sorted(path for path in runs.iterdir() if path.is_dir()):
         run = RunFolder(runs, folder.name)
         status = run.status()
         if status is not None and status.model == model and (folder / MODEL).is_file():

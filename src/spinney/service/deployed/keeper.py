@@ -33,6 +33,7 @@ from spinney.service.deployed.runs import (
     WAITING,
     RunFolder,
     Status,
+    keep_reserve,
 )
 from spinney.transport.flare.jobs import APP
 from spinney.transport.flare.session import RESULT_KIND, RESULT_NAME
@@ -105,6 +106,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
                         started = True
                     for folder in self._folders():
                         self._try_to_look(keeping, folder)
+                keep_reserve(self._file.runs)
             except Exception:  # noqa: BLE001  the next look may succeed; nobody else would go on
                 _LOG.exception("The keeper could not look after the runs.")
 

@@ -4,12 +4,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from time import time
+from typing import Final
 from zipfile import ZipFile
 
 import msgspec
 
 from spinney.errors import StorageError
 from spinney.report.run_folder import MODEL, PAGE, REPORT
+from spinney.trees.storage import write_whole
 
 COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
 """Where `spinney coordinator run` says which file is the coordinator's."""
@@ -17,6 +19,8 @@ COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
 RUNNING, WAITING, PAUSED = "running", "waiting", "paused"
 FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
 OVER = (FINISHED, FAILED, ABORTED)
+_RESERVE: Final = "reserve"
+_RESERVE_BYTES: Final = 1 << 18
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,9 +97,19 @@ class RunFolder:
     def write(self, status: Status) -> Status:
         """Write down how the run stands; the file is whole at any time."""
         stamped = msgspec.structs.replace(status, updated=time())
+        try:
+            self._write(stamped)
+        except StorageError:
+            if status.state == RUNNING:  # the reserve is for telling that it does not
+                raise
+            (self.folder.parent / _RESERVE).unlink(missing_ok=True)
+            self._write(stamped)
+        return stamped
+
+    def _write(self, status: Status) -> None:
         part = self.folder / f".status.{os.getpid()}.part"
         try:
-            part.write_bytes(msgspec.json.encode(stamped))
+            part.write_bytes(msgspec.json.encode(status))
             part.replace(self.folder / "status.json")
         except OSError as error:
             with suppress(OSError):
@@ -104,4 +118,10 @@ class RunFolder:
                 f"The coordinator cannot write down how run {status.run} stands: "
                 f"{error.strerror or error}. Make room; then the run goes on by itself."
             ) from None
-        return stamped
+
+
+def keep_reserve(runs: Path) -> None:
+    """Keep some room, so that a run can still tell that the disk is full."""
+    if not (runs / _RESERVE).exists():
+        with suppress(StorageError):  # there is none to keep
+            write_whole(runs / _RESERVE, bytes(_RESERVE_BYTES))
