@@ -13,7 +13,7 @@ OVER = ("finished", "failed", "paused", "aborted")
 
 def federation_in(root: Path) -> Federation:
     """Make a federation whose jobs can be interrupted; its kernels are compiled."""
-    limits = "patience_seconds = 15\nsilence_seconds = 12\nreply_seconds = 5"
+    limits = "patience_seconds = 40\nsilence_seconds = 12\nreply_seconds = 5"
     made = Federation(root, limits=limits)
     wide.write_tables(made)
     wide.simulated(made, wide.write_job(made, "warm", n_estimators=2, max_depth=2))

@@ -64,6 +64,6 @@ def test_a_full_disk_pauses_the_job_and_with_room_it_goes_on(federation, who, se
     status = ended(federation, run)
     filler.unlink()
     assert status["state"] == "paused", status
-    assert "Make room" in status["message"]
+    assert "make room" in status["message"].lower()
     federation.job("resume", run, str(path), "--follow", "--out", f"room-{who}-{secure_sum}")
     finish(federation, run, path)
