@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from time import time
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ LONG_AGO = 1.0  # beyond all patience
 class Manager:
     """The engine's store of jobs."""
 
-    jobs: dict = field(default_factory=dict)
+    jobs: dict[str, Any] = field(default_factory=dict)
 
     def get_job(self, job_id, _):
         return self.jobs.get(job_id)
@@ -54,7 +55,9 @@ class Desk:
 
     def look(self):
         keeping = Keeping(self.file, self.engine, self.manager, None)
-        return keeping.kept(self.folder, self.folder.status())
+        known = self.folder.status()
+        assert known is not None
+        return keeping.kept(self.folder, known)
 
     def connect(self, *names):
         self.engine.get_clients = lambda: [SimpleNamespace(name=name) for name in names]
