@@ -126,10 +126,10 @@ def _of_truex(learner: str, runs: Records, evolved: Records) -> dict[str, Any]:
     pairs = [(found, local[_place(cell)]) for cell, found in runs if _place(cell) in local]
     if not pairs:
         return {}
+    # a party whose own tree finds nobody has no Delta, here as beside the evolved trees
+    deltas = [100 * (found["score"] / own[own > 0] - 1).mean() for found, own in pairs]
     return {
-        f"{learner} Delta": float(
-            np.mean([100 * (f["score"] / own - 1).mean() for f, own in pairs])
-        ),
+        f"{learner} Delta": float(np.mean(deltas)),
         f"{learner} gain %": float(np.mean([100 * (f["score"] > own).mean() for f, own in pairs])),
         f"{learner} nodes": float(np.mean([found["nodes"] for found, _ in pairs])),
     }
