@@ -142,10 +142,17 @@ def _place(cell: Cell) -> tuple[int, int]:
 def _varied(by_setting: dict[Any, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     kept = ("Delta", "gain %", *(f"{name} Delta" for name in TRUEX))
     return [
-        {"task": task, "N": n_parties, "c": share, "tables": len(lines) - 1}
+        {"task": task, "N": n_parties, "c": share, "tables": len(lines) - 1, "runs": _runs(lines)}
         | {name: lines[-1][name] for name in kept if name in lines[-1]}
         for (task, n_parties, share), lines in by_setting.items()
     ]
+
+
+def _runs(lines: list[dict[str, Any]]) -> str:
+    """Say how many runs the tables of a setting have."""
+    *tables, _ = lines
+    least, most = (int(f(line["runs"] for line in tables)) for f in (min, max))
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def _defaults() -> list[dict[str, Any]]:
