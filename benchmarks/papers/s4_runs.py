@@ -213,7 +213,10 @@ def truex(
         name: truex_tree.Party(table, Ledger.in_memory(name)) for name, table in tables.items()
     }
     privacy = PrivacySettings(
-        job="truex", epsilon=as_text(epsilon, "epsilon"), in_shares=True, honest=n_active
+        job="truex",
+        epsilon=as_text(epsilon, "epsilon"),
+        in_shares=True,
+        honest=n_active if n_active > 2 else 1,  # of two, each can subtract its own share
     )
     masks = {"honest": n_active - 1, "min_survivors": n_active}
     channel = secured(parties, InProcess, truex_tree.SUMMED, job="truex", **masks)
