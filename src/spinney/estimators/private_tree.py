@@ -139,7 +139,7 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
             n_bins=self.n_bins,
             bounds_share=as_text(self.bounds_share, "bounds_share"),
             shrinkage=self.shrinkage,
-            n_rows=sum(sizes.values()) if self.n_rows is None else self.n_rows,
+            n_rows=sum(sizes.values()) if self._sizes_read() else self.n_rows,
         )
 
     @property

@@ -5,23 +5,36 @@ does not matter.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from spinney import seeds
-from spinney.errors import PartyLostError, ProtocolError
-from spinney.protocols.facts import target_range
+from spinney.errors import PartyLostError, ProtocolError, SettingError, TableError
+from spinney.protocols.facts import leaf_values, require_few_classes, target_range
 from spinney.protocols.fitness import mean_scores, shown
-from spinney.protocols.genetic_asks import DepthAsk, EvolvingJob, ScoresAsk, StructureAsk, VotesAsk
+from spinney.protocols.genetic_asks import (
+    ChoiceAsk,
+    DepthAsk,
+    EvolvingJob,
+    ScoresAsk,
+    StructureAsk,
+    VotesAsk,
+)
 from spinney.protocols.genetic_settings import GeneticSettings
+from spinney.protocols.own_bins import CategoryBins
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
+from spinney.trees.binning import Binning
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.evolution import Population
-from spinney.trees.genome import Genes, initial, require_structures
+from spinney.trees.forest import Forest
+from spinney.trees.genome import MAX_COLUMNS, Genes, initial, require_structures
+from spinney.trees.structures import forest_of, skeletons
 from spinney.typing import Integers
 
 _ACTIVE, BREED = 10, 11  # streams of the job's seed
+LEAST_ACTIVE: Final = 2  # in a masked sum: fewer would have nobody to hide among
 
 
 class Search:
@@ -101,6 +114,12 @@ class Search:
         self.best.append(shown(metric, float(population.score[0]), self._step))
         self._coming = population.offspring(self._random)  # lines 41, 42
 
+    def choose(self) -> int:
+        """Let every party take a tree; return how many keep the one they had."""
+        depth, genes = self.depth, self.population.genes
+        ask = ChoiceAsk(self._job, depth, self.all_rows, genes)
+        return int(self._channel.sum(ask, quorum=1).sums[1])
+
     def _structures(self, names: Sequence[str]) -> Genes:
         """Return the structures of parties that are here for the first time, by name."""
         nothing = np.zeros((0, (1 << self.depth) - 1), np.int16)
@@ -144,3 +163,37 @@ def _target_step(schema: Schema) -> float:
         return 1.0
     low, high = target_range(schema.label)
     return float((high - low) / (2**TARGET_BITS - 1))
+
+
+def skeleton(schema: Schema, bins: CategoryBins, genes: Genes, depth: int) -> Forest:
+    """Return a population as trees that know columns but nothing of the rows."""
+    n_classes = len(schema.label.classes or ())
+    trees = skeletons(genes, depth, n_classes)
+    edges = tuple(np.zeros(0, np.float32) for _ in schema.columns)
+    binning = Binning(edges, bins, np.ones(len(edges), np.bool_))
+    values = leaf_values(schema, np.ones(n_classes), TARGET_BITS)
+    return forest_of(trees, [binning] * len(trees), values)
+
+
+def require_learnable(schema: Schema) -> None:
+    """Raise unless there is something to learn, in as many columns as genes can name."""
+    require_few_classes(schema.label)
+    if schema.label.classes is not None and len(schema.label.classes) < 2:
+        raise TableError(
+            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
+            "needs rows of at least 2 classes; check the label column and its filter."
+        )
+    if not 1 <= len(schema.columns) <= MAX_COLUMNS:
+        raise SettingError(f"Evolved trees need between 1 and {MAX_COLUMNS} columns.")
+
+
+def require_several(channel: Channel, settings: GeneticSettings) -> None:
+    """Raise if masks would have nothing to hide one party's numbers among."""
+    n_parties = len(channel.parties)
+    n_active = settings.n_active(n_parties)
+    if channel.is_masked and n_active < LEAST_ACTIVE:
+        raise SettingError(
+            f"participation={settings.participation:g} asks {n_active} of the {n_parties} parties "
+            "at a time, and a secure sum over one party hides nothing. Set participation to "
+            f"{LEAST_ACTIVE / n_parties:.2g} or more, or drop secure_sum."
+        )

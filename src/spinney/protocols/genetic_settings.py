@@ -137,6 +137,11 @@ class GeneticSettings:
                 "With epsilon all parties take part in every generation, and their sizes are not "
                 "told: leave participation and size_epsilon as they are."
             )
+        if self.binning != "own":
+            raise SettingError(
+                "binning='pooled' lays bins by exact counts, which epsilon does not allow: leave "
+                "binning='own', and each party lays its own."
+            )
         probability(fraction_of(self.delta, "delta"), "delta")
 
     def _require_shares(self) -> None:

@@ -22,11 +22,13 @@ and structures that read alike live once. A single division of rows is learnt by
 generations. Where a part of the parties is asked, each judges by more of its rows, as many times as
 the others are more. A late joiner's structure is judged by all who are active, not by itself alone.
 
-**Who learns what.** The coordinator learns each active party's structure; of depths, votes and
-scores only sums over the active parties, weighed by rows; and how many parties keep their own tree.
-Parties learn all structures.
+**Who learns what.** The coordinator learns each party's schema and each active party's structure;
+of depths, votes and scores only sums over the active parties, weighed by rows; and how many parties
+keep their own tree. With `binning="pooled"` it also learns what `horizontal_forest` says of facts
+and edges: summed counts, and the single cells at which bins end. Parties learn all structures.
 **Who never learns what.** Nobody but its party sees thresholds, leaves, a score, which tree it
-keeps, or how well that does. Without `secure_sum` the channel adds up replies that it could read.
+keeps, or how well that does. Masks hide an active party only among the active: of a sum over two,
+each knows the other's part. Without `secure_sum` the channel adds up replies that it could read.
 Structures and sums of scores are exact functions of the rows: nothing is differentially private.
 
 With `privacy` structures evolve from noisy counts instead: see `noisy_evolution`.
@@ -41,10 +43,17 @@ from typing import Any
 
 import numpy as np
 
-from spinney.errors import PolicyError, ProtocolError, SettingError, TableError
+from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.evolving import BREED, Search
-from spinney.protocols.facts import binned, leaf_values, require_few_classes
+from spinney.protocols.evolving import (
+    BREED,
+    LEAST_ACTIVE,
+    Search,
+    require_learnable,
+    require_several,
+    skeleton,
+)
+from spinney.protocols.facts import binned
 from spinney.protocols.fitness import weighed
 from spinney.protocols.genetic_asks import (
     EXACT_ASKS,
@@ -67,13 +76,10 @@ from spinney.protocols.noisy_evolution import (
     NoisyJoinAsk,
     NoisyScoresAsk,
     NoisySearch,
+    OwnTreeAsk,
+    OwnTreeReply,
 )
-from spinney.protocols.own_bins import (
-    CategoryBins,
-    category_bins_of,
-    own_binning,
-    pooled_binning,
-)
+from spinney.protocols.own_bins import category_bins_of, own_binning, pooled_binning
 from spinney.protocols.paying import ClaimsAsk, Purse, claims_of
 from spinney.protocols.setup import (
     EdgesAsk,
@@ -88,21 +94,20 @@ from spinney.protocols.training import Phases, Training
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel
-from spinney.trees.binning import Binning
 from spinney.trees.dtypes import TARGET_BITS
-from spinney.trees.genome import MAX_COLUMNS, Genes, require_structures
-from spinney.trees.structures import FitTable, forest_of, skeletons
+from spinney.trees.genome import Genes, require_structures
+from spinney.trees.structures import FitTable
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers, Progress, silent
 
 __all__ = ["ASKS", "NAME", "SUMMED", "Evolved", "EvolvingJob", "Party", "Settings", "train"]
 
 NAME = "genetic_tree"
-ASKS: tuple[type[Ask[Any]], ...] = (*EXACT_ASKS, NoisyJoinAsk, NoisyScoresAsk, ClaimsAsk)
+_NOISY = (NoisyJoinAsk, NoisyScoresAsk, OwnTreeAsk, ClaimsAsk)
+ASKS: tuple[type[Ask[Any]], ...] = (*EXACT_ASKS, *_NOISY)
 SUMMED: tuple[type[Ask[Any]], ...] = (*EXACT_SUMMED, NoisyScoresAsk)
 """The questions whose replies are added up; under `secure_sum` they are masked."""
 Settings = GeneticSettings
-_ACTIVE, _BREED = 10, 11  # streams of the job's seed
 
 
 # --- a party -------------------------------------------------------------------------------------
@@ -144,7 +149,7 @@ class Party:
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
         match ask:
-            case NoisyJoinAsk() | NoisyScoresAsk() | ClaimsAsk():
+            case NoisyJoinAsk() | NoisyScoresAsk() | OwnTreeAsk() | ClaimsAsk():
                 return self._answer_noisily(ask)
             case FactsAsk() | EdgesAsk() if self._only_noise:
                 raise _not_exactly()
@@ -166,7 +171,7 @@ class Party:
                 return self._choose(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
-    def _answer_noisily(self, ask: NoisyJoinAsk | NoisyScoresAsk | ClaimsAsk) -> Any:
+    def _answer_noisily(self, ask: NoisyJoinAsk | NoisyScoresAsk | OwnTreeAsk | ClaimsAsk) -> Any:
         if self._purse is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
@@ -174,18 +179,31 @@ class Party:
             )
         if isinstance(ask, ClaimsAsk):
             return self._purse.claims(ask)
-        if isinstance(ask, NoisyJoinAsk):
-            return NoisyCounting(self._table, self._purse).join(ask)
-        self._require_structures(ask.job, ask.depth, ask.genes)
         if self._noisy is None:
             self._noisy = NoisyCounting(self._table, self._purse)
-        return self._noisy.answer(ask)
+        if isinstance(ask, NoisyJoinAsk):
+            return self._noisy.join(ask)
+        self._require_structures(ask.job, ask.depth, ask.genes)
+        if isinstance(ask, NoisyScoresAsk):
+            return self._noisy.answer(ask)
+        self._noisy.note_own_tree(ask.job)
+        self._take(ask.job, ask.depth, ask.genes, all_rows=False)
+        return OwnTreeReply(self.name)
 
     def _exactly(self, job: EvolvingJob) -> Home:
         """Return the rows to answer a question exactly, which a private job's are not."""
         if self._only_noise or job.settings.privacy is not None:
             raise _not_exactly()
         return self.home(job)
+
+    def _is_asked(self, ask: DepthAsk | VotesAsk | ScoresAsk) -> bool:
+        """Tell whether a sum is to hold this party's numbers; refuse one that holds no others'."""
+        if ask.is_masked and len(set(ask.active)) < LEAST_ACTIVE:
+            raise ProtocolError(
+                "A sum over one active party is that party's own numbers, whatever the masks. "
+                "Nothing was released."
+            )
+        return self.name in ask.active
 
     def home(self, job: EvolvingJob) -> Home:
         """Return the party's rows as this job wants them; for its own eyes."""
@@ -206,12 +224,12 @@ class Party:
     def _depth(self, ask: DepthAsk) -> Integers:
         settings = ask.job.settings
         votes = np.zeros(settings.max_depth - settings.min_depth + 1, np.int64)
-        if self.name in ask.active:
+        if self._is_asked(ask):
             votes[self._exactly(ask.job).best_depth - settings.min_depth] = 1
         return votes
 
     def _votes(self, ask: VotesAsk) -> Integers:
-        if self.name not in ask.active:
+        if not self._is_asked(ask):
             return np.zeros(3, np.int64)
         home = self._exactly(ask.job)
         self._require_depth(ask.job, ask.depth)
@@ -219,7 +237,7 @@ class Party:
 
     def _scores(self, ask: ScoresAsk) -> Integers:
         sums = np.zeros(len(ask.genes) + 1, np.int64)
-        if self.name not in ask.active:
+        if not self._is_asked(ask):
             return sums
         self._require_structures(ask.job, ask.depth, ask.genes)
         home = self._exactly(ask.job)
@@ -237,13 +255,17 @@ class Party:
 
     def _choose(self, ask: ChoiceAsk) -> Integers:
         self._require_structures(ask.job, ask.depth, ask.genes)
-        self.personal = self.home(ask.job).personal_tree(
-            ask.genes, ask.depth, all_rows=ask.all_rows, n_threads=self._n_threads
+        self._exactly(ask.job)
+        chosen = self._take(ask.job, ask.depth, ask.genes, all_rows=ask.all_rows)
+        return np.array([1, chosen.is_home], np.int64)
+
+    def _take(self, job: EvolvingJob, depth: int, genes: Genes, *, all_rows: bool) -> PersonalTree:
+        """Fit the structures to own rows, and keep the best."""
+        self.personal = self.home(job).personal_tree(
+            genes, depth, all_rows=all_rows, n_threads=self._n_threads
         )
-        self.chosen_in = ask.job
-        if ask.job.settings.privacy is not None:
-            return np.zeros(2, np.int64)  # what a party keeps is its own business
-        return np.array([1, self.personal.is_home], np.int64)
+        self.chosen_in = job
+        return self.personal
 
     def _require_depth(self, job: EvolvingJob, depth: int) -> None:
         if not job.settings.min_depth <= depth <= job.settings.max_depth:
@@ -274,7 +296,7 @@ class Evolved(Training):
     genes: Genes
     all_rows: bool
     elitism: bool
-    n_kept_home: int
+    n_kept_home: int | None  # None: nobody is told
 
 
 def train(
@@ -288,9 +310,11 @@ def train(
     phases = Phases()
     with phases.phase("agreeing"):
         schema = agreed_schema(channel)
-        _require_learnable(schema)
+        require_learnable(schema)
+        require_several(channel, settings)
         progress("binning", 0, 0)
-        binning = pooled_binning(channel, schema, settings) if _is_pooled(settings) else None
+        is_pooled = settings.binning == "pooled"
+        binning = pooled_binning(channel, schema, settings) if is_pooled else None
         job = EvolvingJob(settings, schema.digest(), len(channel.parties), binning)
     with phases.phase("seeding"):
         progress("choosing a depth", 0, 0)
@@ -305,12 +329,12 @@ def train(
             progress(f"evolving, best {search.told}", generation + 1, settings.n_generations)
     with phases.phase("choosing"):
         progress("choosing", 0, 0)
-        choice = ChoiceAsk(job, search.depth, search.all_rows, search.population.genes)
-        n_kept = int(channel.sum(choice, quorum=1).sums[1])  # lines 45 to 49
+        n_kept = search.choose()  # lines 45 to 49
     claims = claims_of(channel, settings.privacy) if settings.privacy else ()
     bins = binning.bin_of_category if binning else category_bins_of(schema, settings.max_bins)
+    shape = skeleton(schema, bins, search.population.genes, search.depth)
     return Evolved(
-        model=_skeleton(schema, bins, search),
+        model=ForestModel(NAME, schema, shape, bins),
         parties=channel.parties,
         rounds=tuple(channel.rounds),
         seconds=phases.seconds,
@@ -331,32 +355,5 @@ def train(
 # --- helpers -------------------------------------------------------------------------------------
 
 
-def _skeleton(schema: Schema, bins: CategoryBins, search: Search | NoisySearch) -> ForestModel:
-    """Return the last population as a model that knows columns but nothing of the rows."""
-    n_classes = len(schema.label.classes or ())
-    trees = skeletons(search.population.genes, search.depth, n_classes)
-    edges = tuple(np.zeros(0, np.float32) for _ in schema.columns)
-    binning = Binning(edges, bins, np.ones(len(edges), np.bool_))
-    values = leaf_values(schema, np.ones(n_classes), TARGET_BITS)
-    forest = forest_of(trees, [binning] * len(trees), values)
-    return ForestModel(NAME, schema, forest, bins)
-
-
 def _not_exactly() -> PolicyError:
     return PolicyError("A private job asks for noisy counts only. Nothing was released.")
-
-
-def _is_pooled(settings: Settings) -> bool:
-    return settings.binning == "pooled"
-
-
-def _require_learnable(schema: Schema) -> None:
-    """Raise unless there is something to learn, in as many columns as genes can name."""
-    require_few_classes(schema.label)
-    if schema.label.classes is not None and len(schema.label.classes) < 2:
-        raise TableError(
-            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
-            "needs rows of at least 2 classes; check the label column and its filter."
-        )
-    if not 1 <= len(schema.columns) <= MAX_COLUMNS:
-        raise SettingError(f"Evolved trees need between 1 and {MAX_COLUMNS} columns.")

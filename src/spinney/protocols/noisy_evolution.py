@@ -12,10 +12,11 @@ Each of G generations has an equal part of rho (zCDP), the largest that reads as
 `delta`: noise of variance P G / (2 rho) on every count. So few structures, few generations, little
 depth, and many rows over all parties.
 
-**Who learns what.** The coordinator learns that a party joins; like readers of the structures it
-learns counts with noise, under secure sums only their sum over parties. **Who never learns what.**
-Nobody learns a depth, structure, vote or score of a party's own, nor whether it keeps its own tree.
-A party's tree is not part of the claim: who shows it to others shows exact counts of its rows.
+**Who learns what.** The coordinator learns each party's schema, that it joins, its claims, and in
+the end that it has a tree of its own; like readers of the structures it learns counts with noise,
+under secure sums only their sum over parties. **Who never learns what.** Nobody learns a depth,
+structure, vote or score of a party's own, nor whether it keeps the tree it had. The claims rest on
+a party's tree staying there: who shows it to others shows exact counts of its rows.
 """
 
 from dataclasses import dataclass
@@ -29,10 +30,11 @@ from numpy.typing import NDArray
 from spinney import seeds
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.accounting import Job
-from spinney.privacy.budget import Measure
+from spinney.privacy.budget import Measure, Unit
 from spinney.privacy.mechanisms import DiscreteGaussian
 from spinney.privacy.release import Charge, Exact, Noised
-from spinney.privacy.scopes import ALL_ROWS, Budget, Spend
+from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Protection, Spend
+from spinney.protocols.budgeting import totals_disclosure
 from spinney.protocols.facts import binned, public_binning
 from spinney.protocols.fitness import f1_scores
 from spinney.protocols.genetic_asks import EvolvingJob
@@ -54,6 +56,12 @@ from spinney.typing import Codes, Floats, Integers
 
 _BINS: Final = 64  # of a declared range: a power of two, so that halves are halves
 _COARSE: Final = 1 << 80  # rho's denominator, so that sums of it stay short
+_OWN_TREE: Final = Disclosure(
+    "the party's own tree, which holds exact counts of its rows",
+    Protection.HIDDEN,
+    "it stays at the party, and no question asks for it",
+    (Unit.RECORD_ADD_REMOVE,),
+)
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,24 @@ class NoisyScoresAsk(Ask[NoisyReply]):
         return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()
 
 
+@dataclass(frozen=True)
+class OwnTreeReply:
+    """The party has a tree of its own."""
+
+    party: str
+
+
+@dataclass(frozen=True)
+class OwnTreeAsk(Ask[OwnTreeReply]):
+    """Will you take the tree that does best for you, and keep to yourself which it is?"""
+
+    job: EvolvingJob
+    depth: int
+    genes: Genes
+    reveals: ClassVar[str] = "that the party has a tree of its own"
+    reply_type: ClassVar[type[Any]] = OwnTreeReply
+
+
 # --- a party -------------------------------------------------------------------------------------
 
 
@@ -186,12 +212,19 @@ class NoisyCounting:
             return plan.noise.release(Exact(counts.ravel()), charges[0]).values.tobytes()
 
         spends = plan.spends(ask.generation)
+        told = [totals_disclosure(plan.privacy, plan.n_parties)]
+        self._purse.disclose(plan, "totals", told)
         data = self._purse.pay(plan, ask.generation, ask, spends, draw)
         counters = np.frombuffer(data, np.int64).copy()
         shares = plan.privacy.shares(plan.n_parties)
         if shares:
             return ShareReply(OnlyMasked(Noised(counters, shares)))
         return NoisyReply(counters)
+
+    def note_own_tree(self, job: EvolvingJob) -> None:
+        """Write down on what the claims rest, before there is such a tree."""
+        require_schema(self._table, job.schema_digest)
+        self._purse.disclose(self._plan(job), "own tree", [_OWN_TREE])
 
 
 def public_cells(schema: Schema) -> Binning:
@@ -262,6 +295,10 @@ class NoisySearch:
         self.population.update(self._coming, noisy_f1(counts))
         self.best.append(float(self.population.score[0]))
         self._coming = self.population.offspring(self._random)
+
+    def choose(self) -> None:
+        """Let every party take a tree; which one, nobody is told."""
+        self._channel.ask(OwnTreeAsk(self._job, self.depth, self.population.genes), quorum=1)
 
 
 def noisy_f1(counts: Integers) -> Floats:

@@ -4,24 +4,31 @@ Deployed, each party has its own tree and nobody has them all. Where all parties
 their trees become one model, with the name of its party beside each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from spinney.errors import InternalError
+from spinney.privacy.claims import Verdict
+from spinney.privacy.scopes import View
 from spinney.protocols.facts import leaf_values
 from spinney.protocols.fitness import shown
 from spinney.protocols.genetic_tree import NAME, Evolved, Party
 from spinney.protocols.home import HomeTree, PersonalTree
 from spinney.protocols.model import ForestModel
 from spinney.protocols.own_bins import CategoryBins, category_bins_of
-from spinney.protocols.training import Quality
+from spinney.protocols.training import PartyClaim, Quality
 from spinney.tables.schema import Schema
 from spinney.trees.binning import Binning
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.structures import FittedTree, forest_of
+
+_GATHERED: Final = (
+    "UNPROTECTED: this model holds the parties' own trees (exact counts of their rows), gathered "
+    "in a simulation; deployed, each stays at its party. No epsilon holds."
+)
 
 
 def gathered(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
@@ -32,7 +39,7 @@ def gathered(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
         raise InternalError("No party has chosen a tree.")
     model = _model(evolved, parties, {name: tree.tree for name, tree in chosen.items()})
     if evolved.settings["privacy"] is not None:  # exact scores are for the party's own eyes
-        return replace(evolved, model=model)
+        return replace(evolved, model=model, claims=_open_to_readers(evolved.claims))
     homes = {name: parties[name].home_tree(evolved.job) for name in chosen}
     quality = {
         name: _quality(evolved, parties[name], tree, homes[name]) for name, tree in chosen.items()
@@ -56,6 +63,22 @@ def own_model(party: Party) -> ForestModel | None:
     if bins is None:
         bins = category_bins_of(schema, job.settings.max_bins)
     return _model_of(schema, bins, trees, [party.home(job).binning])
+
+
+def _open_to_readers(claims: Sequence[PartyClaim]) -> tuple[PartyClaim, ...]:
+    """Return the claims where all trees are one model: who reads it reads exact counts."""
+    return tuple(
+        replace(
+            claim,
+            verdict=Verdict.UNPROTECTED.value,
+            epsilon=None,
+            delta=None,
+            text=f"{claim.text.partition(': ')[0]}: {_GATHERED}",
+        )
+        if claim.view == View.READER.value
+        else claim
+        for claim in claims
+    )
 
 
 def _model(

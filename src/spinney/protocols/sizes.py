@@ -25,7 +25,7 @@ _SCORES = Disclosure(
     "scores of structures, depths, votes and the party's own structure",
     Protection.UNPROTECTED,
     "exact functions of the rows; no noise is added to them",
-    (Unit.RECORD_ADD_REMOVE,),
+    tuple(Unit),
 )
 
 

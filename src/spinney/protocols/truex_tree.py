@@ -17,9 +17,9 @@ Honest parties' shares of the noise add up to one draw of what epsilon needs. S4
 falls by a factor of t - 1; were each of t parties to divide its scale so, the sum would carry
 sqrt(t) / (t - 1) of it, and epsilon be as many times larger: 4.25 for 20 parties.
 
-**Who learns what.** The coordinator learns that a party joins, and noisy counts of the rows of
-open nodes by cell and class, and of leaves by class: under masks only their sums over parties.
-Parties learn the tree.
+**Who learns what.** The coordinator learns each party's schema, that it joins, its claims, and
+noisy counts of the rows of open nodes by cell and class, and of leaves by class: under masks only
+their sums over parties. Parties learn the tree.
 **Who never learns what.** No exact count leaves a party.
 
 **Rounds and bytes.** Schemas 1, joining 1, a level 1 each, leaves 1, claims 1. A reply has 8 bytes
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge, Exact, Noised
+from spinney.protocols.budgeting import totals_disclosure
 from spinney.protocols.facts import binned, leaf_values, public_binning
 from spinney.protocols.model import ForestModel
 from spinney.protocols.noisy_histograms import NoisyReply, ShareReply
@@ -147,6 +148,8 @@ class Party:
             ]
             return b"".join(parts)
 
+        told = [totals_disclosure(plan.privacy, plan.n_parties)]
+        self._purse.disclose(plan, "totals", told)
         data = self._purse.pay(plan, ask.depth, ask, plan.spends(ask.depth), draw)
         counters = np.frombuffer(data, np.int64).copy()
         shares = plan.privacy.shares(plan.n_parties)

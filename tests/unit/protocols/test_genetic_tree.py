@@ -1,77 +1,31 @@
 """Evolved trees over parties: the same whatever the channel, with parties coming and going."""
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from spinney import GeneticTreeClassifier, GeneticTreeRegressor, deal_rows
-from spinney.errors import PartyLostError, PolicyError, ProtocolError, TableError
-from spinney.estimators.inputs import dealt_tables, fit_input
-from spinney.privacy.budget import Unit
-from spinney.privacy.ledger import Ledger
+from spinney.errors import PartyLostError, ProtocolError, TableError
 from spinney.protocols import genetic_tree
 from spinney.protocols.evolving import Search, _active, _median
 from spinney.protocols.genetic_asks import EvolvingJob, ScoresAsk, StructureAsk
 from spinney.protocols.home import Home
 from spinney.protocols.paying import JoinAsk
 from spinney.protocols.personal import gathered, home_model
-from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings
-from spinney.report.report import Report
 from spinney.transport.in_process import InProcess
 from spinney.trees.evolution import Population
+from unit.protocols.evolved_parties import (  # type: ignore[import-not-found]
+    SMALL,
+    masked,
+    model_of,
+    parties_of,
+    settings,
+    tables_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
-SMALL: dict[str, Any] = {
-    "population_size": 8,
-    "n_generations": 5,
-    "max_depth": 4,
-    "n_folds": 3,
-    "seed": 1,
-}
-
-
-def settings(label, **changes):
-    task: Any = "regression" if label == "amount" else "classification"
-    return genetic_tree.Settings(task=task, **(SMALL | changes))
-
-
-@pytest.fixture(params=["two classes", "three classes", "amount"])
-def label(request):
-    return request.param
-
-
-def tables_of(X, y, label, n_parties=4):
-    is_amount = label == "amount"
-    given = fit_input(
-        GeneticTreeRegressor() if is_amount else GeneticTreeClassifier(),
-        X,
-        y,
-        is_classifier=not is_amount,
-        needs_ranges=False,
-        schema=None,
-        categorical_features="from_dtype",
-    )
-    return dealt_tables(given.table, deal_rows(y, n_parties, random_state=0))
-
-
-@pytest.fixture
-def tables(label, ward_table, ward_labels):
-    return tables_of(ward_table, ward_labels[label], label)
-
-
-def parties_of(tables, **how):
-    return {
-        name: genetic_tree.Party(table, name, n_jobs=1, **how) for name, table in tables.items()
-    }
-
-
-def model_of(tables, label, *, connect=InProcess, **changes):
-    parties = parties_of(tables)
-    evolved = genetic_tree.train(connect(parties), settings(label, **changes))
-    return gathered(evolved, parties)
 
 
 # --- the same trees ------------------------------------------------------------------------------
@@ -82,10 +36,6 @@ class Backwards(InProcess):
 
     def __init__(self, parties):
         super().__init__(dict(reversed(parties.items())), through_codec=True)
-
-
-def masked(parties):
-    return secured(dict(parties), InProcess, genetic_tree.SUMMED, job="test")
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.5])
@@ -105,31 +55,6 @@ def test_the_order_of_a_party_s_rows_does_not_matter(tables, label):
     first = model_of(tables, label)
     turned = {name: table.select(np.arange(table.n_rows)[::-1]) for name, table in tables.items()}
     assert model_of(turned, label).model.to_bytes() == first.model.to_bytes()
-
-
-# --- who learns what -----------------------------------------------------------------------------
-
-
-def test_only_structures_are_shown_party_by_party(tables, label):
-    report = Report.of(model_of(tables, label))
-    shown = [d.question for d in report.disclosures if "party by party" in d.seen_by]
-    assert shown == ["Schema", "Structure"]
-    votes = ["Votes"] if label == "amount" else []
-    assert [d.question for d in report.disclosures] == [
-        "Schema", "Depth", "Structure", *votes, "Scores", "Choice",
-    ]  # fmt: skip
-    assert "not differentially private" in str(report)
-
-
-def test_under_masks_a_party_answers_no_score_that_is_not_masked(tables, label):
-    channel = masked(parties_of(tables))
-    evolved = genetic_tree.train(channel, settings(label))
-    ask = ScoresAsk(evolved.job, evolved.depth, 0, channel.parties, False, evolved.genes)
-    with pytest.raises(ProtocolError, match="under masks only"):
-        channel.ask(ask)
-    protection = {r.question: r.protection for r in channel.rounds}
-    for summed in ("Depth", "Scores", "Choice"):
-        assert protection[summed].startswith("masked")
 
 
 def test_a_score_s_sum_is_weighed_by_rows(tables, label):
@@ -307,27 +232,6 @@ def test_home_trees_are_those_a_party_grows_alone(tables, label):
     by_itself = genetic_tree.train(InProcess(alone), settings(label))
     mine = home_model(by_itself, alone).of_owner("1")
     assert mine.forest.feature.tolist() == homes.of_owner("1").forest.feature.tolist()
-
-
-def test_a_noisy_size_is_paid_for_once(tables, label):
-    ledgers = {name: Ledger.in_memory(name) for name in tables}
-    parties = {
-        name: genetic_tree.Party(table, name, n_jobs=1, ledger=ledgers[name])
-        for name, table in tables.items()
-    }
-    evolved = genetic_tree.train(
-        InProcess(parties), settings(label, size_epsilon="1/2", job="sizes")
-    )
-    ask = ScoresAsk(evolved.job, evolved.depth, 0, tuple(tables), False, evolved.genes)
-    weights = [{int(p.answer(ask).sums[-1]) for _ in range(3)} for p in parties.values()]
-    assert all(len(weight) == 1 for weight in weights)
-    for ledger in ledgers.values():
-        assert ledger.spent("sizes", Unit.RECORD_ADD_REMOVE) == Fraction(1, 2)
-
-
-def test_noise_needs_a_ledger(tables, label):
-    with pytest.raises(PolicyError, match="no ledger to pay from"):
-        genetic_tree.train(InProcess(parties_of(tables)), settings(label, size_epsilon="1"))
 
 
 # --- bad input -----------------------------------------------------------------------------------

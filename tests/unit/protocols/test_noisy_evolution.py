@@ -11,8 +11,9 @@ from spinney import GeneticTreeClassifier, deal_rows
 from spinney.errors import BudgetError, PolicyError, SettingError
 from spinney.privacy.budget import Unit, epsilon_of
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.scopes import PARTY_TOTALS
 from spinney.protocols import genetic_tree
-from spinney.protocols.genetic_asks import DepthAsk, EvolvingJob, StructureAsk
+from spinney.protocols.genetic_asks import ChoiceAsk, DepthAsk, EvolvingJob, StructureAsk
 from spinney.protocols.noisy_evolution import (
     NoisyJoinAsk,
     NoisyPlan,
@@ -104,6 +105,8 @@ def test_a_party_of_a_private_job_answers_nothing_exactly():
         DepthAsk(plain, ("a",)),
         StructureAsk(plain, 3),
         StructureAsk(job, 3),
+        ChoiceAsk(plain, 3, False, np.zeros((1, 7), np.int16)),
+        ChoiceAsk(job, 3, False, np.zeros((1, 7), np.int16)),
     ):
         with pytest.raises(PolicyError, match="noisy counts only"):
             party.answer(ask)
@@ -134,12 +137,39 @@ def test_a_private_search_finds_the_column_that_matters(secure_sum):
     assert model.report_.is_private
     assert not model.report_.quality
     asked = {d.question for d in model.report_.disclosures}
-    assert not asked & {"Depth", "Structure", "Votes", "Scores", "Facts"}
+    assert not asked & {"Depth", "Structure", "Votes", "Scores", "Facts", "Choice"}
     claims = [claim for claim in model.report_.privacy if claim.verdict == "EPSILON"]
     assert claims
     for claim in claims:
         assert Fraction(claim.epsilon) <= 20
     assert sorted(model.ledger_) == ["0", "1", "2"]
+
+
+def private_claims(*, secure_sum):
+    X, y = rows(300)
+    model = GeneticTreeClassifier(
+        4, n_generations=2, max_depth=3, epsilon=2, schema=SCHEMA, secure_sum=secure_sum
+    )
+    frame = pd.DataFrame(X, columns=["x", "z"])
+    model.fit(frame, np.array(["no", "yes"])[y], party=deal_rows(y, 3, random_state=0))
+    return {(claim.unit, claim.view): claim for claim in model.report_.privacy}
+
+
+def test_a_private_claim_rests_on_own_trees_that_stay_where_they_are():
+    claims = private_claims(secure_sum=True)
+    record = Unit.RECORD_ADD_REMOVE.value
+    for view in ("coordinator", "party", "coalition"):
+        claim = claims[record, view]
+        assert claim.verdict == "EPSILON"
+        assert "Rests on the party's own tree, which holds exact counts of its rows" in claim.text
+    reader = claims[record, "reader"]  # of a simulation's model: all those trees
+    assert (reader.verdict, reader.epsilon) == ("UNPROTECTED", None)
+    assert "this model holds the parties' own trees" in reader.text
+
+
+@pytest.mark.parametrize(("secure_sum", "verdict"), [(True, "HIDDEN"), (False, "UNPROTECTED")])
+def test_a_private_claim_says_what_becomes_of_a_party_s_own_totals(secure_sum, verdict):
+    assert private_claims(secure_sum=secure_sum)[PARTY_TOTALS, "coordinator"].verdict == verdict
 
 
 @pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -149,6 +179,7 @@ def test_a_private_search_finds_the_column_that_matters(secure_sum):
         ({"max_depth": 15}, "max_depth=15 cannot be used with epsilon"),
         ({"participation": 0.5}, "all parties take part in every generation"),
         ({"size_epsilon": 1}, "all parties take part in every generation"),
+        ({"binning": "pooled"}, "lays bins by exact counts, which epsilon does not allow"),
         ({"epsilon": 0}, "epsilon"),
         ({"delta": 2}, "delta"),
     ],

@@ -12,6 +12,7 @@ from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.scopes import PARTY_TOTALS
 from spinney.protocols import truex_tree
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.secure_sums import secured
@@ -63,6 +64,8 @@ def test_the_tree_learns_and_stays_within_its_epsilon():
     claimed = [Fraction(c.epsilon or 0) for c in training.claims if c.verdict == "EPSILON"]
     assert claimed
     assert all(0 < epsilon <= 40 for epsilon in claimed)
+    totals = {c.verdict for c in training.claims if c.unit == PARTY_TOTALS}
+    assert totals == {"UNPROTECTED"}  # each party's own noise hides a record, not how many
     assert {r.question for r in training.rounds} == {"Schema", "TruexJoin", "Truex", "Claims"}
 
 
