@@ -16,15 +16,18 @@ the smallest and largest values of a node.
 **Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
 categories, classes and magnitudes of numbers, and how many rows of each class stand on each side
 of every drawn cut. It sees each party's schema, and its quality counts (a confusion matrix, or
-error sums). Parties learn the bin edges and the forest as it grows. With `thresholds="exchanged"`
-the coordinator also sees each party's smallest and largest bin in every node: values of real
-records. **Who never learns what.** Nobody but its party sees a row, a row's key or which node it
-stands in. Without `secure_sum` the channel adds up replies that it could read.
+error sums). Parties learn the bin edges and the forest as it grows. With `binning="quantiles"` the
+coordinator also learns single cells, exactly: those at which bins end, as in `horizontal_forest`.
+With `thresholds="exchanged"` it also sees each party's smallest and largest bin in every node:
+values of real records.
+**Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
+Without `secure_sum` the channel adds up replies that it could read.
 
 | `privacy` | the coordinator learns, instead | protected |
 |---|---|---|
 | `randomised_labels` | all the above, of randomised labels; no scores | a label, against everyone |
-| `noisy_cuts` | counts on both sides of cuts and in leaves with noise | one record more |
+| `noisy_cuts` | noisy counts of cuts, and as in `noisy_histograms` of leaves | one record more |
+| both | that a party joins, and its claims (`paying`) | |
 
 **Rounds and bytes.** Schemas 1, facts 1, a level 1 each, quality 1: at most depth + 4 (exchanged
 thresholds: a level 2 each; `privacy`: joining 1, claims 1). A reply holds nodes x candidates x 2 x

@@ -31,7 +31,7 @@ keeps, or how well that does. Masks hide an active party only among the active: 
 each knows the other's part. Without `secure_sum` the channel adds up replies that it could read.
 Structures and sums of scores are exact functions of the rows: nothing is differentially private.
 
-With `privacy` structures evolve from noisy counts instead: see `noisy_evolution`.
+With `privacy` structures evolve from noisy counts instead: see `noisy_evolution` and `paying`.
 
 **Rounds and bytes.** Schemas 1, bins up to 4 ("pooled"), depths 1, structures 1 and 1 more for
 every generation with a late joiner, votes 1 (regression), scores G, choosing 1. A question about

@@ -33,8 +33,9 @@ nothing of this is differentially private.
 
 | with `privacy` | the coordinator learns, instead | protected |
 |---|---|---|
-| noisy histograms | counts of nodes and leaves with noise; no facts, no scores | one record more |
-| perturbed input | all the above, of rows with noise, and how many there are | a record's content |
+| `noisy_histograms` | noisy counts of nodes and leaves; no facts, no scores | one record more |
+| `perturbed_input` | all the above, of noisy rows, and how many they are | a record's content |
+| both | that a party joins, and its claims (`paying`) | |
 
 **Exact.** The forest is that of one table with all rows, in any order. Of separate tables that
 holds as long as no row, id included, lies at two parties (see `spinney.tables.table`), or with

@@ -4,7 +4,9 @@
 here: both sides in one, as a job that several organisations agree to; some rows held back to judge
 by; and that a party answers for the job it agreed to, and no other.
 
-**Who learns what.** As in `matching`, then as in `vertical_forest`. A job that all parties are told
+**Who learns what.** As in `matching`, then as in `vertical_forest`, with encrypted labels as in
+`vertical_sums`; leaf sets, to judge by, and joined parts as in `vertical_prediction`; claims as in
+`paying`. A job that all parties are told
 of says its `random_state`: whoever knows it can tell by number which columns were drawn. With
 `join_parts` the coordinator gets every party's part, and so the whole forest; agreeing to such a
 job is a party's consent.

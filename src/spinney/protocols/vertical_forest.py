@@ -19,7 +19,8 @@ which rows stand together in a node, and so in a leaf. The coordinator learns ho
 columns each party has, who holds the labels, how many classes there are or how finely the target's
 range is divided, the samples, each party's best gain in each node and the number of the column it
 is by, the partitions, and when a column cannot split a node any more. At the end it learns that
-every party has its part, and a confusion matrix, or error sums, from the label party.
+every party has its part, and a confusion matrix, or error sums, from the label party; with
+randomised labels also its claims.
 **Who never learns what.** Nobody but its party learns a cell, a threshold, a column's name or its
 bins, or which row id a row has. Parties do not learn whose cut parted a node, or which columns of
 others were drawn. Leaf values are made at the label party and stay there. A party makes the cuts of

@@ -1,4 +1,8 @@
-"""What is asked around a protocol: whether a party takes part, and that it keeps the model."""
+"""What is asked around a protocol: whether a party takes part, and that it keeps the model.
+
+**Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
+refuses; and in the end that a party has kept the model, which it is sent for that.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,0 +1,244 @@
+"""One message of every kind, as it was really sent; for tests of messages."""
+
+import importlib
+import pkgutil
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import spinney.protocols
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
+from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney.privacy.ledger import Ledger
+from spinney.protocols import (
+    explaining,
+    extra_trees,
+    genetic_tree,
+    horizontal_forest,
+    matching,
+    private_forest,
+    private_tree,
+    truex_tree,
+    vertical_forest,
+)
+from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.rosters import KeyAsk, RosterParty, RosterReply, secured_over
+from spinney.protocols.secure_sums import secured
+from spinney.protocols.vertical_prediction import PredictingParty, join_parts
+from spinney.service.deployed.questions import (
+    ModelAsk,
+    ModelReply,
+    ProposalAsk,
+    ProposalReply,
+)
+from spinney.tables.columns import VectorColumns
+from spinney.tables.holding import Holding
+from spinney.transport import codec
+from spinney.transport.channel import Answering, Ask
+from spinney.transport.in_process import InProcess
+
+for found in pkgutil.iter_modules(spinney.protocols.__path__):
+    importlib.import_module(f"spinney.protocols.{found.name}")
+
+
+def kinds_of(base):
+    """Return all questions of Spinney's own; not what several of them share."""
+    every = {kind for child in base.__subclasses__() for kind in (child, *kinds_of(child))}
+    ours = (kind for kind in every if kind.__module__.startswith("spinney."))
+    asked = (kind for kind in ours if not (kind.__name__.startswith("_") and kind.__subclasses__()))
+    return sorted(asked, key=lambda kind: kind.__name__)
+
+
+ASKS = kinds_of(Ask)
+REPLIES = sorted({ask.reply_type for ask in ASKS}, key=lambda kind: kind.__name__)
+MESSAGES = [*ASKS, *REPLIES]
+NAMES = [kind.__name__ for kind in MESSAGES]
+
+
+PAID = PrivacySettings(job="test", epsilon="10")
+
+
+class Noting:
+    """A party that notes one question and one reply of every kind."""
+
+    def __init__(self, party, noted):
+        self._party, self._noted = party, noted
+
+    def answer(self, ask):
+        reply = self._party.answer(ask)
+        self._noted[type(ask)] = codec.encode(ask)
+        self._noted[type(reply)] = codec.encode(reply)
+        return reply
+
+
+@cache
+def sent_messages():
+    """Run small jobs (plain, masked, adaptive, extra, noisy) and return a frame of every kind."""
+    random = np.random.RandomState(0)
+    X = pd.DataFrame(
+        {
+            "x": np.where(random.random_sample(60) < 0.2, np.nan, random.standard_normal(60)),
+            "kind": pd.Categorical(random.choice(["a", "b", "c"], 60)),
+        }
+    )
+    given_input = fit_input(
+        HorizontalForestClassifier(),
+        X,
+        random.randint(0, 3, 60),
+        is_classifier=True,
+        needs_ranges=True,
+        schema=None,
+        categorical_features="from_dtype",
+    )
+    tables = dealt_tables(given_input.table, np.arange(60) % 3)
+    noted: dict[type, bytes] = {}
+
+    def connect(parties):
+        return InProcess(
+            {name: Noting(party, noted) for name, party in parties.items()}, through_codec=True
+        )
+
+    def parties(*, with_ledger=False) -> dict[str, Answering]:
+        return {
+            name: horizontal_forest.Party(
+                table, ledger=Ledger.in_memory(name) if with_ledger else None
+            )
+            for name, table in tables.items()
+        }
+
+    plain = horizontal_forest.Settings(
+        task="classification", n_estimators=3, max_depth=3, max_bins=16
+    )
+    grown = horizontal_forest.train(connect(parties()), plain)
+    judges = {name: explaining.Party(table) for name, table in tables.items()}
+    explaining.explain(connect(judges), explaining.question_of(grown.model))
+    horizontal_forest.train(connect(parties()), replace(plain, binning="adaptive"))
+    masked = secured(parties(), connect, horizontal_forest.SUMMED, job="test")
+    horizontal_forest.train(masked, plain)
+    extra = replace(plain, bootstrap=False, binning="magnitudes", thresholds="public")
+    sides = {name: extra_trees.Party(table) for name, table in tables.items()}
+    extra_trees.train(connect(sides), extra)
+    extra_trees.train(connect(sides), replace(extra, thresholds="exchanged"))
+    with_ledgers: dict[str, Answering] = {
+        name: extra_trees.Party(table, ledger=Ledger.in_memory(name))
+        for name, table in tables.items()
+    }
+    extra_trees.train(connect(with_ledgers), replace(extra, binning="ranges", privacy=PAID))
+    evolve(X, random, connect)
+    secured_over(
+        connect({name: Enrolled(name, tuple(tables)) for name in tables}), "j", tuple(tables)
+    )
+    noisy = replace(plain, binning="ranges", bootstrap=False, privacy=PAID)
+    horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
+    for protocol, asked in private_jobs():
+        paying = {n: protocol.Party(t, ledger=Ledger.in_memory(n)) for n, t in tables.items()}
+        protocol.train(connect(paying), asked)
+    run_vertical(given_input.table, plain, connect)
+    for way in matching.MATCHINGS:
+        people = {name: matching.MatchingParty([1, 2, 3]) for name in tables}
+        matching.match(connect(people), way, lead="0")
+    site = connect({"0": Willing()})
+    site.ask(ProposalAsk("a digest"))
+    site.ask(ModelAsk(grown.model.to_bytes()))
+    return noted
+
+
+class Willing:
+    """A party that takes part in any job, and keeps any model."""
+
+    def answer(self, ask):
+        return ModelReply("a digest") if isinstance(ask, ModelAsk) else ProposalReply(True, "")
+
+
+class Enrolled:
+    """A party that agrees on keys with the others; any signature will do."""
+
+    certificate = b"a certificate"
+
+    def __init__(self, name, names):
+        self._roster, self._names = RosterParty(name, "j", self), names
+
+    def sign(self, data):
+        return data[:8]
+
+    def check(self, name, certificate, signature, data):
+        assert name in self._names
+        assert (certificate, signature) == (self.certificate, data[:8])
+
+    def answer(self, ask):
+        if isinstance(ask, KeyAsk):
+            return self._roster.key(ask)
+        self._roster.masks(ask, self._names, 2, len(self._names))
+        return RosterReply(len(ask.names))
+
+
+def evolve(X, random, connect):
+    """Run a job of evolved trees, for numbers, and one of Truex's tree."""
+    how: dict[str, Any] = {
+        "needs_ranges": True,
+        "schema": None,
+        "categorical_features": "from_dtype",
+    }
+    amounts = fit_input(
+        HorizontalForestRegressor(), X, random.standard_normal(60), is_classifier=False, **how
+    )
+    sides: dict[str, Any] = {
+        name: genetic_tree.Party(table, name)
+        for name, table in dealt_tables(amounts.table, np.arange(60) % 3).items()
+    }
+    small: dict[str, Any] = {"population_size": 4, "n_generations": 2, "binning": "pooled"}
+    genetic_tree.train(connect(sides), genetic_tree.Settings(task="regression", **small))
+    two = fit_input(HorizontalForestClassifier(), X, np.arange(60) % 2, is_classifier=True, **how)
+    sides = {
+        name: genetic_tree.Party(table, name, ledger=Ledger.in_memory(name), only_noise=True)
+        for name, table in dealt_tables(two.table, np.arange(60) % 3).items()
+    }
+    privacy = PrivacySettings(job="evolved", epsilon="10")
+    small = {"population_size": 4, "n_generations": 2, "max_depth": 3, "privacy": privacy}
+    genetic_tree.train(connect(sides), genetic_tree.Settings(task="classification", **small))
+    kinds = fit_input(
+        HorizontalForestClassifier(), X[["kind"]], np.arange(60) % 2, is_classifier=True, **how
+    )
+    sides = {
+        name: truex_tree.Party(table, Ledger.in_memory(name))
+        for name, table in dealt_tables(kinds.table, np.arange(60) % 3).items()
+    }
+    privacy = PrivacySettings(job="truex", epsilon="10")
+    truex_tree.train(connect(sides), truex_tree.Settings(privacy=privacy, max_depth=1))
+
+
+def private_jobs():
+    """Give jobs in which private trees and forests ask all their questions."""
+    yield private_forest, private_forest.Settings(privacy=PAID, n_estimators=2, max_depth=2)
+    for method in ("histograms", "save_budget", "propose", "noisy_max"):
+        yield private_tree, private_tree.Settings(privacy=PAID, method=method, max_depth=2)
+
+
+def run_vertical(table, forest, connect):
+    """Grow a forest over two parties' columns, predict by it, join its parts."""
+    number, kind = table.schema.columns
+    values = table.columns.values(slice(None))
+    sides = {
+        "number": vertical_forest.Party(
+            Holding(60, (number,), VectorColumns((values[0],)), table.schema.label, table.target)
+        ),
+        "kind": vertical_forest.Party(Holding(60, (kind,), VectorColumns((values[1],)))),
+    }
+    settings = vertical_forest.Settings(forest=forest)
+    training = vertical_forest.train(connect(sides), settings)
+    predicting = {
+        name: PredictingParty(
+            side.finished_model, VectorColumns((values[place],)), 60, consents=True
+        )
+        for place, (name, side) in enumerate(sides.items())
+    }
+    training.roles.predict(connect(predicting))
+    hidden = vertical_forest.Settings(forest=forest, labels="encrypted", scheme="paillier")
+    vertical_forest.train(connect(sides), hidden)
+    join_parts(connect(predicting))

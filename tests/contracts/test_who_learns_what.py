@@ -1,0 +1,212 @@
+"""Every question says what its reply reveals, and every protocol who learns what."""
+
+import importlib
+from typing import Any
+
+import pytest
+
+import spinney.protocols
+from contracts.sent_messages import ASKS, REPLIES  # type: ignore[import-not-found]
+from spinney import HorizontalForestClassifier
+from spinney.protocols import (
+    explaining,
+    extra_trees,
+    genetic_tree,
+    horizontal_forest,
+    matched_forest,
+    private_forest,
+    private_tree,
+    truex_tree,
+    vertical_forest,
+)
+from spinney.protocols.genetic_asks import StructureAsk
+from spinney.protocols.setup import EdgesAsk
+from spinney.transport.channel import Ask
+
+WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each question
+    "SchemaAsk": ("horizontal_forest", "each party's schema"),
+    "FactsAsk": ("horizontal_forest", "counts of rows, missing values, categories and classes"),
+    "EdgesAsk": ("horizontal_forest", "single cells, exactly: those at which bins end"),
+    "LevelAsk": ("horizontal_forest", "the histograms of every node"),
+    "RangesAsk": ("extra_trees", "each party's smallest and largest bin in every node"),
+    "NoisyCutsAsk": ("noisy_cuts", "noisy counts on both sides of every drawn cut"),
+    "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
+    "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
+    "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
+    "ExplainAsk": (
+        "explaining",
+        "summed over parties, a confusion matrix (or four sums of errors)",
+    ),
+    "MeetAsk": ("matching", "each party's number of ids and of which kind they are"),
+    "SecretAsk": ("matching", "letters it cannot open"),
+    "TakeAsk": ("matching", "letters it cannot open"),
+    "TagsAsk": ("matching", "the tags of all ids"),
+    "RequestAsk": ("matching", "a private set intersection with each of the others"),
+    "RespondAsk": ("matching", "which rows it shares with each of the others"),
+    "SharedAsk": ("matching", "the size of the intersection"),
+    "CommonAsk": ("matching", "which of its own rows all parties share"),
+    "HoldingsAsk": ("vertical_forest", "how many rows and columns each party has"),
+    "LabelsAsk": ("vertical_forest", "the encoded label of every row"),
+    "StartAsk": ("vertical_forest", "the samples"),
+    "GainAsk": ("vertical_forest", "each party's best gain in each node"),
+    "SplitAsk": ("vertical_forest", "the partitions"),
+    "FinishAsk": ("vertical_forest", "that every party has its part"),
+    "SealAsk": ("vertical_sums", "carries ciphertexts"),
+    "SumsAsk": ("vertical_sums", "sees counts of rows in cells"),
+    "ChooseAsk": ("vertical_sums", "learns the choices"),
+    "CutAsk": ("vertical_sums", "which of their cuts were chosen"),
+    "LeavesAsk": ("vertical_prediction", "each party's side of every cut that a row may meet"),
+    "ValuesAsk": ("vertical_prediction", "answers with predictions, which the coordinator sees"),
+    "JudgeAsk": ("vertical_forest", "a confusion matrix, or error sums, from the label party"),
+    "PartAsk": ("vertical_prediction", "a party that consents gives its whole part away"),
+    "JoinAsk": ("paying", "learns that a party joins"),
+    "ClaimsAsk": ("paying", "its claims: prices that follow from the job's settings"),
+    "NoisyLevelAsk": ("noisy_histograms", "noisy histograms of every open node"),
+    "LeafAsk": ("noisy_histograms", "noisy counts of every leaf"),
+    "ForestJoinAsk": ("private_forest", "that it joins"),
+    "RandomLeavesAsk": ("private_forest", "the noisy class counts of their leaves"),
+    "TreeJoinAsk": ("private_tree", "that it joins"),
+    "CellsAsk": ("private_tree", "noisy histograms of every open node"),
+    "BoundsAsk": ("private_tree", "noisy bounds for every column"),
+    "ProposalsAsk": ("private_tree", "each party's own choice of a cut"),
+    "SidesAsk": ("private_tree", "noisy counts of both sides of those cuts"),
+    "TrustedCellsAsk": ("private_tree", "exact histograms of every open node"),
+    "TreeLeavesAsk": ("private_tree", "the noisy class counts of its leaves"),
+    "DepthAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
+    "StructureAsk": ("genetic_tree", "each active party's structure"),
+    "VotesAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
+    "ScoresAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
+    "ChoiceAsk": ("genetic_tree", "how many parties keep their own tree"),
+    "NoisyJoinAsk": ("noisy_evolution", "learns that a party joins"),
+    "OwnTreeAsk": ("noisy_evolution", "that it has a tree of its own"),
+    "ProposalAsk": ("service.deployed.questions", "whether a party takes part, or the rule"),
+    "ModelAsk": ("service.deployed.questions", "that a party has kept the model"),
+    "NoisyScoresAsk": ("noisy_evolution", "learns counts with noise"),
+    "TruexJoinAsk": ("truex_tree", "that it joins, its claims"),
+    "TruexAsk": ("truex_tree", "noisy counts of the rows of open nodes by cell and class"),
+    "KeyAsk": ("rosters", "the parties' public keys, signatures and certificates"),
+    "RosterAsk": ("rosters", "the parties' public keys, signatures and certificates"),
+    "EpochAsk": ("secure_sums", "each other's public keys"),
+    "LettersAsk": ("secure_sums", "fresh keys"),
+    "MaskedAsk": ("secure_sums", "learns the sum over the parties that answered"),
+    "RevealAsk": ("secure_sums", "who dropped out"),
+}
+
+
+def doc_of(module):
+    """Return the text of a protocol's docstring, or of another module's."""
+    place = module if "." in module else f"protocols.{module}"
+    return " ".join((importlib.import_module(f"spinney.{place}").__doc__ or "").split())
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_question_says_what_its_reply_reveals(ask):
+    assert isinstance(ask.reveals, str)
+    assert ask.reveals
+    assert not ask.reveals.endswith(".")  # it stands in a table
+    reply: type = ask.reply_type
+    assert reply in REPLIES
+    assert ask.__name__.endswith("Ask")
+    assert reply.__name__.endswith("Reply")
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_question_s_docstring_is_the_question(ask):
+    first = (ask.__doc__ or "").split("(")[0].strip().splitlines()[0]
+    assert "?" in first
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_question_is_told_of_in_its_protocol(ask):
+    module, words = WHO_LEARNS_WHAT[ask.__name__]
+    assert words in doc_of(module)
+
+
+PROTOCOLS = (  # each with all the questions that its parties answer
+    explaining,
+    extra_trees,
+    genetic_tree,
+    horizontal_forest,
+    matched_forest,
+    private_forest,
+    private_tree,
+    truex_tree,
+    vertical_forest,
+)
+BRIEFLY = {"ClaimsAsk": "its claims", "JoinAsk": "that a party joins"}
+
+
+def untold(protocol, asks):
+    """Return the questions of which a protocol's docstring neither tells nor says who does."""
+    text = doc_of(protocol.__name__.removeprefix("spinney.protocols."))
+    told = {ask.__name__: WHO_LEARNS_WHAT.get(ask.__name__) for ask in asks}
+    return [
+        name
+        for name, known in told.items()
+        if known is None
+        or not (known[1] in text or f"`{known[0]}`" in text or BRIEFLY.get(name, "?!") in text)
+    ]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
+def test_a_protocol_tells_of_every_question_that_its_parties_answer(protocol):
+    assert not untold(protocol, getattr(protocol, "ASKS", protocol.SUMMED))
+
+
+def test_every_protocol_with_questions_is_looked_at():
+    asking = {m for m in vars(spinney.protocols).values() if hasattr(m, "SUMMED")}
+    assert asking <= {*PROTOCOLS}
+    assert len(asking) > 5
+
+
+def test_a_question_that_a_protocol_does_not_tell_of_is_found():
+    class PeekAsk(Ask[Any]):
+        """May I see a row?"""
+
+    assert untold(private_tree, (*private_tree.ASKS, PeekAsk)) == ["PeekAsk"]
+    assert untold(private_forest, (*private_forest.ASKS, StructureAsk)) == ["StructureAsk"]
+    assert untold(truex_tree, (EdgesAsk,)) == ["EdgesAsk"]
+
+
+def test_it_is_said_that_edges_come_from_exact_cells(ward_table, ward_labels):
+    """In the disclosure record, and in the protocol's table; parties get round numbers."""
+    forest = HorizontalForestClassifier(2, max_depth=2, random_state=0)
+    forest.fit(ward_table, ward_labels["two classes"])
+    said = {row.question: row.statistic for row in forest.report_.disclosures}
+    assert "the cells at which bins end, exactly" in said["Edges"]
+    assert "over bins that all parties know" in said["Level"]
+    text = " ".join((importlib.import_module(horizontal_forest.__name__).__doc__ or "").split())
+    assert "| parties | the forest as it grows, and all bin edges: the roundest number" in text
+
+
+SHARED = "setup"  # its questions are told of in the protocols that ask them
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
+def test_a_file_that_asks_says_who_learns_what(ask):
+    if ask.__module__ != f"spinney.protocols.{SHARED}":
+        text = importlib.import_module(ask.__module__).__doc__ or ""
+        assert "**Who learns what.**" in text
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "horizontal_forest",
+        "extra_trees",
+        "secure_sums",
+        "noisy_histograms",
+        "private_tree",
+        "private_forest",
+        "vertical_forest",
+        "vertical_sums",
+        "vertical_prediction",
+        "matching",
+        "matched_forest",
+        "genetic_tree",
+        "truex_tree",
+    ],
+)
+def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):
+    text = importlib.import_module(f"spinney.protocols.{module}").__doc__ or ""
+    assert "**Rounds and bytes.**" in text
