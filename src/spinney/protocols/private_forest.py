@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from spinney import seeds
-from spinney.errors import ProtocolError
+from spinney.errors import ProtocolError, SettingError
 from spinney.privacy.accounting import Job
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
@@ -48,7 +48,7 @@ from spinney.protocols.private_rows import (
     require_small,
     summed_variance,
 )
-from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.private_settings import LARGEST_NOISE, PrivacySettings
 from spinney.protocols.settings import Task, require_int, require_real
 from spinney.protocols.setup import SchemaAsk, SchemaReply, agreed_schema
 from spinney.protocols.training import Phases, Training
@@ -102,7 +102,16 @@ class ForestPlan:
             self.settings.message_limit,
             "Grow fewer trees, or shallower ones.",
         )
-        self.noise  # noqa: B018  refuses noise that would not fit
+        each = self.privacy.amount / self.settings.n_estimators
+        if each * LARGEST_NOISE < 1:
+            n_trees = int(self.privacy.amount * LARGEST_NOISE)
+            advice = f"n_estimators={n_trees} would work" if n_trees else "Raise epsilon"
+            raise SettingError(
+                f"n_estimators={self.settings.n_estimators} leaves too little budget for each "
+                f"tree: epsilon={float(each):.3g}, whose noise would be of {float(1 / each):.3g} "
+                f"rows in every leaf. {advice}."
+            )
+        self.noise  # noqa: B018  refuses shares that cannot be
 
     @property
     def privacy(self) -> PrivacySettings:

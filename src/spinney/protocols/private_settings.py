@@ -19,6 +19,8 @@ MECHANISMS: Final = ("noisy_histograms", "perturbed_input")
 LABEL_SCHEMES: Final = ("randomised_response", "bloom", "unary")
 TREE_ROWS: Final = ("disjoint", "sampled", "all", "bootstrap")
 
+LARGEST_NOISE: Final = 2**20  # rows: noise of that size drowns a table
+
 _NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so no endless number
 
 

@@ -42,7 +42,7 @@ from spinney.privacy.noisy_max import NoisyMax
 from spinney.privacy.release import Mechanism
 from spinney.privacy.scopes import ALL_ROWS, Scope, Spend
 from spinney.protocols.budgeting import job_terms
-from spinney.protocols.private_settings import PrivacySettings, fraction_of
+from spinney.protocols.private_settings import LARGEST_NOISE, PrivacySettings, fraction_of
 from spinney.protocols.tree_release import Group
 from spinney.protocols.tree_settings import TreeSettings
 from spinney.trees.level import Level
@@ -52,7 +52,6 @@ from spinney.typing import Integers
 _SPLIT: Final = "its node is split"  # a step for every level: one stands below the other
 STEPS: Final = 8  # a node asks about so many parts of its columns at most
 _ROW: Final = Fraction(1 << COST_BITS)  # in which scores are counted
-_LARGEST_NOISE: Final = 2**20  # rows: noise of that size drowns a table
 
 Asked = NDArray[np.int64]  # (n_open,) how many parts of its columns a node was asked about
 
@@ -86,8 +85,8 @@ class TreePlan:
 
     def __post_init__(self) -> None:
         weakest = self._weakest()
-        if weakest < Fraction(1, _LARGEST_NOISE):
-            depth = int(self.n_levels * weakest * _LARGEST_NOISE)
+        if weakest < Fraction(1, LARGEST_NOISE):
+            depth = int(self.n_levels * weakest * LARGEST_NOISE)
             advice = f"max_depth={depth} would work" if depth else "Raise epsilon"
             raise SettingError(
                 f"max_depth={self.n_levels} leaves too little budget for each level: "

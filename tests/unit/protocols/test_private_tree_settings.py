@@ -46,6 +46,20 @@ def test_a_depth_that_leaves_no_budget_says_what_each_release_would_get():
     PublicTree.of(SCHEMA, tree_job("histograms", "1/100000", max_depth=int(words)), 3)
 
 
+def test_a_forest_whose_trees_have_no_budget_says_what_each_would_get_and_how_many_would_work():
+    def forest(epsilon, n_trees):
+        job = private_forest.Settings(privacy=paid(epsilon), n_estimators=n_trees, max_depth=1)
+        return private_forest.plan_of(SCHEMA, job, 3)
+
+    words = r"n_estimators=200 leaves too little budget for each tree: epsilon=5e-07.*2e\+06 rows"
+    with pytest.raises(SettingError, match=words) as e:
+        forest("1/10000", 200)
+    assert str(e.value).endswith("n_estimators=104 would work.")
+    assert forest("1/10000", 104).noise.epsilon
+    with pytest.raises(SettingError, match=r"Raise epsilon\.$"):
+        forest("1/100000000", 1)
+
+
 def test_more_candidates_than_a_message_may_hold_are_refused():
     with pytest.raises(SettingError, match=r"the message limit allows 8,192\. Lower max_depth"):
         PublicTree.of(SCHEMA, tree_job("noisy_max", max_depth=9, message_limit=1 << 16), 3)

@@ -1,0 +1,217 @@
+"""Private trees stand an audit that knows all but the noise; planted faults do not.
+
+The statistic is the log-likelihood ratio of a tree's whole transcript (`private_evidence`). Every
+method has a table on which one record matters most to it, and a fault that makes it matter more
+than it was paid for: the ledger sees none of these, since each charges what the right one would.
+"""
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+from spinney.privacy.mechanisms import DiscreteLaplace, PermuteAndFlip
+from spinney.privacy.noisy_max import NoisyMax
+from spinney.protocols import tree_deciding
+from spinney.protocols.tree_budget import TreePlan, _grouped
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.trees.public_cells import Cells
+from statistical.audit import audit  # type: ignore[import-not-found]
+from statistical.private_evidence import (  # type: ignore[import-not-found]
+    Watched,
+    audited,
+    evidence,
+    flip_odds,
+    max_odds,
+    tree_settings,
+)
+
+pytestmark = pytest.mark.usefixtures("seeded")
+METHODS = ("histograms", "save_budget", "propose", "noisy_max")
+
+# Rows by bits, two halves to a column, and the class: found by a search for tables on which one
+# record more moves the odds of a choice most.
+_AHEAD = (
+    "1100 0111 1110 0001 1100 1000 0010 1110 1111 0001 0111 0010 1001 1001 0111 0111 1011 0010 "
+    "1101 1001 1100 0111 0111 0010 0010 0010 1001"
+)
+FOR_AHEAD = (_AHEAD, "0100")
+FOR_PROPOSALS = ("001 011 010 001 001 110", "100")
+
+
+def neighbours(X, y, canary, label):
+    """Return a table and the same with one record more."""
+    schema = Schema(
+        tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(X.shape[1])),
+        Label("ill", "class", ("no", "yes")),
+    )
+    more = np.r_[X, [canary]].astype(np.float32), np.r_[y, label].astype(np.int32)
+    less = X.astype(np.float32), y.astype(np.int32)
+    return tuple(MemoryTable(schema, MatrixColumns(a), b) for a, b in (less, more))
+
+
+def of_bits(rows, canary):
+    table = np.array([[int(bit) for bit in row] for row in [*rows.split(), canary]])
+    X, y = table[:, :-1] / 2 + 0.25, table[:, -1]
+    return neighbours(X[:-1], y[:-1], X[-1], y[-1])
+
+
+def in_a_corner(n_columns):
+    """One record alone in the last cell of every column."""
+    random = np.random.RandomState(0)
+    X = random.uniform(0, 0.7, (30, n_columns))
+    return neighbours(X, X[:, 0] > 0.35, np.full(n_columns, 0.999), 1)
+
+
+def all_alike(n_columns):
+    """Rows that no cut parts: one ill record more raises every column's bound by a row."""
+    X, y = np.full((200, n_columns), 0.1), np.zeros(200)
+    y[:2] = 1
+    return neighbours(X, y, X[0], 1)
+
+
+# --- the laws of choices, as the evidence knows them ----------------------------------------------
+
+
+@pytest.mark.parametrize("decay", [Fraction(1, 20), Fraction(1, 3)])
+def test_the_odds_of_choices_are_those_that_are_drawn(decay):
+    scores = np.array([0, -3, -3, -9, -1, -30])
+    n = 20_000
+    many = np.tile(scores, (n, 1))
+    flip, most = PermuteAndFlip(decay, monotone=True), NoisyMax(decay)
+    flipped, highest = flip._randomised(many), most._randomised(many).argmax(axis=1)
+    able = np.ones((1, 6), np.bool_)
+    for drawn, odds in (
+        (flipped, flip_odds(scores[None], flip)),
+        (highest, max_odds(scores[None], able, most)),
+    ):
+        assert odds.sum() == pytest.approx(1)
+        found = np.bincount(drawn, minlength=6) / n
+        assert np.all(np.abs(found - odds[0]) < 5 * np.sqrt(odds[0] / n) + 1e-3)
+
+
+# --- the right code ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_whole_tree_keeps_its_claim(method):
+    found = audited(in_a_corner(2), partial(tree_settings, epsilon=Fraction(4), method=method), 80)
+    assert not found.refutes(4.0), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_a_whole_tree_keeps_its_claim_over_many_runs(method):
+    job = partial(tree_settings, epsilon=Fraction(4), method=method)
+    found = audited(in_a_corner(2), job, 4000)
+    assert not found.refutes(4.0), found
+    assert found.epsilon > 0.8, found  # and the audit does see the record
+
+
+def choices(tables, settings, n_trials):
+    """Audit the first choice alone, against what it alone was paid."""
+    both = tuple(map(Watched, tables))
+
+    def statistics(watched, n):
+        runs = (watched.grown(settings(job)) for job in range(n))
+        firsts = ((only_choices(channel), chosen[:1]) for channel, chosen in runs)
+        return np.array([evidence(first, *both) for first in firsts])
+
+    return audit(*(partial(statistics, watched) for watched in both), n_trials)
+
+
+def only_choices(channel):
+    channel.shown = [(ask, reply) for ask, reply in channel.shown if hasattr(reply, "cuts")][:1]
+    return channel
+
+
+AHEAD = partial(tree_settings, epsilon=Fraction(4), method="noisy_max", n_bins=2, leaf_share="1/5")
+PROPOSALS = partial(
+    tree_settings,
+    epsilon=Fraction(4),
+    method="propose",
+    n_bins=2,
+    max_depth=1,
+    leaf_share="1/100",
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "job", "price"), [(FOR_AHEAD, AHEAD, 1.6), (FOR_PROPOSALS, PROPOSALS, 1.98)]
+)
+def test_a_choice_keeps_to_its_own_price_and_the_audit_comes_near_it(rows, job, price):
+    found = choices(of_bits(*rows), job, 240)
+    assert not found.refutes(price), found
+    assert found.epsilon > 0.25 * price, found
+
+
+# --- faults that an audit must catch -------------------------------------------------------------
+
+ONE = partial(tree_settings, epsilon=Fraction(1))
+
+
+def test_histograms_that_forget_their_columns_are_caught(monkeypatch):
+    """One column's noise, though a record is in a cell of each."""
+
+    def forgetful(self, epsilon, sensitivity):
+        del self, sensitivity
+        return DiscreteLaplace(epsilon)
+
+    monkeypatch.setattr(TreePlan, "_laplace", forgetful)
+    found = audited(in_a_corner(12), partial(ONE, method="histograms", leaf_share="1/5"), 80)
+    assert found.refutes(1.0), found
+
+
+def test_published_algorithm_6_is_caught(monkeypatch):
+    """A bound for every column, and the budget of one."""
+
+    def published(self, purses):
+        nothing = np.zeros(len(purses.has), np.int64)
+        return _grouped(purses, nothing, lambda has, _: self._laplace(has * self._bounds_share, 1))
+
+    monkeypatch.setattr(TreePlan, "bounds_groups", published)
+    job = partial(ONE, method="save_budget", bounds_share="9/10", leaf_share="1/10", max_depth=1)
+    found = audited(all_alike(24), job, 80)
+    assert found.refutes(1.0), found
+
+
+@pytest.mark.parametrize(("rows", "job"), [(FOR_AHEAD, AHEAD), (FOR_PROPOSALS, PROPOSALS)])
+def test_a_choice_whose_scores_are_counted_in_rows_is_caught(rows, job, monkeypatch):
+    """Scores are sixteenths of a row, so that one record moves them by sixteen."""
+    monkeypatch.setattr("spinney.protocols.tree_budget._ROW", Fraction(1))
+    found = choices(of_bits(*rows), partial(job, epsilon=Fraction(2)), 60)
+    assert found.refutes(1.0), found
+
+
+def test_looking_ahead_by_more_than_a_row_is_caught(monkeypatch):
+    """A score that adds up what every pair of further cuts would leave, not the best of them."""
+    right = Cells.costs_ahead
+    monkeypatch.setattr(Cells, "costs_ahead", lambda self, pairs: 12 * right(self, pairs))
+    found = choices(of_bits(*FOR_AHEAD), partial(AHEAD, epsilon=Fraction(2)), 60)
+    assert found.refutes(1.0), found
+
+
+def test_stopping_by_exact_counts_is_caught(monkeypatch):
+    """The trusted coordinator sees exact counts; a tree that stops by them tells of them."""
+    right = tree_deciding._METHODS["noisy_max"]
+    tables = in_a_corner(2)
+
+    def stops(channel, grown):
+        choice = right(channel, grown)
+        (_, reply) = channel.shown[-1]
+        cells = grown.public.cells.start[1]
+        n_rows = reply.counters[: cells * grown.public.plan.n_classes].sum()
+        return replace(choice, accepted=choice.accepted & (n_rows > tables[0].n_rows))
+
+    monkeypatch.setitem(tree_deciding._METHODS, "noisy_max", stops)
+
+    def sizes(table, n):
+        watched, job = Watched(table), partial(ONE, method="noisy_max", max_depth=1)
+        runs = (watched.grown(job(number)) for number in range(n))
+        return np.array([len(channel.shown[-1][1].counters) for channel, _ in runs])
+
+    found = audit(*(partial(sizes, table) for table in tables), 60)
+    assert found.refutes(1.0), found
