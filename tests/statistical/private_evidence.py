@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -18,7 +19,14 @@ from spinney.protocols import private_tree
 from spinney.protocols.paying import ClaimsAsk, ClaimsReply
 from spinney.protocols.private_settings import PrivacySettings
 from spinney.protocols.tree_deciding import decided
-from spinney.protocols.tree_questions import Grown, ProposalsAsk, TreeJoinAsk, TrustedCellsAsk
+from spinney.protocols.tree_questions import (
+    BoundsAsk,
+    CellsAsk,
+    Grown,
+    ProposalsAsk,
+    SidesAsk,
+    TreeLeavesAsk,
+)
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Ask, Channel
 from spinney.trees.public_cells import fixed_costs
@@ -66,11 +74,8 @@ class Watched:
             chosen.append((grown, choice.cut))
             return choice
 
-        private_tree.decided, before = noting, private_tree.decided
-        try:
+        with mock.patch.object(private_tree, "decided", noting):
             private_tree.train(channel, settings)
-        finally:
-            private_tree.decided = before
         return channel, chosen
 
     def exact(self, ask: Any) -> Integers:
@@ -100,7 +105,7 @@ def evidence(run: tuple[Alone, list[Any]], without: Watched, within: Watched) ->
             (group,) = grown.public.plan.proposal_groups(grown.purses, grown.n_open)
             odds = [flip_odds(w.own_scores(grown), group.noise) for w in (without, within)]
             ratio += _of_choice(odds, reply.cuts)
-        elif hasattr(ask, "tree") and not isinstance(ask, TreeJoinAsk | TrustedCellsAsk):
+        elif isinstance(ask, CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk):
             release = without.party._release(ask)
             exact = [watched.exact(ask) for watched in (without, within)]
             for group, at in zip(release.groups, release.places, strict=True):

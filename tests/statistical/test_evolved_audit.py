@@ -93,7 +93,7 @@ def test_truex_s_tree_that_forgets_its_columns_is_caught(monkeypatch):
         return [DiscreteLaplace(noise.epsilon) for noise in right(self, depth)]
 
     monkeypatch.setattr(TruexPlan, "noises", forgetful)
-    assert truex_audit(of_categories(16), Fraction(1), 80).refutes(1.0)
+    assert truex_audit(of_categories(256), Fraction(1), 80).refutes(1.0)
 
 
 # --- the private search of evolved trees ---------------------------------------------------------
@@ -106,14 +106,14 @@ def of_numbers():
     return neighbours([Column(f"c{i}", "number", (0.0, 1.0)) for i in range(3)], X, X[:, 0] > 0.5)
 
 
-def searched(party, both, epsilon, number):
+def searched(party, both, epsilon, number, population):
     """Breed structures from noisy counts; return what the counts say of the last record."""
     privacy = PrivacySettings(job=f"job {number}", epsilon=str(epsilon))
     settings = genetic_tree.Settings(
         task="classification",
         privacy=privacy,
         delta=str(DELTA),
-        population_size=8,
+        population_size=population,
         n_generations=3,
         max_depth=2,
         seed=number,
@@ -139,16 +139,18 @@ def counted(side, ask):
     return np.concatenate([np.bincount(leaf * 2 + rows.target, minlength=size) for leaf in leaves])
 
 
-def search_audit(epsilon, n_trials):
+def search_audit(epsilon, n_trials, population=8):
     both = [
         genetic_tree.Party(table, "all", n_jobs=1, ledger=Ledger.in_memory(), only_noise=True)
         for table in of_numbers()
     ]
     for side in both:  # so that each knows its rows in bins
-        searched(side, (side, side), epsilon, n_trials)
+        searched(side, (side, side), epsilon, n_trials, population)
 
     def statistics(party):
-        return lambda n: np.array([searched(party, both, epsilon, job) for job in range(n)])
+        return lambda n: np.array(
+            [searched(party, both, epsilon, job, population) for job in range(n)]
+        )
 
     return audit(*map(statistics, both), n_trials, delta=float(DELTA))
 
@@ -166,4 +168,4 @@ def test_a_search_that_forgets_how_many_structures_it_asks_about_is_caught(monke
         return DiscreteGaussian(self.budget.amount / self.settings.n_generations)
 
     monkeypatch.setattr(NoisyPlan, "noise", property(forgetful))
-    assert search_audit(Fraction(1), 80).refutes(1.0)
+    assert search_audit(Fraction(1), 80, population=64).refutes(1.0)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney import seeds
 from spinney.errors import PartyLostError, ProtocolError, SettingError, TableError
@@ -22,7 +23,6 @@ from spinney.protocols.genetic_asks import (
     VotesAsk,
 )
 from spinney.protocols.genetic_settings import GeneticSettings
-from spinney.protocols.own_bins import CategoryBins
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.binning import Binning
@@ -165,7 +165,9 @@ def _target_step(schema: Schema) -> float:
     return float((high - low) / (2**TARGET_BITS - 1))
 
 
-def skeleton(schema: Schema, bins: CategoryBins, genes: Genes, depth: int) -> Forest:
+def skeleton(
+    schema: Schema, bins: tuple[NDArray[np.uint8], ...], genes: Genes, depth: int
+) -> Forest:
     """Return a population as trees that know columns but nothing of the rows."""
     n_classes = len(schema.label.classes or ())
     trees = skeletons(genes, depth, n_classes)
