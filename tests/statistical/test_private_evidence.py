@@ -157,7 +157,7 @@ def most_evidence(tables, job):
         (group,) = public.plan.choice_groups(grown.purses, 1)
         odds = [max_odds(watched.scores(grown), able, group.noise) for watched in both]
     ratio = np.abs(np.log(odds[1][able] / odds[0][able]))
-    return float(ratio.max()), float(group.noise.epsilon)
+    return float(ratio.max()), float(group.noise.cost().amount)
 
 
 @pytest.mark.parametrize(("rows", "job"), [(FOR_AHEAD, AHEAD), (FOR_PROPOSALS, PROPOSALS)])
