@@ -15,18 +15,17 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
     write_party,
 )
+from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney import load_model, load_report
 from spinney.errors import PartyLostError, PolicyError, SettingError
 from spinney.protocols.partial_model import PartialModel
-from spinney.service import registry
 from spinney.service.config import load_job
 from spinney.service.deployed.agreed import agreed_of, evaluation_of, prediction_of
 from spinney.service.deployed.checking import check
 from spinney.service.deployed.conductor import Run
-from spinney.service.deployed.opening import table_for
-from spinney.service.deployed.party_file import load_party
 from spinney.service.ledgers import described
-from spinney.transport.in_process import InProcess
+from spinney.service.models import PartDescription
+from spinney.service.models import described as described_model
 
 BOTH = ("bank", "shop")
 COLUMNS = {
@@ -91,16 +90,6 @@ def conducted(folder, agreed, run="run-1", attempt=1, dies_after=None):
     return folder / "runs" / run
 
 
-def in_process(folder, agreed):
-    """Return the same job's parts over the plain channel."""
-    settings, sides = agreed.protocol_settings(), {}
-    for name in BOTH:
-        held = table_for(load_party(folder / name / "party.toml"), agreed)
-        sides[name] = agreed.entry.party(held, settings, registry.Site(name, 1))
-    training = agreed.entry.train(InProcess(sides), settings, n_jobs=1, progress=lambda *_: None)
-    return training, {name: side.finished_model for name, side in sides.items()}
-
-
 def part(folder, name, run="run-1"):
     return (folder / name / "records" / "runs" / run / "part.spinney").read_bytes()
 
@@ -108,21 +97,35 @@ def part(folder, name, run="run-1"):
 def test_each_party_keeps_its_part_of_the_forest_of_one_process(both):
     agreed = job_of(both)
     folder = conducted(both, agreed)
-    _, parts = in_process(both, agreed)
+    parts = models_of(both, agreed)
     for name in BOTH:
-        assert part(both, name) == parts[name].to_bytes()
+        assert part(both, name) == parts[name]
         (job,) = described(both / name / "ledger.db", None).jobs
         assert any("UNPROTECTED" in claim for claim in job.claims)
     assert not (folder / "model.spinney").exists()
-    assert load_report(folder).protocol == "vertical_forest"
+    report = load_report(folder)
+    assert report.protocol == "vertical_forest"
+    assert [one.columns for one in report.holders] == [(), ()]  # whose names are told to nobody
+    own = described_model(both / "shop" / "records" / "runs" / "run-1")
+    assert isinstance(own, PartDescription)
+    assert own.splits.keys() == {"visits", "basket", "branch"}
+    assert sum(own.splits.values()) == report.holders[1].n_splits > 0
+    assert own.n_elsewhere == report.holders[0].n_splits
+    assert "shop's part of a forest of 4 trees" in str(own)
+    assert "and all leaves" not in str(own)
 
 
 def test_parts_are_joined_where_the_job_says_so(both):
     agreed = job_of(both, join_parts="true")
     folder = conducted(both, agreed)
-    training, _ = in_process(both, agreed)
-    assert (folder / "model.spinney").read_bytes() == training.model.to_bytes()
-    assert load_model(folder).model_.forest.n_trees == 4
+    assert (folder / "model.spinney").read_bytes() == models_of(both, agreed)[""]
+    model = load_model(folder).model_
+    assert model.forest.n_trees == 4
+    bank, shop = load_report(folder).holders
+    assert set(bank.columns) <= {"age", "balance", "mortgage"}
+    assert set(shop.columns) <= {"visits", "basket", "branch"}
+    split_by = {model.schema.names[column] for column in model.forest.feature if column >= 0}
+    assert {*bank.columns, *shop.columns} == split_by
 
 
 def test_a_killed_run_over_columns_goes_on_with_the_same_parts(both):
@@ -131,10 +134,10 @@ def test_a_killed_run_over_columns_goes_on_with_the_same_parts(both):
         with pytest.raises(PartyLostError):
             conducted(both, agreed, attempt=attempt, dies_after=after)
     conducted(both, agreed, attempt=3)
-    _, parts = in_process(both, agreed)
+    parts = models_of(both, agreed)
     for name in BOTH:
         assert PartialModel.from_bytes(part(both, name), name="part").party == name
-        assert part(both, name) == parts[name].to_bytes()
+        assert part(both, name) == parts[name]
 
 
 def test_a_column_that_is_never_lent_is_no_part_of_a_job(both):

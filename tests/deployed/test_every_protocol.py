@@ -16,19 +16,13 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     link_to,
     status_of,
 )
+from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney import load_model, load_report
 from spinney.errors import SettingError
-from spinney.privacy.label_memory import LabelMemory
-from spinney.privacy.ledger import Ledger
-from spinney.protocols.personal import gathered
-from spinney.service import registry
 from spinney.service.config import load_job
 from spinney.service.deployed.agreed import evaluation_of
 from spinney.service.deployed.conductor import Run
-from spinney.service.deployed.opening import table_for
-from spinney.service.deployed.party_file import load_party
 from spinney.service.ledgers import described
-from spinney.transport.in_process import InProcess
 
 EXACT = {
     "horizontal_forest": {},
@@ -58,7 +52,6 @@ NOISY = {
     },
 }
 
-FILES = ("labels", "key")
 QUICK = ("horizontal_forest masked", "private_tree propose", "private_forest")
 
 
@@ -76,19 +69,6 @@ def conducted(folder, agreed, run="run-1"):
     return folder / "runs" / run
 
 
-def in_process(folder, agreed, memories=None):
-    """Return the same job's training over the plain channel, and the parties' sides."""
-    settings, sides = agreed.protocol_settings(), {}
-    for name in agreed.parties:
-        table = table_for(load_party(folder / name / "party.toml"), agreed)
-        ledger = Ledger.in_memory(name) if settings.privacy else None
-        site = registry.Site(name, 1, ledger, "table", memory=(memories or {}).get(name))
-        sides[name] = agreed.entry.party(table, settings, site)
-    channel = InProcess(sides)
-    training = agreed.entry.train(channel, settings, n_jobs=1, progress=lambda *_: None)
-    return training, sides
-
-
 @pytest.mark.parametrize("secure_sum", [False, True])
 @pytest.mark.parametrize("case", EXACT)
 def test_a_deployed_job_gives_the_bytes_of_one_process(tmp_path, case, secure_sum):
@@ -99,15 +79,11 @@ def test_a_deployed_job_gives_the_bytes_of_one_process(tmp_path, case, secure_su
     clinics_in(tmp_path)
     agreed = job_of(tmp_path, case, EXACT[case], secure_sum=str(secure_sum).lower())
     folder = conducted(tmp_path, agreed)
-    training, sides = in_process(tmp_path, agreed)
-    assert (folder / "model.spinney").read_bytes() == training.model.to_bytes()
-    everyones = training.model
-    if agreed.entry.own is not None:
-        everyones = gathered(training, sides).model
+    models = models_of(tmp_path, agreed)
+    assert (folder / "model.spinney").read_bytes() == models[""]
     for name in CLINICS:
-        own = everyones.of_owner(name) if agreed.entry.own else everyones
         kept = tmp_path / name / "records" / "runs" / "run-1" / "model.spinney"
-        assert kept.read_bytes() == own.to_bytes()
+        assert kept.read_bytes() == models[name]
         (job,) = described(tmp_path / name / "ledger.db", None).jobs
         assert any("UNPROTECTED" in claim for claim in job.claims)
 
@@ -142,12 +118,7 @@ def test_randomised_labels_are_drawn_once_for_life_and_kept_at_the_party(tmp_pat
     private = {"label_privacy": '"local"', "label_scheme": f'"{scheme}"', "epsilon": 2}
     agreed = job_of(tmp_path, "extra_trees", private)
     model = (conducted(tmp_path, agreed) / "model.spinney").read_bytes()
-    memories = {
-        name: LabelMemory.open(*(tmp_path / name / "labels" / f"table.{end}" for end in FILES))
-        for name in CLINICS
-    }
-    training, _ = in_process(tmp_path, agreed, memories)
-    assert training.model.to_bytes() == model  # the answers in memory are those that were used
+    assert models_of(tmp_path, agreed)[""] == model  # the answers in memory are those used
     other = job_of(tmp_path, "extra_trees", private | {"random_state": 7})
     for name in CLINICS:
         (tmp_path / name / "records" / "accepted" / "q3.json").unlink()

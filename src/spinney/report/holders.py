@@ -2,6 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
+
+from spinney.protocols.model import ForestModel
 from spinney.protocols.vertical_prediction import Roles
 from spinney.report.report import Holder
 
@@ -30,3 +33,12 @@ def holders_of(
         )
         for number, name in enumerate(roles.parties)
     )
+
+
+def split_columns(roles: Roles, model: ForestModel) -> dict[str, list[str]]:
+    """Return the columns that each party's splits of a joined forest are by, as the schema says."""
+    names, owner = model.schema.names, roles.ownership.owner
+    return {
+        party: [names[column] for column in np.unique(model.forest.feature[owner == number])]
+        for number, party in enumerate(roles.parties)
+    }

@@ -76,7 +76,8 @@ def _print_budgets(report: Report, console: Console) -> None:
 
 def _held(holder: Holder) -> str:
     consent = "" if holder.consents else ", does not agree to join its part"
-    return f"{holder.party} owns {holder.n_splits}, by {len(holder.columns)} columns{consent}"
+    by = f"by {len(holder.columns)} columns" if holder.columns else "by columns it tells nobody"
+    return f"{holder.party} owns {holder.n_splits}, {by}{consent}"
 
 
 def _importance(one: Importance) -> str:

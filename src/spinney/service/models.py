@@ -6,10 +6,13 @@ import msgspec
 import numpy as np
 
 from spinney.errors import SettingError, StorageError
+from spinney.protocols.matched_forest import PART
 from spinney.protocols.model import ForestModel
+from spinney.protocols.partial_model import PartialModel
 from spinney.report.run_folder import MODEL, PAGE, file_in
 from spinney.report.tree_text import tree_text
 from spinney.tables.schema import Schema
+from spinney.trees.partial import ELSEWHERE
 
 
 class ModelDescription(msgspec.Struct, frozen=True):
@@ -46,9 +49,37 @@ class ModelDescription(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-def described(path: Path) -> ModelDescription:
-    """Read a saved model, or that of a run's folder, and say what it is."""
+class PartDescription(msgspec.Struct, frozen=True):
+    """A party's own part of a forest over columns."""
+
+    path: str
+    party: str
+    n_trees: int
+    splits: dict[str, int]  # by its own columns
+    n_elsewhere: int  # splits by columns of the other parties
+    has_leaves: bool
+
+    def to_json(self) -> str:
+        """Return the description as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def __str__(self) -> str:
+        width = max(map(len, self.splits), default=0)
+        own = f"{sum(self.splits.values())} splits{', and all leaves' if self.has_leaves else ''}"
+        lines = [
+            f"{self.path}: {self.party}'s part of a forest of {self.n_trees} trees",
+            f"has {own}; {self.n_elsewhere} splits are others'",
+        ]
+        ranked = sorted(self.splits.items(), key=lambda found: -found[1])
+        return "\n".join(lines + [f"  {name:<{width}}  {n}" for name, n in ranked])
+
+
+def described(path: Path) -> ModelDescription | PartDescription:
+    """Read a saved model, or that of a run's folder, and say what it is; a part likewise."""
     file = file_in(path, MODEL)
+    part = file_in(path, PART)
+    if part.name == PART and part.is_file() and not (path / MODEL).is_file():
+        return _part_described(part)
     model = ForestModel.load(file)
     forest, schema = model.forest, model.schema
     shares = np.round(forest.importances(len(schema.columns)), 6).tolist()
@@ -62,6 +93,22 @@ def described(path: Path) -> ModelDescription:
         schema,
         dict(zip(schema.names, shares, strict=True)),
         model.consent,
+    )
+
+
+def _part_described(file: Path) -> PartDescription:
+    model = PartialModel.load(file)
+    feature = model.part.feature
+    return PartDescription(
+        str(file),
+        model.party,
+        model.part.n_trees,
+        {
+            column.name: int((feature == number).sum())
+            for number, column in enumerate(model.columns)
+        },
+        int((feature == ELSEWHERE).sum()),
+        model.label is not None,
     )
 
 

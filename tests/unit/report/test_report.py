@@ -114,7 +114,10 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
             attempts=3,
             dropped=("west",),
             hardened=("taken out as x.onnx (onnx): as it is",),
-            holders=(Holder("bank", ("a", "b"), 7, holds_label=True, consents=False),),
+            holders=(
+                Holder("bank", ("a", "b"), 7, holds_label=True, consents=False),
+                Holder("shop", (), 2, holds_label=False, consents=True),
+            ),
             ended="The party 'west' does not answer.",
         )
     )
@@ -125,7 +128,8 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
         "lost         west",
         "retries      2 retries: the job was begun 3 times",
         "hardened     taken out as x.onnx (onnx): as it is",
-        "splits       bank owns 7, by 2 columns, does not agree to join its part",
+        "splits       bank owns 7, by 2 columns, does not agree to join its part; shop",
+        "shop owns 2, by columns it",
         f"why          {report.importances[0].column} 0.",
     ):
         assert words in told, told

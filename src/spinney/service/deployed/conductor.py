@@ -1,5 +1,6 @@
 """The coordinator's process of a job: it trains as in one process, over another channel."""
 
+import logging
 import os
 from pathlib import Path
 from time import monotonic, time
@@ -18,7 +19,7 @@ from spinney.protocols.matching_messages import CommonAsk
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rosters import secured_over
 from spinney.protocols.secure_sums import RevealAsk
-from spinney.report.holders import holders_of
+from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import MODEL
 from spinney.service.deployed.agreed import EVALUATE, PREDICT, PROPOSE, Agreed
@@ -40,6 +41,7 @@ from spinney.service.deployed.runs import (
     Status,
 )
 from spinney.service.deployed.site import run_of
+from spinney.service.deployed.telling import standing_of
 from spinney.service.folder import write_run
 from spinney.transport import codec
 from spinney.transport.channel import Channel
@@ -49,6 +51,8 @@ from spinney.transport.flare.jobs import job_of_args
 from spinney.transport.journal import Journal, Journaled
 from spinney.trees.storage import write_whole
 
+_LOG: Final = logging.getLogger("spinney.coordinator")
+_LOGGED: Final = ("state", "phase", "level")
 _TELL_EVERY: Final = 0.5  # seconds
 _OPENED: Final = RevealAsk.__name__.removesuffix("Ask")
 _MATCHED: Final = CommonAsk.__name__.removesuffix("Ask")
@@ -202,8 +206,11 @@ class Run:
         """Return the report; of a forest over columns, with who owns which of its splits."""
         if self._agreed.entry.divides == "rows":
             return Report.of(training)
-        agrees = training.parties if training.model is not None else ()  # they took the job so
-        return Report.of(training, holders=holders_of(training.roles, {}, agrees))
+        if training.model is None:  # whose columns are called how is told to nobody
+            return Report.of(training, holders=holders_of(training.roles, {}, ()))
+        columns = split_columns(training.roles, training.model)
+        agree = training.parties  # they took the job so
+        return Report.of(training, holders=holders_of(training.roles, columns, agree))
 
     def _over(self, wire: FlareChannel, journal: Journal) -> Journaled:
         """Return the channel that protocols use: its sums masked, its rounds kept."""
@@ -257,8 +264,11 @@ class Run:
             self._status = msgspec.structs.replace(self._status, **moved)
 
     def _tell(self, *, force: bool = False, **changes: Any) -> None:
-        """Write the status down, but not at every step."""
-        self._status = msgspec.structs.replace(self._status, **changes)
+        """Write the status down, but not at every step; log where it stands."""
+        before = self._status
+        self._status = msgspec.structs.replace(before, **changes)
+        if any(getattr(before, name) != getattr(self._status, name) for name in _LOGGED):
+            _LOG.info("%s: %s.", self._status.name, standing_of(self._status).rstrip("."))
         if force or monotonic() - self._told > _TELL_EVERY:
             self._folder.write(self._status)
             self._told = monotonic()

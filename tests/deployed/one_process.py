@@ -1,0 +1,46 @@
+"""A deployed job in one process: the same settings, parties and `train` over the plain channel."""
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from spinney.protocols.personal import gathered
+from spinney.protocols.secure_sums import secured
+from spinney.service import registry
+from spinney.service.deployed.agreed import Agreed
+from spinney.service.deployed.opening import memory_for, opened_ledger, rows_for, whole_table
+from spinney.service.deployed.party_file import load_party
+from spinney.transport.in_process import InProcess
+
+
+def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
+    """Return the coordinator's model, called "", and what each party keeps.
+
+    Parties pay from their own ledgers: noise that was paid for is found there, and not drawn anew.
+    """
+    settings, sides = agreed.protocol_settings(), {}
+    with ExitStack() as books:
+        for name in agreed.parties:
+            party = load_party(folder / name / "party.toml")
+            whole = whole_table(party, agreed)
+            ledger = books.enter_context(closing(opened_ledger(party)))
+            memory = memory_for(party, settings, whole)
+            site = registry.Site(name, 1, ledger, party.ledger.data, memory=memory)
+            sides[name] = agreed.entry.party(rows_for(whole, party, agreed), settings, site)
+        channel: Any = InProcess(sides)
+        if agreed.is_masked:
+            honest = agreed.honest_among(len(sides))
+            channel = secured(sides, InProcess, agreed.summed, job=agreed.name, honest=honest)
+        training = agreed.entry.train(channel, settings, n_jobs=1, progress=lambda *_: None)
+    common = {} if training.model is None else {"": training.model.to_bytes()}
+    return common | _kept(training, sides, agreed)
+
+
+def _kept(training: Any, sides: dict[str, Any], agreed: Agreed) -> dict[str, bytes]:
+    """Return the model that each party keeps; of a forest over columns its part."""
+    if agreed.entry.divides == "columns":
+        return {name: side.finished_model.to_bytes() for name, side in sides.items()}
+    if agreed.entry.own is None:
+        return dict.fromkeys(sides, training.model.to_bytes())
+    everyones = gathered(training, sides).model
+    return {name: everyones.of_owner(name).to_bytes() for name in sides}
