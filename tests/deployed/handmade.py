@@ -39,6 +39,14 @@ class Authority:
         self.key = _key(f"authority {number}")
         self.certificate = self.signed(name, self.key, name)
 
+    @classmethod
+    def at(cls, folder: Path) -> "Authority":
+        """Return the authority whose key is in a coordinator's folder."""
+        found = cls.__new__(cls)
+        found.key = serialization.load_pem_private_key((folder / "rootCA.key").read_bytes(), None)
+        found.certificate = x509.load_pem_x509_certificate((folder / "rootCA.pem").read_bytes())
+        return found
+
     def signed(
         self, name: str, key: Any, issuer: str = "clinics", days: int = 30, first: int = -9
     ) -> Any:

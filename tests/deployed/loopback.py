@@ -7,9 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from spinney.transport.flare.session import session
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLINICS = ("st-mary", "north", "lakeside")
@@ -110,6 +113,16 @@ class Federation:
         signed = str(request).replace(".request.zip", ".signed.zip")
         self.spinney("party", "join", signed, "--fingerprint", self.fingerprint, folder=folder)
 
+    @contextmanager
+    def up(self) -> Iterator["Federation"]:
+        """Enrol everybody and run until the end, whatever that is."""
+        self.enrol()
+        try:
+            self.start()
+            yield self
+        finally:
+            self.stop()
+
     def start(self, *names: str) -> None:
         """Start the coordinator and the parties, or some of them."""
         for name in names or ("coordinator", *self.parties):
@@ -146,6 +159,18 @@ class Federation:
                 process.kill()
                 process.wait()
         self.processes = {}
+
+    def connected(self) -> list[str]:
+        """Return the parties that the coordinator hears."""
+        with session(self.root / "lead" / "kit") as opened:
+            return opened.connected()
+
+    def wait_until_connected(self, *names: str, seconds: float = 120) -> None:
+        """Wait until these parties are heard, or all; the limit only ends a hang."""
+        until = time.monotonic() + seconds
+        while not set(names or self.parties) <= set(self.connected()):
+            assert time.monotonic() < until, names
+            time.sleep(0.5)
 
     def job(self, *arguments: str, check: bool = True, seconds: float = 900):
         """Run a job command as the lead."""

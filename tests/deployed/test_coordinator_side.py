@@ -1,5 +1,7 @@
 """The coordinator's side of deployed jobs without the engine: runs, their files, what they cost."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from zipfile import ZipFile
 
 import msgspec
@@ -18,6 +20,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from spinney.errors import PartyLostError, ProtocolError, SettingError
 from spinney.report.release import Hardening
 from spinney.report.report import load_report
+from spinney.service.deployed import jobs
 from spinney.service.deployed.agreed import PROPOSE
 from spinney.service.deployed.conductor import Run
 from spinney.service.deployed.coordinator_file import load_coordinator
@@ -212,3 +215,32 @@ def test_a_status_is_told_in_a_line_and_on_a_page():
     paused = page_of(msgspec.structs.replace(status, state="paused"))
     assert "to go on: spinney job resume 12345678 JOB.toml" in paused
     assert "answered" not in paused
+    asked = Status(run="12345678-aaaa", name="q3", kind="propose", state="finished")
+    assert line_of(asked) == "q3 12345678: proposal finished"
+
+
+def test_the_coordinator_logs_how_far_a_run_is(coordinator, tmp_path, caplog):
+    caplog.set_level("INFO", "spinney.coordinator")
+    agreed = agreed_job(tmp_path)
+    sites = Sites(tmp_path, agreed)
+    Run(coordinator, agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    said = "\n".join(caplog.messages)
+    for words in ("q3: running; growing 5 trees, level 2 of 3, round", "3 of 3 answered"):
+        assert words in said
+    assert caplog.messages[-1] == "q3: finished."
+
+
+def test_a_run_is_found_by_its_job_s_name_and_a_proposal_is_not(monkeypatch, tmp_path):
+    kinds = {"cccc": "propose", "bbbb": "train", "aaaa": "train"}  # the newest first
+    metas = [
+        {"job_id": run, "name": "q3", "spinney_kind": kind, "status": "FINISHED:COMPLETED"}
+        for run, kind in kinds.items()
+    ]
+    opened = SimpleNamespace(
+        jobs=lambda: metas, meta=lambda run: next(m for m in metas if m["job_id"] == run)
+    )
+    monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
+    assert jobs.shown("q3", tmp_path).run == "bbbb"
+    assert jobs.shown("ccc", tmp_path).run == "cccc"
+    with pytest.raises(SettingError, match="No run is called 'q4'"):
+        jobs.shown("q4", tmp_path)

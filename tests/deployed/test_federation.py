@@ -16,11 +16,8 @@ from spinney import load_model
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
     """A federation that is up."""
-    made = Federation(tmp_path_factory.mktemp("clinics"))
-    made.enrol()
-    made.start()
-    yield made
-    made.stop()
+    with Federation(tmp_path_factory.mktemp("clinics")).up() as made:
+        yield made
 
 
 @pytest.mark.parametrize("secure_sum", [False, True])

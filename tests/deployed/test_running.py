@@ -88,6 +88,23 @@ def test_clocks_that_differ_change_nothing(tmp_path, monkeypatch):
     assert models[0] == models[1]
 
 
+def test_logs_are_told_in_lines_and_traces_stay_in_the_file(tmp_path):
+    logs = running._Logs(tmp_path)
+    record = {"at": "2026-11-15T18:42:04.000+00:00", "job": "a747575a-bd95", "level": "INFO"}
+    messages = ("Job 'q3' begins.", "Traceback (most recent call last):\n  x", "One.\nTwo.", 3)
+    lines = [json.dumps(record | {"message": message}) for message in messages]
+    (tmp_path / "spinney.jsonl").write_text("\n".join([*lines, "not JSON", "cut sho"]))
+    said: list[str] = []
+    logs.tell(said.append)
+    logs.tell(said.append)
+    assert said == [
+        "18:42:04 a747575a Job 'q3' begins.",
+        "18:42:04 a747575a One.",
+        lines[-1],
+        "not JSON",
+    ]
+
+
 def test_a_party_says_how_far_it_is(tmp_path):
     clinics_in(tmp_path)
     agreed = agreed_job(tmp_path)
@@ -99,7 +116,7 @@ def test_a_party_says_how_far_it_is(tmp_path):
     (records / "model.spinney").unlink()  # as if it were not finished
     page = party_page(*status(tmp_path / "north" / "party.toml"))
     assert f"q3: Quality, {progress['questions']} answered" in page
-    assert "process:   not running" in page
+    assert "process: not running" in page
 
 
 def test_a_run_that_ended_early_has_a_report_of_what_left(tmp_path):

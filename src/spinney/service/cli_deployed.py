@@ -56,8 +56,10 @@ def coordinator_approve(
     with told(debug=debug or context.obj):
         from spinney.service.deployed.enrolment import approve  # noqa: PLC0415
 
-        signed, fingerprint = approve(path, request, days)
-        typer.echo(f"Send this back: {signed}\nThe federation's fingerprint: {fingerprint}")
+        made = approve(path, request, days)
+        typer.echo(f"{made.name} asks to be {made.role}. Unless that is right, go no further.")
+        typer.echo(f"Send this back: {made.signed}")
+        typer.echo(f"The federation's fingerprint: {made.fingerprint}")
 
 
 @coordinator.command("remove")
@@ -320,8 +322,9 @@ def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: boo
     from spinney.service.deployed import jobs, telling  # noqa: PLC0415
 
     if wait:
-        found = jobs.follow(run, kit, out, _teller())
-        typer.echo(telling.as_json(found) if as_json else telling.line_of(found))
+        found, folder = jobs.follow(run, kit, out, _teller())
+        where = "" if folder is None else f"; model and report: {folder}"
+        typer.echo(telling.as_json(found) if as_json else telling.line_of(found) + where)
         if found.state != "finished":
             raise typer.Exit(41)
     else:

@@ -4,11 +4,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from spinney.errors import SettingError
 from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
 from spinney.transport.flare import kits
 
-ROLES = ("party", "lead", "member")
+_ROLE_OF_KIND = {"client": "party", "lead": "lead", "member": "member"}
+ROLES = tuple(_ROLE_OF_KIND.values())
 _PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _PERSON = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 
@@ -55,14 +58,28 @@ def request(name: str, federation: str, role: str, organisation: str, folder: Pa
     return kits.make_request(folder, project=federation, participant=participant | kind)
 
 
-def approve(path: Path, request_file: Path, days: int) -> tuple[Path, str]:
-    """Sign a request; return the signed one, and the fingerprint to be told by another way."""
+class Approval(msgspec.Struct, frozen=True):
+    """Whom the coordinator has signed for."""
+
+    name: str
+    role: str
+    signed: Path
+    fingerprint: str  # to be told by another way
+
+
+def approve(path: Path, request_file: Path, days: int) -> Approval:
+    """Sign a request of a party or a person."""
     file = load_coordinator(path)
-    name = request_file.name.removesuffix(".request.zip")
+    name, kind = kits.asked_in(request_file)
+    if kind not in _ROLE_OF_KIND:
+        raise SettingError(
+            f"The request of {name!r} asks for a certificate of the kind {kind!r}. Only parties "
+            "and people, as 'lead' or 'member', are signed for."
+        )
     signed = request_file.with_name(f"{name}.signed.zip")
     kits.approve(file.ca, request_file, signed, days=days)
     file.remove(file.removed() - {name})  # who was removed may be approved again
-    return signed, kits.fingerprint_of(file.ca)
+    return Approval(name, _ROLE_OF_KIND[kind], signed, kits.fingerprint_of(file.ca))
 
 
 def join(signed: Path, request_folder: Path, kit: Path, fingerprint: str) -> None:

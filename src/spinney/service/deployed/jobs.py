@@ -85,15 +85,17 @@ def _trained(opened: Session, run: str, job: Agreed) -> Status:
     return status
 
 
-def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> Status:
-    """Watch a run until it is over; fetch its model and report where it finished."""
+def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> tuple[Status, Path | None]:
+    """Watch a run until it is over; fetch its model and report, if it has any, and say whereto."""
     with session(kit) as opened:
         status = _followed(opened, _run_of(opened, run), tell)
+        whereto = None
         if status.state == FINISHED and status.kind in (TRAIN, EVALUATE):
-            opened.fetch(status.run, folder or Path("runs") / status.name)
+            whereto = folder or Path("runs") / status.name
+            opened.fetch(status.run, whereto)
     if status.state == FAILED:
         raise PolicyError(f"The job ended: {status.message}")
-    return status
+    return status, whereto
 
 
 def listed(kit: Path) -> list[Status]:
@@ -176,8 +178,9 @@ def _run_of(opened: Session, run: str) -> str:
     """Return the id of a run that is named by its id, the beginning of it, or its job's name."""
     metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
     ids = [str(meta["job_id"]) for meta in metas if str(meta["job_id"]).startswith(run)]
-    if not ids:  # the newest of that name
-        ids = [str(meta["job_id"]) for meta in metas if meta.get("job_name") == run][:1]
+    if not ids:  # the newest of that name; a proposal leaves nothing to be used
+        named = [meta for meta in metas if meta.get("name") == run]
+        ids = [str(meta["job_id"]) for meta in named if meta.get("spinney_kind") != PROPOSE][:1]
     if len(ids) != 1:
         raise SettingError(
             f"{'No run is' if not ids else 'More than one run is'} called {run!r}. "

@@ -23,6 +23,7 @@ from nvflare.apis.job_def import JobMetaKey, RunStatus
 
 from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
 from spinney.service.deployed.ending import write_unfinished
+from spinney.service.deployed.place import Places, place_in
 from spinney.service.deployed.runs import (
     ABORTED,
     COORDINATOR_VARIABLE,
@@ -71,6 +72,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
         self._stop = Event()
         self._told: dict[str, float] = {}  # run -> when its status was last passed on
         self._over: set[str] = set()
+        self._places = Places(self._file.kit / "places.json")
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         """Begin with the engine and end with it; refuse those who were removed."""
@@ -80,11 +82,30 @@ class Keeper(FLComponent):  # type: ignore[misc]
         elif event_type == EventType.SYSTEM_END:
             self._stop.set()
         elif event_type == EventType.CLIENT_REGISTER_RECEIVED:
-            name = fl_ctx.get_peer_context().get_identity_name()
-            if name in self._file.removed():
-                raise NotAuthenticated(f"{name} was removed from this federation")
+            self._require_welcome(fl_ctx)
+        elif event_type == EventType.CLIENT_REGISTER_PROCESSED:
+            self._note_place(fl_ctx)
         elif event_type == EventType.BEFORE_CHECK_CLIENT_RESOURCES:
             self._block_removed(fl_ctx)
+
+    def _require_welcome(self, fl_ctx: Any) -> None:
+        """Refuse a party that was removed, and one whose start kit is in use elsewhere."""
+        peer = fl_ctx.get_peer_context()
+        name = peer.get_identity_name()
+        if name in self._file.removed():
+            raise NotAuthenticated(f"{name} was removed from this federation")
+        elsewhere = self._places.is_elsewhere(name, place_in(peer))
+        if elsewhere and _is_connected(fl_ctx.get_engine(), name):
+            _LOG.warning("%s was refused: its start kit is in use in another place.", name)
+            raise NotAuthenticated(f"the start kit of {name} is in use in another place")
+
+    def _note_place(self, fl_ctx: Any) -> None:
+        """Write down where a party is that was let in."""
+        peer = fl_ctx.get_peer_context()
+        name = peer.get_identity_name()
+        if _is_connected(fl_ctx.get_engine(), name):
+            self._places.settle(name, place_in(peer))
+            _LOG.info("%s is connected.", name)
 
     def _block_removed(self, fl_ctx: Any) -> None:
         meta = fl_ctx.get_prop(FLContextKey.JOB_META) or {}
@@ -220,8 +241,7 @@ class Keeping:
         """Return how a run stands whose engine job has not ended: it may wait for parties."""
         if state in _BEGUN:
             return status
-        there = {client.name for client in self._engine.get_clients()}
-        missing = [name for name in status.present if name not in there]
+        missing = [name for name in status.present if not _is_connected(self._engine, name)]
         if not missing or status.state != WAITING:
             return status
         if time() - status.waiting_since < self._file.limits.patience_seconds:
@@ -270,6 +290,11 @@ class Keeping:
             stalled=status.stalled + 1,
             waiting_since=status.waiting_since or time(),
         )
+
+
+def _is_connected(engine: Any, name: str) -> bool:
+    """Tell whether a party is heard; the engine forgets it when its heart-beats cease."""
+    return name in {client.name for client in engine.get_clients()}
 
 
 def _changed(folder: RunFolder, status: Status, **changes: Any) -> Status:

@@ -30,6 +30,9 @@ PARTY_VARIABLE: Final = "SPINNEY_PARTY"
 
 _SERVER: Final = "nvflare.private.fed.app.server.server_train"
 _CLIENT: Final = "nvflare.private.fed.app.client.client_train"
+_OUTPUT: Final = "engine.txt"
+_REFUSED: Final = b"could not register to server"  # the engine's own words
+_TRACE: Final = "Traceback (most recent call last):"
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 _EVERY: Final = 0.5  # seconds
 
@@ -41,7 +44,8 @@ def run_coordinator(path: Path, say: Say) -> int:
     file = load_coordinator(path)
     own = file.coordinator
     _require_kit(file.kit, "server.crt", "spinney coordinator init")
-    for port in (own.port, own.admin_port or own.port + 1):
+    admin_port = own.admin_port or own.port + 1
+    for port in (own.port, admin_port):
         require_free(port)
     file.runs.mkdir(parents=True, exist_ok=True)
     environment = {
@@ -50,10 +54,10 @@ def run_coordinator(path: Path, say: Say) -> int:
         "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "3",
     }
     arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
-    say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {own.port + 1}.")
+    say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {admin_port}.")
     with alone_with(file.kit):
         command = [_SERVER, *arguments, f"org={own.organisation}", "config_folder=config"]
-        return _run(command, environment, file.kit, say)
+        return _run(command, environment, file.kit, say)[0]
 
 
 def run_party(path: Path, say: Say) -> int:
@@ -65,15 +69,26 @@ def run_party(path: Path, say: Say) -> int:
             f"The start kit is that of {name!r}, but the party's file says {file.party.name!r}."
         )
     arguments = ["-m", str(file.kit), "-s", "fed_client.json", "--set", "secure_train=true"]
-    say(f"Party {name!r}; waiting for jobs.")
+    say(f"Party {name!r}; connecting to the coordinator.")
     with alone_with(file.kit):
         command = [_CLIENT, *arguments, f"uid={name}", f"org={name}", "config_folder=config"]
-        return _run(command, {PARTY_VARIABLE: str(path.resolve())}, file.kit, say)
+        code, said = _run(command, {PARTY_VARIABLE: str(path.resolve())}, file.kit, say)
+    if _REFUSED in said:
+        raise ProtocolError(
+            f"The coordinator did not let {name!r} in: it was removed from the federation, or its "
+            "start kit is in use in another place. Ask the coordinator which; a kit that was moved "
+            "is let in half a minute after the other place has stopped."
+        )
+    return code
 
 
-def _run(arguments: list[str], extra: Mapping[str, str], kit: Path, say: Say) -> int:
-    """Run the engine as a child; tell what its logs say; pass signals on."""
-    with (kit / "engine.txt").open("ab") as output:
+def _run(arguments: list[str], extra: Mapping[str, str], kit: Path, say: Say) -> tuple[int, bytes]:
+    """Run the engine as a child; tell what its logs say; pass signals on.
+
+    Returns its exit code and what it printed.
+    """
+    with (kit / _OUTPUT).open("ab") as output:
+        begin = output.tell()
         child = subprocess.Popen(  # noqa: S603  our own interpreter, our own arguments
             [sys.executable, "-u", "-m", *arguments],
             env={**os.environ, **extra, "MALLOC_ARENA_MAX": "4"},
@@ -93,7 +108,9 @@ def _run(arguments: list[str], extra: Mapping[str, str], kit: Path, say: Say) ->
             logs.tell(say)
             continue
         logs.tell(say)
-        return 0 if code in (0, -signal.SIGTERM) else code
+        with (kit / _OUTPUT).open("rb") as printed:
+            printed.seek(begin)
+            return 0 if code in (0, -signal.SIGTERM) else code, printed.read()
 
 
 class _Logs:
@@ -115,15 +132,18 @@ class _Logs:
                 data = file.read()
             whole = data.rfind(b"\n") + 1
             self._read[path] = self._read.get(path, 0) + whole
-            for line in data[:whole].splitlines():
-                say(_worded(line))
+            for words in map(_worded, data[:whole].splitlines()):
+                if not words.endswith(_TRACE):  # which is in the file, for those who look
+                    say(words)
 
 
 def _worded(line: bytes) -> str:
+    """Return the first line of what a log says."""
     try:
         entry: dict[str, Any] = json.loads(line)
-        return f"{entry['at'][11:19]} {entry['job'][:8]} {entry['message']}".replace("  ", " ")
-    except (ValueError, LookupError, TypeError):
+        first = entry["message"].splitlines()[0]
+        return f"{entry['at'][11:19]} {entry['job'][:8]} {first}".replace("  ", " ")
+    except (ValueError, LookupError, TypeError, AttributeError):
         return line.decode(errors="replace")
 
 

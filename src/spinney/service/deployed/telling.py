@@ -4,14 +4,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from spinney.report.run_folder import MODEL
 from spinney.service.deployed.advance import progress_in
+from spinney.service.deployed.agreed import EVALUATE, PREDICT, PROPOSE, TRAIN
 from spinney.service.deployed.jobs import Proposal
 from spinney.service.deployed.runs import PAUSED, RUNNING, Status
+
+_KINDS: Final = {PROPOSE: "proposal", EVALUATE: "evaluation", PREDICT: "prediction"}
 
 
 def as_json(value: Any) -> str:
@@ -20,8 +23,14 @@ def as_json(value: Any) -> str:
 
 
 def line_of(status: Status) -> str:
-    """Return how a run stands, in one line."""
-    parts = [f"{status.name} {status.run[:8]}: {status.state}"]
+    """Return which run it is and how it stands, in one line."""
+    return f"{status.name} {status.run[:8]}: {standing_of(status)}"
+
+
+def standing_of(status: Status) -> str:
+    """Return how a run stands."""
+    kind = "" if status.kind == TRAIN else f"{_KINDS.get(status.kind, status.kind)} "
+    parts = [f"{kind}{status.state}"]
     if status.state == RUNNING:
         level = f" level {status.level + 1}" if status.phase == "growing" else ""
         of = f" of {status.levels}" if level and status.levels else ""
@@ -88,7 +97,8 @@ def proposal(made: Proposal) -> str:
 
 def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
     """Return how a party stands."""
-    lines = [f"{key + ':':<11}{value}" for key, value in facts.items() if value is not None]
+    width = max(map(len, facts)) + 2
+    lines = [f"{key + ':':<{width}}{value}" for key, value in facts.items() if value is not None]
     lines += [
         f"  {run['run'][:8]}  {run['releases']} releases, last {run['last']}; "
         f"{'model kept' if run['has_model'] else run['progress']}"

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile, ZipFile
 
 from spinney.errors import MissingExtraError, SettingError, StorageError
 
 _GATE: Final = "spinney.service.deployed.gate.Gate"
 _KEEPER: Final = "spinney.service.deployed.keeper.Keeper"
+_PLACE: Final = "spinney.service.deployed.place.Place"
 _NOBODY: Final = {
     "submit_job": "none",
     "clone_job": "none",
@@ -104,10 +106,22 @@ def make_request(folder: Path, *, project: str, participant: dict[str, Any]) -> 
     return folder / f"{name}.request.zip"
 
 
-def approve(ca: Path, request: Path, signed: Path, *, days: int) -> None:
-    """Sign a request."""
+def asked_in(request: Path) -> tuple[str, str]:
+    """Return who asks for a certificate, and of which kind, as the engine calls it."""
     if not request.is_file():
         raise SettingError(f"There is no request {str(request)!r}. Check its path.")
+    try:
+        with ZipFile(request) as files:
+            facts = json.loads(files.read("request.json"))
+        return str(facts["name"]), str(facts["cert_type"])
+    except (OSError, BadZipFile, KeyError, TypeError, ValueError):
+        raise StorageError(
+            f"{str(request)!r} is no request. It is made with: spinney party request."
+        ) from None
+
+
+def approve(ca: Path, request: Path, signed: Path, *, days: int) -> None:
+    """Sign a request."""
     arguments = ["--ca-dir", str(ca), "--profile", str(profile_of(ca)), "--out", str(signed)]
     tool(
         ["cert", "approve", str(request), *arguments, "--valid-days", str(days)],
@@ -231,6 +245,7 @@ def settle_party(kit: Path) -> None:
                     "ClientProcessJobLauncher",
                     "args": {},
                 },
+                {"id": "place", "path": _PLACE, "args": {}},
             ],
         },
     )

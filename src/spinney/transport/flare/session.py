@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,9 @@ from spinney.transport.flare.jobs import write_job
 RESULT_KIND, RESULT_NAME = "LOG", "result"
 """What the engine's store calls a job's result: it knows kinds of its own only."""
 
-_CONNECT_SECONDS: Final = 20.0
+_CONNECT_SECONDS: Final = 40.0
+_TRY_SECONDS: Final = 10.0  # a try that began too early does not notice that somebody answers now
+_UNWELCOME: Final = "register_client unauthenticated"  # the engine's own words
 _EVERY: Final = 0.5  # seconds
 
 
@@ -96,8 +98,9 @@ def session(kit: Path) -> Iterator[Session]:
     person, until = person_of(kit), monotonic() + _CONNECT_SECONDS
     while True:
         try:
-            with redirect_stdout(StringIO()):  # our own output may be one JSON document
-                inner = new_secure_session(person, str(kit), timeout=_CONNECT_SECONDS)
+            # Our own output may be one JSON document, and errors are told in our own words.
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                inner = new_secure_session(person, str(kit), timeout=_TRY_SECONDS)
             break
         except Exception as error:  # noqa: BLE001  the engine's errors have no common base
             told = _told(error)
@@ -137,6 +140,10 @@ def _told(error: Exception) -> SpinneyError:
         )
     if kind in {"AuthenticationError", "InvalidCertChain"}:
         return PolicyError("The coordinator does not accept your certificate.")
+    if _UNWELCOME in f"{text} {error.__context__}":
+        return PolicyError(
+            "The coordinator does not let you in: you were removed from the federation. Ask it."
+        )
     if kind == "JobNotFound":
         return SettingError("There is no such job. 'spinney job list' shows all.")
     return ProtocolError(f"The engine refused: {kind}: {text}"[:500])

@@ -1,0 +1,98 @@
+"""Whom the coordinator signs for and lets in, without an engine."""
+
+import json
+from types import SimpleNamespace
+from zipfile import ZipFile
+
+import pytest
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.fl_exception import NotAuthenticated
+
+from deployed.handmade import coordinator_in  # type: ignore[import-not-found]
+from spinney.errors import SettingError, StorageError
+from spinney.service.deployed import place
+from spinney.service.deployed.enrolment import approve
+from spinney.service.deployed.keeper import Keeper
+from spinney.service.deployed.runs import COORDINATOR_VARIABLE
+
+
+@pytest.mark.parametrize("kind", ["server", "org_admin"])
+def test_only_parties_and_people_are_signed_for(tmp_path, kind):
+    coordinator_in(tmp_path)
+    request = tmp_path / "north.request.zip"
+    with ZipFile(request, "w") as files:
+        files.writestr("request.json", json.dumps({"name": "evil", "cert_type": kind}))
+    with pytest.raises(SettingError, match=f"'evil' asks for a certificate of the kind '{kind}'"):
+        approve(tmp_path / "coordinator.toml", request, 30)
+
+
+@pytest.mark.parametrize("content", [b"no archive", None])
+def test_what_is_no_request_is_told(tmp_path, content):
+    coordinator_in(tmp_path)
+    request = tmp_path / "x.zip"
+    if content is None:
+        with ZipFile(request, "w") as files:
+            files.writestr("request.json", "[]")
+    else:
+        request.write_bytes(content)
+    with pytest.raises(StorageError, match="It is made with: spinney party request"):
+        approve(tmp_path / "coordinator.toml", request, 30)
+
+
+@pytest.fixture
+def coordinator(tmp_path, monkeypatch):
+    """A coordinator's keeper, to be made anew at will, and who is connected."""
+    coordinator_in(tmp_path)
+    (tmp_path / "kit").mkdir()
+    monkeypatch.setenv(COORDINATOR_VARIABLE, str(tmp_path / "coordinator.toml"))
+    return SimpleNamespace(folder=tmp_path, connected=set())
+
+
+def registers(coordinator, keeper, name, kit):
+    """Let a party register that runs by the kit in this folder."""
+    here = FLContext()
+    here.set_prop("spinney_place", place.place_of(kit), private=False)
+    here.set_prop("__identity_name__", name, private=False)
+    clients = [SimpleNamespace(name=known) for known in coordinator.connected]
+    context = SimpleNamespace(
+        get_peer_context=lambda: here,
+        get_engine=lambda: SimpleNamespace(get_clients=lambda: clients),
+    )
+    keeper.handle_event(EventType.CLIENT_REGISTER_RECEIVED, context)
+    coordinator.connected.add(name)
+    clients.append(SimpleNamespace(name=name))
+    keeper.handle_event(EventType.CLIENT_REGISTER_PROCESSED, context)
+
+
+def test_a_copied_kit_is_refused_while_the_first_is_connected(coordinator, tmp_path):
+    registers(coordinator, Keeper(), "north", tmp_path / "one")
+    again = Keeper()  # a coordinator that was restarted has not forgotten
+    with pytest.raises(NotAuthenticated, match="the start kit of north is in use in another"):
+        registers(coordinator, again, "north", tmp_path / "two")
+    registers(coordinator, again, "north", tmp_path / "one")  # it was restarted where it was
+    registers(coordinator, again, "lakeside", tmp_path / "two")
+    coordinator.connected.remove("north")
+    registers(coordinator, again, "north", tmp_path / "two")  # it has moved
+
+
+def test_a_removed_party_is_refused(coordinator, tmp_path):
+    (coordinator.folder / "removed.txt").write_text("north\n")
+    with pytest.raises(NotAuthenticated, match="north was removed from this federation"):
+        registers(coordinator, Keeper(), "north", tmp_path)
+
+
+def test_a_party_says_its_place_and_that_it_was_let_in(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    context = FLContext()
+    speaker = place.Place()
+    speaker.handle_event(EventType.BEFORE_CLIENT_REGISTER, context)
+    assert place.place_in(context) == place.place_of(tmp_path)
+    assert place.place_of(tmp_path) != place.place_of(tmp_path / "kit")
+    caplog.set_level("INFO", "spinney.party")
+    speaker.handle_event(EventType.AFTER_CLIENT_REGISTER, context)
+    assert not caplog.messages
+    context.set_prop(FLContextKey.CLIENT_TOKEN, "token")
+    speaker.handle_event(EventType.AFTER_CLIENT_REGISTER, context)
+    assert caplog.messages == ["Connected to the coordinator."]
