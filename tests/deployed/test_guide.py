@@ -6,23 +6,25 @@ import signal
 import subprocess
 import sys
 import time
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 
 from deployed.loopback import free_port  # type: ignore[import-not-found]
 
-pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "deploy.md"
 
 
 def commands():
     """Return the guide's commands; a here-document belongs to its command."""
-    text = (ROOT / "docs" / "deploy.md").read_text().split("## Plan")[0]
+    text = GUIDE.read_text().split("## Plan")[0]
     for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
         yield from (part.strip() for part in re.split(r"^\$ ", block, flags=re.MULTILINE) if part)
 
 
+@pytest.mark.slow
 def test_from_nothing_to_a_trained_federation_by_the_guide(tmp_path):
     port = free_port()
     binary = tmp_path / "bin"
@@ -73,5 +75,35 @@ def test_from_nothing_to_a_trained_federation_by_the_guide(tmp_path):
         for process in running:
             process.wait(30)
     assert len(running) == 3
-    assert "100 trees" in said
     assert (tmp_path / "trees/alice/runs/readmission-deployed/model.spinney").exists()
+    assert re.search(r"why +\w+ 0\.\d+ \(permutation", said)  # the last: the evaluation's report
+
+
+def test_the_service_file_is_one_that_systemd_reads():
+    (unit,) = re.findall(r"```ini\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    service = ConfigParser(inline_comment_prefixes=None, strict=True)
+    service.read_string(unit)
+    assert service.sections() == ["Unit", "Service", "Install"]
+    for section in service.sections():
+        assert not any("#" in value for value in service[section].values())  # part of the value
+    assert service["Service"]["ExecStart"].endswith("spinney party run party.toml")
+
+
+def test_the_run_book_is_whole():
+    headings = re.findall(r"^## (.+)$", GUIDE.read_text(), re.MULTILINE)
+    assert [*headings] == [
+        "Try it on one machine",
+        "Plan",
+        "Provision",
+        "The files",
+        "As a service",
+        "When something dies",
+        "Keys",
+        "Back up",
+        "Ports",
+        "What is checked where",
+        "Known limits",
+    ]
+    keys = GUIDE.read_text().split("## Keys")[1].split("## Back up")[0]
+    for subject in ("*Add a party*", "*Remove one*", "*Rotate a key*"):
+        assert subject in keys
