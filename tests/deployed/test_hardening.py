@@ -1,13 +1,16 @@
-"""Nobody gets in who does not belong, and what was not agreed is refused: on a real federation."""
+"""Nobody gets in who does not belong, and no code but the installed runs: on a real federation."""
 
 import json
 import shutil
 import socket
 import ssl
+import subprocess
+import sys
 import time
 
 import pytest
 
+from deployed.handmade import Authority  # type: ignore[import-not-found]
 from deployed.loopback import Federation  # type: ignore[import-not-found]
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
 from spinney.transport.flare import kits
@@ -15,48 +18,44 @@ from spinney.transport.flare.jobs import write_job
 from spinney.transport.flare.session import session
 
 pytestmark = pytest.mark.slow
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # and empty settings
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    made = Federation(tmp_path_factory.mktemp("hardening"))
-    made.enrol()
-    made.start()
-    yield made
-    made.stop()
+    with Federation(tmp_path_factory.mktemp("hardening")).up() as made:
+        made.wait_until_connected()
+        yield made
 
 
-def connected(federation):
-    with session(federation.root / "lead" / "kit") as opened:
-        return opened.connected()
-
-
-def wait_until_connected(federation, *names):
-    for _ in range(60):
-        if set(names) <= set(connected(federation)):
-            return
-        time.sleep(0.5)
-    raise AssertionError(names)
+def is_greeted(federation, offset, kit=None):
+    """Tell whether the coordinator talks to one who has this certificate, or none."""
+    context = ssl.create_default_context(cafile=federation.root / "coordinator/ca/rootCA.pem")
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    if kit is not None:
+        context.load_cert_chain(kit / "startup/client.crt", kit / "startup/client.key")
+    try:
+        with (
+            socket.create_connection(("localhost", federation.port + offset), 20) as plain,
+            context.wrap_socket(plain) as wrapped,
+        ):
+            wrapped.sendall(_PREFACE)
+            return wrapped.recv(9) != b""
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 @pytest.mark.parametrize("offset", [0, 1])
-def test_a_stranger_with_the_public_certificate_only_is_refused(federation, offset):
-    wait_until_connected(federation, "north")
-    context = ssl.create_default_context(cafile=federation.root / "coordinator/ca/rootCA.pem")
-    context.check_hostname = False
-    with socket.create_connection(("localhost", federation.port + offset)) as plain:
-        plain.settimeout(20)
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            talk(context, plain)
-
-
-def talk(context, plain):
-    """Speak to the coordinator without a certificate of one's own."""
-    with context.wrap_socket(plain) as wrapped:
-        wrapped.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        while wrapped.recv(4096):
-            pass
-    raise ConnectionError  # closed without a word
+def test_only_a_valid_certificate_of_the_federation_is_talked_to(federation, tmp_path, offset):
+    true = Authority.at(federation.root / "coordinator" / "ca")
+    true.kit(tmp_path / "expired", "north", days=-1)
+    true.kit(tmp_path / "early", "north", first=3)
+    Authority(2).kit(tmp_path / "foreign", "north")
+    assert is_greeted(federation, offset, federation.root / "north" / "kit")
+    assert not is_greeted(federation, offset)  # a stranger with the public certificate only
+    for kit in ("expired", "early", "foreign"):
+        assert not is_greeted(federation, offset, tmp_path / kit)
 
 
 def foreign_kit(federation, name, participant):
@@ -92,22 +91,99 @@ def test_a_party_of_another_authority_never_registers(federation):
     federation.write_party("eve")
     federation.start("eve")
     time.sleep(15)
-    assert "eve" not in connected(federation)
+    assert "eve" not in federation.connected()
     federation.kill("eve")
 
 
-def test_a_removed_party_never_registers_and_its_jobs_wait(federation):
-    (federation.root / "mallory").mkdir()
-    federation.write_party("mallory")
-    federation.enrol_one("mallory", "mallory")
+def enrolled(federation, name):
+    (federation.root / name).mkdir()
+    federation.write_party(name)
+    federation.enrol_one(name, name)
+
+
+def refused_run(federation, folder):
+    """Return what a party says that is not let in; it does not go on trying."""
+    done = federation.spinney("party", "run", "party.toml", folder=folder, check=False, seconds=120)
+    assert done.returncode == 40
+    return done.stderr
+
+
+def test_a_removed_party_is_refused_until_it_is_approved_again(federation):
+    enrolled(federation, "mallory")
     federation.start("mallory")
-    wait_until_connected(federation, "mallory")
+    federation.wait_until_connected("mallory")
     federation.kill("mallory")
     federation.spinney("coordinator", "remove", "coordinator.toml", "mallory", folder="coordinator")
+    said = refused_run(federation, "mallory")
+    assert "The coordinator did not let 'mallory' in: it was removed" in said
+    again = ("party", "request", "mallory", "clinics", "--out", "request-2")
+    federation.spinney(*again, folder="mallory")
+    request = str(federation.root / "mallory" / "request-2" / "mallory.request.zip")
+    federation.spinney("coordinator", "approve", "coordinator.toml", request, folder="coordinator")
     federation.start("mallory")
-    time.sleep(30)  # longer than the engine remembers the killed one
-    assert "mallory" not in connected(federation)
+    federation.wait_until_connected("mallory")
     federation.kill("mallory")
+
+
+def test_a_key_is_rotated_as_the_run_book_says(federation):
+    enrolled(federation, "rota")
+    federation.start("rota")
+    federation.wait_until_connected("rota")
+    again = ("party", "request", "rota", "clinics", "--out", "request-2")
+    federation.spinney(*again, folder="rota")
+    request = federation.root / "rota" / "request-2" / "rota.request.zip"
+    said = federation.spinney(
+        "coordinator", "approve", "coordinator.toml", str(request), folder="coordinator"
+    )
+    assert "rota asks to be party" in said.stdout
+    process = federation.processes.pop("rota")
+    process.terminate()
+    process.wait(30)
+    signed = ("request-2/rota.signed.zip", "--fingerprint", federation.fingerprint)
+    folders = ("--request", "request-2", "--kit", "kit-2")
+    federation.spinney("party", "join", *signed, *folders, folder="rota")
+    file = federation.root / "rota" / "party.toml"
+    file.write_text(file.read_text().replace("n_jobs = 1", 'kit = "kit-2"'))
+    output, until = federation.root / "rota" / "output.txt", time.monotonic() + 120
+    while output.read_text().count("Connected to the coordinator.") < 2:
+        assert time.monotonic() < until, output.read_text()
+        if "rota" not in federation.processes or federation.processes["rota"].poll() is not None:
+            federation.start("rota")  # as a service manager would
+        time.sleep(0.5)
+    federation.kill("rota")
+
+
+def test_a_removed_person_starts_nothing(federation):
+    (federation.root / "gone").mkdir()
+    who = "carol@clinics.example.org"
+    federation.enrol_one("gone", who, "--role", "lead")
+    path = federation.write_job("by-gone", n_estimators=2, max_depth=2)
+    federation.spinney("coordinator", "remove", "coordinator.toml", who, folder="coordinator")
+    refused = federation.spinney("job", "start", str(path), folder="gone", check=False)
+    assert refused.returncode == 30
+    assert "you were removed from the federation" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_party_cannot_pass_for_another(federation):
+    enrolled(federation, "ghost")
+    kit = federation.root / "impostor" / "kit"
+    shutil.copytree(federation.root / "north" / "kit", kit)
+    module = "nvflare.private.fed.app.client.client_train"
+    options = ["-m", str(kit), "-s", "fed_client.json", "--set", "secure_train=true"]
+    process = subprocess.Popen(  # as `party run` does, which would see whose kit it is
+        [sys.executable, "-m", module, *options, "uid=ghost", "org=x", "config_folder=config"],
+        cwd=kit,
+        env={**federation.environment, "SPINNEY_PARTY": str(federation.root / "ghost/party.toml")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(15)
+        assert "ghost" not in federation.connected()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_member_may_look_but_not_start(federation):
@@ -134,7 +210,6 @@ def submitted(federation, folder):
 
 @pytest.mark.parametrize("extra", ["custom/evil.py", "config/environment.json"])
 def test_a_job_that_carries_code_or_files_runs_nowhere(federation, extra, tmp_path):
-    wait_until_connected(federation, *federation.parties)
     folder = tmp_path / "smuggled"
     write_job(folder, "smuggled", federation.parties, b"{}")
     file = folder / "spinney" / extra
@@ -147,7 +222,6 @@ def test_a_job_that_carries_code_or_files_runs_nowhere(federation, extra, tmp_pa
 
 
 def test_another_class_than_ours_runs_nowhere(federation, tmp_path):
-    wait_until_connected(federation, *federation.parties)
     folder = tmp_path / "other"
     write_job(folder, "other", federation.parties, b"{}")
     config = folder / "spinney" / "config" / "config_fed_client.json"
@@ -160,7 +234,13 @@ def test_another_class_than_ours_runs_nowhere(federation, tmp_path):
 def test_a_start_kit_used_twice_is_refused(federation):
     second = federation.spinney("party", "run", "party.toml", folder="north", check=False)
     assert second.returncode == 40
-    assert "is in use by another process" in second.stderr
+    assert "is in use by another process on this machine" in second.stderr
+    copy = federation.root / "north-copied"  # as if to another machine
+    shutil.copytree(federation.root / "north", copy)
+    said = refused_run(federation, copy.name)
+    assert "or its start kit is in use in another place" in said
+    path = federation.write_job("after-the-copy", n_estimators=2, max_depth=2)
+    federation.job("start", str(path), "--follow")  # the first is none the worse
 
 
 def test_a_port_in_use_is_told(federation):
@@ -171,40 +251,6 @@ def test_a_port_in_use_is_told(federation):
     )
     assert refused.returncode == 10
     assert f"Port {federation.port} cannot be used" in refused.stderr
-
-
-def test_two_jobs_at_once_run_one_after_the_other(federation):
-    wait_until_connected(federation, *federation.parties)
-    first = federation.write_job("first", n_estimators=10, max_depth=4)
-    second = federation.write_job("second", n_estimators=10, max_depth=4)
-    runs = [federation.job("start", str(path)).stdout.strip() for path in (first, second)]
-    ended = [federation.wait(run, lambda s: s["state"] in ("finished", "failed")) for run in runs]
-    assert [status["state"] for status in ended] == ["finished", "finished"]
-    assert ended[0]["updated"] < ended[1]["begun"]
-
-
-def test_an_aborted_job_is_over_for_good(federation):
-    wait_until_connected(federation, *federation.parties)
-    path = federation.write_job("aborted", n_estimators=100)
-    run = federation.job("start", str(path)).stdout.strip()
-    said = federation.job("abort", run).stdout
-    assert "aborted" in said
-    again = federation.job("abort", run, check=False)
-    assert "over already" in again.stderr
-
-
-def test_a_job_no_party_accepts_says_why_for_each(federation):
-    wait_until_connected(federation, *federation.parties)
-    for name in federation.parties:
-        federation.write_party(name, policy='protocols = ["none"]')
-    path = federation.write_job("unwanted", n_estimators=2)
-    proposed = federation.job("propose", str(path), "--json", check=False)
-    started = federation.job("start", str(path), "--follow", check=False)
-    for name in federation.parties:
-        federation.write_party(name)
-        assert "rule 'protocols'" in json.loads(proposed.stdout)["answers"][name]
-        assert name in started.stderr
-    assert started.returncode == 30
 
 
 def test_a_coordinator_that_does_not_answer_is_told(federation, tmp_path):

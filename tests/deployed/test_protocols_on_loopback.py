@@ -1,39 +1,80 @@
-"""Every protocol on a real federation: three parties, the saved model byte for byte; evaluation."""
+"""Every protocol on one real federation of three parties: the saved model, byte for byte."""
 
 import json
+import signal
 from typing import Any
 
 import pytest
 
-from deployed.loopback import EXAMPLES, Federation  # type: ignore[import-not-found]
+from deployed import by_columns  # type: ignore[import-not-found]
+from deployed.loopback import Federation  # type: ignore[import-not-found]
+from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney import load_model
+from spinney.service.config import load_job
+from spinney.service.deployed.agreed import agreed_of
+from spinney.service.ledgers import described
+from spinney.service.registry import ENTRIES
 
-pytestmark = pytest.mark.slow
+_SMALL = {"n_estimators": 5, "max_depth": 3}
 EXACT: dict[str, dict[str, Any]] = {
     "horizontal_forest": {"n_estimators": 10, "max_depth": 5},
     "extra_trees": {"n_estimators": 10, "max_depth": 5},
     "genetic_tree": {"n_generations": 5, "population_size": 8, "max_depth": 3},
 }
+_TREE = {"epsilon": 2, "max_depth": 3, "method": "propose", "n_rows": 500}
+_EVOLVED = {"n_generations": 2, "population_size": 4, "max_depth": 2, "size_epsilon": 1}
 NOISY: dict[str, dict[str, Any]] = {
-    "horizontal_forest": {"epsilon": 2, "n_estimators": 4, "max_depth": 3},
-    "private_tree": {"epsilon": 2, "max_depth": 3, "method": "propose", "n_rows": 500},
-    "private_forest": {"epsilon": 2, "n_estimators": 5, "max_depth": 3},
-    "extra_trees": {"epsilon": 2, "label_privacy": "local", "n_estimators": 4, "max_depth": 3},
+    "horizontal_forest open": {"epsilon": 2, **_SMALL},
+    "horizontal_forest masked": {"epsilon": 2, "secure_sum": True, **_SMALL},
+    "private_tree open": {**_TREE, "secure_sum": False},
+    "private_tree masked": _TREE,
+    "private_forest open": {"epsilon": 2, "secure_sum": False, **_SMALL},
+    "private_forest masked": {"epsilon": 2, **_SMALL},
+    "extra_trees open": {"epsilon": 2, "label_privacy": "local", **_SMALL},
+    "extra_trees masked": {"epsilon": 2, "label_privacy": "local", "secure_sum": True, **_SMALL},
+    "genetic_tree open": _EVOLVED,
+    "genetic_tree masked": {**_EVOLVED, "secure_sum": True},
+}
+COLUMNS: dict[str, dict[str, Any]] = {  # nothing is added up over parties: there is no sum to mask
+    "vertical_forest shared": {"labels": "shared"},
+    "vertical_forest encrypted": {"labels": "encrypted"},
+    "vertical_forest joined": {"labels": "shared", "join_parts": True},
+    "vertical_forest private": {"labels": "shared", "label_epsilon": 4},
 }
 
 
+def test_every_protocol_is_tried():
+    tried = {case.split()[0] for case in (*EXACT, *NOISY, *COLUMNS)}
+    assert tried == {entry.name for entry in ENTRIES}
+    in_sums = {entry.name for entry in ENTRIES if entry.summed}
+    masked = {case.split()[0] for case in NOISY if case.endswith("masked")} | set(EXACT)
+    assert masked == in_sums
+
+
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory):
+def running(tmp_path_factory):
     """A federation that is up."""
-    made = Federation(tmp_path_factory.mktemp("protocols"))
-    made.enrol()
-    made.start()
-    yield made
-    made.stop()
+    with Federation(tmp_path_factory.mktemp("protocols")).up() as made:
+        yield made
 
 
-def kept_at(federation, name, run):
-    return (federation.root / name / "records" / "runs" / run / "model.spinney").read_bytes()
+@pytest.fixture
+def clinics(running):
+    """The federation, each party with rows of its own."""
+    for name in running.parties:
+        running.write_party(name)
+    return running
+
+
+@pytest.fixture
+def columns(running):
+    """The federation, each party with columns of its own."""
+    by_columns.write_parties(running)
+    return running
+
+
+def kept_at(federation, name, run, file="model.spinney"):
+    return (federation.root / name / "records" / "runs" / run / file).read_bytes()
 
 
 def finished(federation, path):
@@ -41,79 +82,81 @@ def finished(federation, path):
     return json.loads(said.stdout)["run"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secure_sum", [False, True])
 @pytest.mark.parametrize("protocol", EXACT)
-def test_the_deployed_model_is_the_simulated_one(federation, protocol, secure_sum):
+def test_the_deployed_model_is_the_simulated_one(clinics, protocol, secure_sum):
     name = f"{protocol}-{'masked' if secure_sum else 'open'}"
-    path = federation.write_job(name, protocol, secure_sum=secure_sum, **EXACT[protocol])
-    run = finished(federation, path)
-    simulated = (federation.simulated(path) / "model.spinney").read_bytes()
+    path = clinics.write_job(name, protocol, secure_sum=secure_sum, **EXACT[protocol])
+    run = finished(clinics, path)
+    simulated = (clinics.simulated(path) / "model.spinney").read_bytes()
     if protocol != "genetic_tree":
-        model = federation.root / "lead" / f"{name}-run" / "model.spinney"
+        model = clinics.root / "lead" / f"{name}-run" / "model.spinney"
         assert model.read_bytes() == simulated
-    for party in federation.parties:
+    for party in clinics.parties:
         own = simulated
         if protocol == "genetic_tree":
             own = load_model(path.with_suffix("")).model_.of_owner(party).to_bytes()
-        assert kept_at(federation, party, run) == own
+        assert kept_at(clinics, party, run) == own
 
 
-@pytest.mark.parametrize("protocol", NOISY)
-def test_a_private_job_started_again_gives_what_was_paid_for(federation, protocol):
-    path = federation.write_job(f"{protocol}-private", protocol, **NOISY[protocol])
-    runs = [finished(federation, path) for _ in range(2)]
-    for party in federation.parties:
-        first, second = (kept_at(federation, party, run) for run in runs)
-        assert first == second
-    said = federation.spinney("ledger", "verify", "ledger.db", folder="north")
-    assert said.returncode == 0
+@pytest.mark.slow
+@pytest.mark.parametrize("case", NOISY)
+def test_a_private_model_is_that_of_one_process_with_the_noise_that_was_paid_for(clinics, case):
+    protocol, how = case.split()
+    path = clinics.write_job(f"{protocol}-private-{how}", protocol, **NOISY[case])
+    run = finished(clinics, path)
+    agreed = agreed_of(load_job(path, deployed=True))
+    assert agreed.is_masked == (how == "masked")
+    ledgers = {name: clinics.root / name / "ledger.db" for name in clinics.parties}
+    spent = {name: described(path, agreed.name) for name, path in ledgers.items()}
+    models = models_of(clinics.root, agreed)
+    model = clinics.root / "lead" / f"{path.stem}-run" / "model.spinney"
+    assert model.read_bytes() == models[""]
+    for name in clinics.parties:
+        assert kept_at(clinics, name, run) == models[name]
+        assert described(ledgers[name], agreed.name) == spent[name]  # nothing was drawn anew
+        assert spent[name].jobs
+        clinics.spinney("ledger", "verify", "ledger.db", folder=name)
 
 
-def test_evaluation_and_importances_are_a_job(federation):
-    path = federation.write_job("judged", held_out=0.25, n_estimators=10, max_depth=5)
-    run = finished(federation, path)
-    said = federation.job("evaluate", run, str(path), "--json", "--out", "judged-again")
-    assert "held-out rows" in json.loads(said.stdout)["message"]
-    report = json.loads((federation.root / "lead" / "judged-again" / "report.json").read_text())
-    assert report["explanation"]["n_rows"] > 0
-    assert any(found["permutation"] is not None for found in report["importances"])
-    other = federation.write_job("judged", held_out=0.5, n_estimators=10, max_depth=5)
-    refused = federation.job("evaluate", run, str(other), check=False)
-    assert "The job file is not the one that run" in refused.stderr
+@pytest.mark.slow
+@pytest.mark.parametrize("case", COLUMNS)
+def test_a_forest_over_columns_is_that_of_one_process(columns, case):
+    path = by_columns.write_job(columns, case.replace(" ", "-"), **COLUMNS[case])
+    run = finished(columns, path)
+    models = models_of(columns.root, agreed_of(load_job(path, deployed=True)))
+    for name in columns.parties:
+        assert kept_at(columns, name, run, "part.spinney") == models[name]
+    model = columns.root / "lead" / f"{path.stem}-run" / "model.spinney"
+    if case.endswith("joined"):
+        assert model.read_bytes() == models[""]
+        assert by_columns.simulated(columns, path) == models[""]
+    else:
+        assert not model.exists()
 
 
-def test_an_aborted_run_has_a_report_of_what_left(federation):
-    path = federation.write_job("given-up", n_estimators=100, max_depth=12)
-    run = federation.job("start", str(path)).stdout.strip()
-    federation.wait_for_round(run, 3)
-    federation.job("abort", run)
-    folder = federation.root / "coordinator" / "runs" / run
-    federation.wait(run, lambda status: status["state"] == "aborted")
-    report = federation.read_when_there(folder / "report.json")
+@pytest.mark.slow
+def test_masks_are_refused_where_nothing_is_added_up(columns):
+    path = by_columns.write_job(columns, "masked-columns", secure_sum=True)
+    refused = columns.job("start", str(path), check=False)
+    assert refused.returncode == 10
+    assert "adds nothing up over parties" in refused.stderr
+
+
+@pytest.mark.slow
+def test_an_aborted_run_has_a_report_of_what_left(clinics):
+    path = clinics.write_job("given-up", n_estimators=100, max_depth=12)
+    run = clinics.job("start", str(path)).stdout.strip()
+    clinics.wait_for_round(run, 3)
+    clinics.signal("north", signal.SIGSTOP)  # the job cannot end before it is aborted
+    try:
+        clinics.job("abort", run)
+    finally:
+        clinics.signal("north", signal.SIGCONT)
+    folder = clinics.root / "coordinator" / "runs" / run
+    clinics.wait(run, lambda status: status["state"] == "aborted")
+    report = clinics.read_when_there(folder / "report.json")
     assert report["ended"] == "Aborted."
     assert [entry["question"] for entry in report["disclosures"]][:2] == ["Schema", "Facts"]
     assert (folder / "report.html").exists()
-
-
-@pytest.mark.parametrize("labels", ["shared", "encrypted"])
-def test_a_forest_over_columns_is_the_simulated_one(tmp_path, labels):
-    both = Federation(tmp_path / "columns", ("bank", "shop"))
-    text = (EXAMPLES / "bank_and_shop.toml").read_text()
-    for name, section in zip(both.parties, text.split("[party.columns]")[1:], strict=True):
-        columns = section.split("[[party]]")[0].split("[simulation]")[0]
-        table = f'source = "csv"\npath = "{EXAMPLES / name}.csv"\nrow_id = "customer"\n'
-        both.write_party(name, f"{table}[table.columns]\n{columns}")
-    whole = text.replace('path = "', f'path = "{EXAMPLES}/').replace("held_out = 0.25", "")
-    whole = whole.replace("n_estimators = 100", "n_estimators = 5\nbootstrap = false")
-    whole = whole.replace('labels = "shared"', f'labels = "{labels}"\njoin_parts = true')
-    path = both.root / "lead" / "bank-and-shop.toml"
-    path.write_text(whole)
-    both.enrol()
-    both.start()
-    try:
-        both.job("start", str(path), "--follow", "--out", "joined")
-        both.spinney("simulate", str(path), "--out", str(both.root / "alone"))
-        deployed = (both.root / "lead" / "joined" / "model.spinney").read_bytes()
-        assert deployed == (both.root / "alone" / "model.spinney").read_bytes()
-    finally:
-        both.stop()

@@ -30,7 +30,9 @@ def write_party(federation: Federation, name: str, policy: str = "", more: str =
     federation.write_party(name, table, f"jobs_per_hour = 1000\n{policy}", more)
 
 
-def write_job(federation: Federation, name: str, job: str = "", **settings: object) -> Path:
+def write_job(
+    federation: Federation, name: str, job: str = "", held_out: float = 0.0, **settings: object
+) -> Path:
     """Write a job over those tables."""
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
     facts = "\n".join(f'{column} = {{ kind = "number", range = [-9, 9] }}' for column in COLUMNS)
@@ -38,7 +40,7 @@ def write_job(federation: Federation, name: str, job: str = "", **settings: obje
     path = Path(federation.root) / "lead" / f"{name}.toml"
     head = f'[job]\nname = "{name}"\nparties = {parties}\n{job}\n[settings]\n{lines}\n'
     schema = f'[schema]\nlabel = "sick"\nclasses = ["no", "yes"]\n[schema.columns]\n{facts}\n'
-    path.write_text(f"{head}{schema}[simulation]\nheld_out = 0.0\n")
+    path.write_text(f"{head}{schema}[simulation]\nheld_out = {held_out}\n")
     return path
 
 

@@ -1,0 +1,99 @@
+"""Jobs that use a finished model, on a real federation: evaluation, importances, prediction."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deployed import by_columns, wide  # type: ignore[import-not-found]
+from deployed.loopback import CLINICS, EXAMPLES, Federation  # type: ignore[import-not-found]
+from oracles.pooled_explanation import Pooled  # type: ignore[import-not-found]
+from spinney import load_model, load_report
+from spinney.protocols.explaining import explain, question_of
+from spinney.service.config import load_job
+from spinney.service.deployed.agreed import evaluation_of
+from spinney.service.deployed.opening import table_for
+from spinney.service.deployed.party_file import load_party
+from spinney.transport.in_process import InProcess
+
+pytestmark = pytest.mark.slow
+FIVE = (*CLINICS, "west", "island")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """A federation of five that is up; some jobs are of three of them."""
+    with Federation(tmp_path_factory.mktemp("after"), FIVE).up() as made:
+        yield made
+
+
+def run_of(said):
+    return json.loads(said.stdout)
+
+
+@pytest.mark.parametrize("secure_sum", [False, True])
+def test_importances_of_five_parties_are_the_pooled_ones(running, secure_sum):
+    wide.write_tables(running, 400)
+    name = f"five-{'masked' if secure_sum else 'open'}"
+    settings = {"n_estimators": 8, "max_depth": 5, "secure_sum": secure_sum}
+    path = wide.write_job(running, name, held_out=0.25, **settings)
+    trained = run_of(running.job("start", str(path), "--follow", "--json", "--out", name))
+    judged = run_of(
+        running.job("evaluate", trained["run"], str(path), "--json", "--out", f"{name}-judged")
+    )
+    found = load_report(running.root / "lead" / f"{name}-judged")
+    model = load_model(running.root / "lead" / name).model_
+    agreed = evaluation_of(load_job(path, deployed=True), trained["model"])
+    tables = [table_for(load_party(running.root / p / "party.toml"), agreed) for p in FIVE]
+    pooled = explain(InProcess({"all": Pooled(tables)}), question_of(model))
+    assert pooled is not None
+    expected = load_report(running.root / "lead" / name).explained(model, pooled, "held-out")
+    assert found.importances == expected.importances  # permutation importances among them
+    assert max(one.permutation for one in found.importances if one.permutation is not None) > 0
+    assert found.explanation == expected.explanation  # and partial dependence
+    assert judged["message"] == f"accuracy {pooled.baseline:.4f} over {pooled.n_rows} held-out rows"
+    assert pooled.n_rows == sum(table.n_rows for table in tables) == 500
+
+
+def test_an_evaluation_with_another_job_file_or_of_no_training_is_refused(running):
+    wide.write_tables(running, 400)
+    path = wide.write_job(running, "asked", held_out=0.25, n_estimators=3, max_depth=3)
+    run = run_of(running.job("start", str(path), "--follow", "--json"))["run"]
+    judged = run_of(running.job("evaluate", run, str(path), "--json", "--out", "asked-judged"))
+    twice = running.job("evaluate", judged["run"], str(path), check=False)
+    assert "Only a finished training leaves a model" in twice.stderr
+    other = wide.write_job(running, "asked", held_out=0.5, n_estimators=3, max_depth=3)
+    refused = running.job("evaluate", run, str(other), check=False)
+    assert "The job file is not the one that run" in refused.stderr
+    rows = running.job("predict", run, str(other), check=False)
+    assert "The job file is not the one that run" in rows.stderr
+    unknown = running.job("evaluate", "nothing", str(other), check=False)
+    assert "No run is called 'nothing'" in unknown.stderr
+
+
+def test_rows_are_predicted_by_three_parties_and_the_label_party_gets_the_result(running):
+    by_columns.write_parties(running)
+    path = by_columns.write_job(running, "predicting", join_parts=True)
+    run = run_of(running.job("start", str(path), "--follow", "--json", "--out", "whole"))["run"]
+    said = run_of(running.job("predict", run, str(path), "--json"))
+    written = {
+        name: running.root / name / "records" / "runs" / said["run"] / "predictions.csv"
+        for name in CLINICS
+    }
+    assert [name for name in CLINICS if written[name].exists()] == [by_columns.LABEL_PARTY]
+    found = pd.read_csv(written[by_columns.LABEL_PARTY]).set_index("id")
+    assert said["message"].startswith(f"{len(found)} rows; their predictions are in the label")
+    bank, shop = (pd.read_csv(EXAMPLES / f"{name}.csv") for name in ("bank", "shop"))
+    rows = bank.merge(shop, on="customer").set_index("customer").loc[found.index]
+    forest = load_model(running.root / "lead" / "whole")
+    expected = forest.predict_proba(rows[list(forest.feature_names_in_)])
+    np.testing.assert_allclose(found[["no", "yes"]].to_numpy(), expected, atol=1e-12)
+    evaluated = running.job("evaluate", run, str(path), check=False)
+    assert "has no common table to be evaluated by" in evaluated.stderr
+    shown = running.spinney("model", "show", f"records/runs/{run}/part.spinney", folder="lakeside")
+    assert "lakeside's part of a forest of 4 trees" in shown.stdout
+    assert "basket" in shown.stdout
+    held = {one.party: one.columns for one in load_report(running.root / "lead" / "whole").holders}
+    assert set(held[by_columns.LABEL_PARTY]) <= {"age", "balance"}
+    assert held["lakeside"]
