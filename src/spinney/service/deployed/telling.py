@@ -10,7 +10,7 @@ import msgspec
 
 from spinney.report.run_folder import MODEL
 from spinney.service.deployed.advance import progress_in
-from spinney.service.deployed.agreed import EVALUATE, PREDICT, PROPOSE, TRAIN
+from spinney.service.deployed.agreed import EVALUATE, PREDICT, PROPOSE
 from spinney.service.deployed.jobs import Proposal
 from spinney.service.deployed.runs import PAUSED, RUNNING, Status
 
@@ -29,7 +29,7 @@ def line_of(status: Status) -> str:
 
 def standing_of(status: Status) -> str:
     """Return how a run stands."""
-    kind = "" if status.kind == TRAIN else f"{_KINDS.get(status.kind, status.kind)} "
+    kind = f"{_KINDS[status.kind]} " if status.kind in _KINDS else ""
     parts = [f"{kind}{status.state}"]
     if status.state == RUNNING:
         level = f" level {status.level + 1}" if status.phase == "growing" else ""
