@@ -182,9 +182,6 @@ class UnaryResponse(Mechanism):
         return _packed(bits).astype(np.int64)
 
 
-BitResponse = BloomResponse | UnaryResponse
-
-
 @lru_cache
 def bloom_filters(n_classes: int) -> Floats:
     """Return the classes' filters, (n_classes, 32) of 0 and 1.

@@ -1,8 +1,8 @@
-"""What leaves a party, by how it is protected: `Exact`, then `Noised`, then `Masked`.
+"""What a party counts and what it may let go of: `Exact`, then `Noised`.
 
-The three are different types and nothing turns one into another by itself: a mechanism makes
-`Noised` from `Exact` and takes a `Charge` for it, a mask makes `Masked` from either. A message
-field of type `Masked` therefore cannot hold an exact count, and the type checker says so.
+Nothing turns one into the other by itself: a mechanism makes `Noised` from `Exact`, and takes a
+`Charge` for it. Messages carry plain integers; the contract of messages says of each whether it is
+exact. Noise in shares leaves under a mask only (`protocols.shares`).
 
 A `Charge` proves that the ledger has written the cost of a release to disk. Only the ledger makes
 one, and it pays for one release. `Mechanism.release` is the one place where charge and noise meet.
@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from spinney.errors import InternalError, SettingError
 from spinney.privacy.budget import Cost
 from spinney.typing import Integers
-
-Residues = NDArray[np.uint32] | NDArray[np.uint64]  # integers modulo 2**32 or 2**64
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -123,19 +121,6 @@ class Noised(_Values):
 
     def __post_init__(self) -> None:
         self._keep(_integers(self.values, "Noised"))
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Masked(_Values):
-    """One party's summand under masks: uniform to everyone until all summands are added."""
-
-    values: Residues
-
-    def __post_init__(self) -> None:
-        values: Any = self.values
-        if not isinstance(values, np.ndarray) or values.dtype not in (np.uint32, np.uint64):
-            raise InternalError("Masked holds an array of 32- or 64-bit unsigned integers.")
-        self._keep(values)
 
 
 @final

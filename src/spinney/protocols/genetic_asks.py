@@ -6,11 +6,12 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from spinney.errors import ProtocolError, SettingError
 from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.setup import EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.trees.binning import Binning
-from spinney.trees.genome import Genes
+from spinney.trees.genome import Genes, require_structures
 from spinney.typing import Integers
 
 
@@ -128,3 +129,20 @@ EXACT_SUMMED: tuple[type[Ask[Any]], ...] = (
     ScoresAsk,
     ChoiceAsk,
 )
+
+
+def require_depth(job: EvolvingJob, depth: int) -> None:
+    """Raise unless a question is about a depth that its job allows."""
+    if not job.settings.min_depth <= depth <= job.settings.max_depth:
+        raise ProtocolError("The question's depth is not one that the job allows.")
+
+
+def require_asked(job: EvolvingJob, depth: int, genes: Genes, n_columns: int) -> None:
+    """Raise unless a question is about structures that can be fitted."""
+    require_depth(job, depth)
+    try:
+        require_structures(genes, depth, n_columns)
+    except SettingError as error:
+        raise ProtocolError(error.public) from None
+    if not len(genes):
+        raise ProtocolError("The question holds no structures.")

@@ -15,7 +15,6 @@ from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.evolution import Breeding
 from spinney.trees.genome import MAX_DEPTH
 
-Metric = Literal["f1", "mse", "r2", "rae"]
 Validation = Literal["rotating", "fixed"]
 METRICS: Final[dict[Task, tuple[str, ...]]] = {
     "classification": ("f1",),

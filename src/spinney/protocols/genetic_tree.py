@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 
-from spinney.errors import PolicyError, ProtocolError, SettingError
+from spinney.errors import PolicyError, ProtocolError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.evolving import (
     BREED,
@@ -66,6 +66,8 @@ from spinney.protocols.genetic_asks import (
     StructureReply,
     TotalsReply,
     VotesAsk,
+    require_asked,
+    require_depth,
 )
 from spinney.protocols.genetic_settings import GeneticSettings
 from spinney.protocols.growing import require_bins
@@ -95,7 +97,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel
 from spinney.trees.dtypes import TARGET_BITS
-from spinney.trees.genome import Genes, require_structures
+from spinney.trees.genome import Genes
 from spinney.trees.structures import FitTable
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers, Progress, silent
@@ -232,7 +234,7 @@ class Party:
         if not self._is_asked(ask):
             return np.zeros(3, np.int64)
         home = self._exactly(ask.job)
-        self._require_depth(ask.job, ask.depth)
+        require_depth(ask.job, ask.depth)
         return np.array([1, home.vote_for_all_rows(ask.depth), home.vote_for_elitism()], np.int64)
 
     def _scores(self, ask: ScoresAsk) -> Integers:
@@ -267,18 +269,8 @@ class Party:
         self.chosen_in = job
         return self.personal
 
-    def _require_depth(self, job: EvolvingJob, depth: int) -> None:
-        if not job.settings.min_depth <= depth <= job.settings.max_depth:
-            raise ProtocolError("The question's depth is not one that the job allows.")
-
     def _require_structures(self, job: EvolvingJob, depth: int, genes: Genes) -> None:
-        self._require_depth(job, depth)
-        try:
-            require_structures(genes, depth, len(self._table.schema.columns))
-        except SettingError as error:
-            raise ProtocolError(error.public) from None
-        if not len(genes):
-            raise ProtocolError("The question holds no structures.")
+        require_asked(job, depth, genes, len(self._table.schema.columns))
 
 
 # --- the coordinator -----------------------------------------------------------------------------

@@ -1,15 +1,14 @@
-"""Every number type with its reason."""
+"""The sizes of numbers, each with its reason.
 
-import numpy as np
+A bin is a byte, hence at most 255 of them and one for missing values. A histogram's counter has 32
+bits: a party has fewer than 2^31 rows. A regression cell has 64: weights and fixed-point targets
+side by side. A column's number has 32 bits and is negative for leaves.
+"""
 
-CODE = np.uint8  # a bin: one byte per cell of a table, hence at most 255 bins and one for missing
 MISSING = 255  # the bin of missing values: above every cut, so it goes right unless told otherwise
 MAX_BINS = 255
-COUNT = np.int32  # a histogram counter; a party has fewer than 2^31 rows
-SUM = np.int64  # a regression cell: weights and fixed-point targets side by side
 TARGET_BITS = 24  # resolution of a fixed-point target over its range, where it gets noise
 MAX_TARGET_BITS = 40  # and elsewhere, if the sum over all rows stays below 2^62: see `target_bits`
-FEATURE = np.int32  # a column number; negative for leaves
 CATEGORY_WORDS = 4  # 256 bits: the bins that go left in a category split
 MAX_ROWS = 1 << 36  # over all parties: a field of a masked word stays under 40 bits
 MAX_WEIGHT = 12  # how often a bootstrap may draw a row: Poisson(1) passes it once in 10^11

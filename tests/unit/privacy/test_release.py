@@ -1,4 +1,4 @@
-"""Exact, Noised and Masked do not mix; a charge comes from the ledger and is spent once."""
+"""Exact and Noised do not mix; a charge comes from the ledger and is spent once."""
 
 import copy
 import dataclasses
@@ -14,7 +14,7 @@ import spinney
 from spinney.errors import InternalError, SettingError
 from spinney.privacy import release
 from spinney.privacy.budget import Cost, Measure, Unit
-from spinney.privacy.release import Charge, Exact, LedgerToken, Masked, Noised, Shares
+from spinney.privacy.release import Charge, Exact, LedgerToken, Noised, Shares
 
 SOURCES = Path(spinney.__file__).parent
 
@@ -54,20 +54,7 @@ def test_an_empty_array_is_fine():
     assert Exact(np.empty((0, 3), dtype=np.uint64)).shape == (0, 3)
 
 
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
-def test_masked_holds_residues(dtype):
-    assert Masked(np.array([7], dtype=dtype)).values.dtype == dtype
-
-
-@pytest.mark.parametrize("values", [np.array([7]), np.array([0.5]), [7]])
-def test_masked_holds_nothing_else(values):
-    with pytest.raises(InternalError, match="Masked holds an array of 32- or 64-bit unsigned"):
-        Masked(values)
-
-
-@pytest.mark.parametrize(
-    "held", [Exact(np.arange(3)), Noised(np.arange(3)), Masked(np.arange(3, dtype=np.uint64))]
-)
+@pytest.mark.parametrize("held", [Exact(np.arange(3)), Noised(np.arange(3))])
 def test_held_values_cannot_change_nor_pass_for_an_array_nor_be_printed(held):
     with pytest.raises(ValueError, match="read-only"):
         held.values[0] = 9
@@ -86,9 +73,9 @@ def test_the_owner_keeps_a_writeable_array():
     counts[0] = 5
 
 
-def test_the_three_kinds_are_not_each_other():
-    assert not isinstance(Exact(np.arange(3)), Noised | Masked)
-    assert not isinstance(Noised(np.arange(3)), Exact | Masked)
+def test_the_two_kinds_are_not_each_other():
+    assert not isinstance(Exact(np.arange(3)), Noised)
+    assert not isinstance(Noised(np.arange(3)), Exact)
 
 
 @pytest.mark.parametrize("make", [Charge, lambda: dataclasses.replace(charged(1), entry="18")])
