@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import rmtree
 from statistics import median
 from typing import Any
 
@@ -34,10 +35,11 @@ def python_of(peer: Peer, *, install: bool) -> tuple[str, str]:
             [str(python), "-m", "pip", "install", "-q", *peer.packages],
         ):
             subprocess.run(step, check=True, capture_output=True, text=True, timeout=60 * _MINUTES)
-    except subprocess.CalledProcessError as error:
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        rmtree(folder, ignore_errors=True)  # half an environment would pass for a whole one
+        if isinstance(error, subprocess.TimeoutExpired):
+            return "", f"{command} took more than {_MINUTES:g} minutes"
         return "", f"{command} failed: {_last(error.stderr)}"
-    except subprocess.TimeoutExpired:
-        return "", f"{command} took more than {_MINUTES:g} minutes"
     return str(python), ""
 
 

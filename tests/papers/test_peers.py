@@ -61,3 +61,4 @@ def test_an_install_that_fails_is_told(tmp_path, monkeypatch):
     python, why = running.python_of(odd, install=True)
     assert not python
     assert why.startswith("pip install no-such-package-at-all failed: ")
+    assert not (tmp_path / "odd").exists()  # or the next run would take it for installed
