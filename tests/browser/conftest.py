@@ -1,16 +1,21 @@
-"""A headless Chromium with its network off."""
+"""A headless Chromium with its network off, and a page whose names are hard to show."""
 
 import shutil
 import time
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
+from spinney import HorizontalForestClassifier, deal_rows
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
+MARKUP, WARD = "<img src=x onerror=alert(1)>", "病棟 קומה"
 
 
 @pytest.fixture(scope="session")
@@ -49,3 +54,28 @@ def opened(chromium):
         raise AssertionError(chromium.get_log("browser"))
 
     return opening
+
+
+@pytest.fixture(scope="session")
+def forest():
+    random = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            MARKUP: random.normal(50, 15, n),
+            WARD: pd.Categorical(random.choice(["</script>", "耳", "eye"], n)),
+            "beds": random.integers(0, 9, n).astype(float),
+        }
+    )
+    frame.loc[random.random(n) < 0.2, "beds"] = np.nan
+    ill = (frame[MARKUP] > 55) ^ (frame[WARD] == "耳")
+    y = np.where(ill, "<b>ill</b>", "well")
+    site = np.array(["north", "<i>south</i>"])[deal_rows(y, 2, random_state=0)]
+    return HorizontalForestClassifier(4, max_depth=5, random_state=0).fit(frame, y, party=site)
+
+
+@pytest.fixture(scope="session")
+def page(forest, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    forest.report_.to_html(path, forest.model_)
+    return path

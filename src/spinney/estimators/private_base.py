@@ -16,7 +16,8 @@ from spinney.protocols.private_settings import PrivacySettings, as_text
 from spinney.protocols.secure_sums import secured
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
-from spinney.report.tree_text import tree_svg, tree_text
+from spinney.report.tree_picture import tree_svg
+from spinney.report.tree_text import tree_text
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from spinney.errors import MissingExtraError, SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Importance
-from spinney.report.page.charts import COLOURS
-from spinney.report.page.quality import MODELS
-from spinney.report.report import PartyQuality
+from spinney.report.page.charts import COLOURS, OTHER_STYLE, STYLE_OF_MODEL, short
+from spinney.report.page.quality import MODELS, words_of_models
+from spinney.report.report import Report
 from spinney.report.tree_text import NodeText, tree_nodes
-from spinney.report.verdicts import WORDS, score_names
+from spinney.report.verdicts import score_names, word_of
 
 _SHOWN = 20
 _DEEPEST = 4
@@ -30,29 +31,28 @@ def axes_of(ax: Any) -> Any:
     return pyplot.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def gain(quality: Sequence[PartyQuality], ax: Any = None) -> Any:
+def gain(report: Report, ax: Any = None) -> Any:
     """Draw each party's scores alone and together, by the score that decides."""
-    names = score_names(quality)
+    quality, names = report.quality, score_names(report.quality)
     if not names:
         raise SettingError("This report has no scores to plot: no party has judged the model.")
     score, drawn = names[0], axes_of(ax)
     place = np.arange(len(quality))[::-1]
-    models = [
-        m for m in MODELS if any((f"{m}_{score}" if m else score) in q.scores for q in quality)
-    ]
+    keys = {model: f"{model}_{score}" if model else score for model in MODELS}
+    models = [m for m in MODELS if any(keys[m] in q.scores for q in quality)]
     for number, model in enumerate(models):
-        key = f"{model}_{score}" if model else score
+        name = words_of_models(report)[model]
+        colour, shape = STYLE_OF_MODEL.get(name, OTHER_STYLE)
         for y, q in zip(place, quality, strict=True):
-            if key not in q.scores:
+            if keys[model] not in q.scores:
                 continue
-            low, high = q.intervals.get(key, (q.scores[key], q.scores[key]))
+            value = q.scores[keys[model]]
             at = y + 0.15 * ((len(models) - 1) / 2 - number)
-            name = MODELS[model] if y == place[0] else None
-            drawn.plot([low, high], [at, at], color=COLOURS[number], linewidth=1)
-            drawn.plot(q.scores[key], at, "o", color=COLOURS[number], label=name)
-    drawn.set_yticks(place, [q.party for q in quality])
-    drawn.set_xlabel(WORDS.get(score, score))
-    drawn.legend()
+            drawn.plot(q.intervals.get(keys[model], (value, value)), [at, at], color=colour)
+            drawn.plot(value, at, shape, color=colour, label=name if y == place[0] else None)
+    drawn.set_yticks(place, [q.party for q in quality], parse_math=False)
+    drawn.set_xlabel(word_of(score))
+    _legend(drawn)
     return drawn
 
 
@@ -64,11 +64,13 @@ def budget(budgets: Sequence[PartyBudget], ax: Any = None) -> Any:
     names = [f"{b.party}\n{b.unit}" for b in budgets]
     spent = [float(Fraction(b.spent)) for b in budgets]
     left = [float(Fraction(b.left)) if b.left is not None else 0.0 for b in budgets]
-    drawn.barh(names, spent, color=COLOURS[0], label="spent")
-    drawn.barh(names, left, left=spent, color=COLOURS[4], label="left")
+    place = np.arange(len(budgets))
+    drawn.barh(place, spent, 0.5, color=COLOURS[0], label="spent")
+    drawn.barh(place, left, 0.5, left=spent, color=COLOURS[4], label="left")
+    drawn.set_yticks(place, names, parse_math=False)
     drawn.invert_yaxis()
     drawn.set_xlabel("epsilon" if budgets[0].measure == "pure" else "rho")
-    drawn.legend()
+    _legend(drawn)
     return drawn
 
 
@@ -85,29 +87,81 @@ def importances(found: Sequence[Importance], ax: Any = None) -> Any:
         drawn.barh(place + 0.4, values, 0.4, color=COLOURS[1], label="permutation")
     drawn.set_yticks(place, [one.column for one in shown], parse_math=False)
     drawn.invert_yaxis()
-    drawn.legend()
+    _legend(drawn)
     return drawn
 
 
 def tree(model: ForestModel, number: int, ax: Any = None) -> Any:
-    """Draw the upper levels of a tree; what is below is told by its number of nodes."""
+    """Draw the upper levels of a tree from left to right, and how much is below them."""
     nodes = tree_nodes(model, number)
-    drawn = axes_of(ax)
-    drawn.set_axis_off()
-    _draw(drawn, nodes, int(model.forest.tree_start[number]), (0.0, 1.0))
-    return drawn
+    root = int(model.forest.tree_start[number])
+    places = _places(nodes, root)
+    if ax is None:
+        ax = axes_of(None)
+        ax.figure.set_size_inches(
+            2.7 * (1 + max(nodes[node].depth for node in places)),
+            0.5 * (1 + max(y for y in places.values())),
+        )
+    ax.set_axis_off()
+    ax.invert_yaxis()
+    for node, y in places.items():
+        _draw(ax, nodes, node, places)
+        ax.plot(nodes[node].depth + 0.95, y, alpha=0)  # room for its text
+    return ax
 
 
-def _draw(ax: Any, nodes: dict[int, NodeText], node: int, within: tuple[float, float]) -> None:
-    text, (low, high) = nodes[node], within
-    x, y = (low + high) / 2, -float(text.depth)
-    is_cut = bool(text.question) and text.depth == _DEEPEST
-    words = "…" if is_cut else text.question + "?" if text.question else "\n".join(text.lines)
+def _places(nodes: dict[int, NodeText], root: int) -> dict[int, float]:
+    """Return how far down each drawn node stands: ends below one another, parents midway."""
+    places: dict[int, float] = {}
+    ends = count()
+
+    def put(node: int) -> float:
+        if _is_end(nodes[node]):
+            places[node] = float(next(ends))
+        else:
+            left = nodes[node].left
+            places[node] = (put(left) + put(left + 1)) / 2
+        return places[node]
+
+    put(root)
+    return places
+
+
+def _is_end(text: NodeText) -> bool:
+    """Whether nothing is drawn below a node."""
+    return not text.question or text.depth == _DEEPEST
+
+
+def _draw(ax: Any, nodes: dict[int, NodeText], node: int, places: dict[int, float]) -> None:
+    text, x, y = nodes[node], nodes[node].depth, places[node]
+    words = "\n".join(text.lines) if not text.question else short(f"{text.question}?", 38)
+    if text.question and _is_end(text):
+        words += f"\n… {_below(nodes, node)} nodes below"
     box = {"boxstyle": "round", "facecolor": "white", "edgecolor": COLOURS[0]}
-    how = {"ha": "center", "va": "center", "fontsize": 7, "parse_math": False, "in_layout": False}
-    ax.text(x, y, words, bbox=box, zorder=2, **how)
-    if is_cut or not text.question:
+    how = {"va": "center", "fontsize": 7, "parse_math": False, "in_layout": False, "zorder": 2}
+    ax.text(x, y, words, bbox=box, **how)
+    if _is_end(text):
         return
-    for child, part in ((text.left, (low, x)), (text.left + 1, (x, high))):
-        ax.plot([x, sum(part) / 2], [y, y - 1], color="#999999", linewidth=1, zorder=1)
-        _draw(ax, nodes, child, part)
+    for child, word in ((text.left, "yes"), (text.left + 1, "no")):
+        ax.plot([x + 0.1, x + 1], [y, places[child]], color="#999999", linewidth=1, zorder=1)
+        ax.text(
+            x + 0.9,
+            places[child] + 0.1 * (y - places[child]),
+            word,
+            ha="right",
+            backgroundcolor="white",
+            **how,
+        )
+
+
+def _below(nodes: dict[int, NodeText], node: int) -> int:
+    """Return how many nodes are below one."""
+    if not nodes[node].question:
+        return 0
+    left = nodes[node].left
+    return 2 + _below(nodes, left) + _below(nodes, left + 1)
+
+
+def _legend(drawn: Any) -> None:
+    """Name the colours above the axes, where nothing is covered."""
+    drawn.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)

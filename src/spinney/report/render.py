@@ -1,17 +1,19 @@
 """A report as text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from textwrap import wrap
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from spinney.report.budgets import amount, word_of_measure
-from spinney.report.explained import Importance
+from spinney.report.explained import Explanation, Importance
 from spinney.report.privacy import in_words
 from spinney.report.report import Holder, Report
-from spinney.report.verdicts import lost_parties, retries, verdict
+from spinney.report.verdicts import lost_parties, retries, verdict, word_of
+from spinney.report.words import some
 
 _WIDTH = 100
 _INDENT = 13
@@ -24,8 +26,8 @@ def as_text(report: Report) -> str:
     console = Console(file=out, width=_WIDTH, color_system=None, highlight=False, markup=False)
     total = sum(report.seconds.values()) or sum(r.seconds for r in report.traffic)
     console.print(
-        f"{report.protocol}   {_some(len(report.parties), 'party', 'parties')}   "
-        f"{_some(report.n_trees, 'tree', 'trees')}, depth {report.depth}   "
+        f"{report.protocol}   {some(len(report.parties), 'party', 'parties')}   "
+        f"{some(report.n_trees, 'tree', 'trees')}, depth {report.depth}   "
         f"{'ended early' if report.ended else 'finished'} in {total:.2f} s"
     )
     if report.ended:
@@ -34,13 +36,7 @@ def as_text(report: Report) -> str:
     if any(name.startswith("local_") for found in report.quality for name in found.scores):
         _print_under(console, "worth it?", verdict(report))
     console.print(_disclosed(report))
-    console.print(_traffic(report))
-    phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
-    console.print(f"time         {phases}")
-    if lost := lost_parties(report):
-        _print_under(console, "lost", ", ".join(lost))
-    if report.attempts > 1:
-        _print_under(console, "retries", retries(report))
+    _print_course(report, console)
     _print_privacy(report, console)
     _print_budgets(report, console)
     for step in report.hardened:
@@ -60,6 +56,31 @@ def _print_under(console: Console, heading: str, text: str) -> None:
         console.print(f"{heading if number == 0 else '':<{_INDENT}}{line}")
 
 
+def _print_course(report: Report, console: Console) -> None:
+    """Print how it went."""
+    console.print(_traffic(report))
+    phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
+    console.print(f"time         {phases}")
+    if report.explanation is not None and report.explanation.score_by_trees:
+        _print_under(console, "by trees", _by_trees(report.explanation))
+    if report.history:
+        _print_under(console, "generations", _by_generation(report.history))
+    if lost := lost_parties(report):
+        _print_under(console, "lost", ", ".join(lost))
+    if report.attempts > 1:
+        _print_under(console, "retries", retries(report))
+
+
+def _by_trees(told: Explanation) -> str:
+    scores = ", ".join(f"{score:.3f} with {n}" for n, score in told.score_by_trees)
+    return f"{word_of(told.score)} on {told.rows} rows: {scores}"
+
+
+def _by_generation(history: Sequence[float]) -> str:
+    shown = sorted({0, len(history) // 2, len(history) - 1})
+    return "best score " + ", ".join(f"{history[i]:.3f} in generation {i + 1}" for i in shown)
+
+
 def _print_budgets(report: Report, console: Console) -> None:
     """Print what each party had, has spent and has left."""
     parties: dict[str, list[str]] = {}
@@ -67,7 +88,7 @@ def _print_budgets(report: Report, console: Console) -> None:
         text = (
             f"{word_of_measure(found.measure)} {amount(found.before)} before, "
             f"{amount(found.spent)} spent, {amount(found.left)} left ({found.unit}; "
-            f"{len(found.charges)} kinds of charge)"
+            f"{some(len(found.charges), 'kind', 'kinds')} of charge)"
         )
         parties.setdefault(text, []).append(found.party)
     for text, names in parties.items():
@@ -76,7 +97,8 @@ def _print_budgets(report: Report, console: Console) -> None:
 
 def _held(holder: Holder) -> str:
     consent = "" if holder.consents else ", does not agree to join its part"
-    by = f"by {len(holder.columns)} columns" if holder.columns else "by columns it tells nobody"
+    columns = some(len(holder.columns), "column", "columns")
+    by = f"by {columns}" if holder.columns else "by columns it tells nobody"
     return f"{holder.party} owns {holder.n_splits}, {by}{consent}"
 
 
@@ -94,10 +116,6 @@ def _print_privacy(report: Report, console: Console) -> None:
     for text in in_words(report.parties, report.privacy):
         for number, line in enumerate(wrap(text, _WIDTH - 4)):
             console.print(f"  {'  ' if number else ''}{line}", markup=False)
-
-
-def _some(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
 
 
 def _grid(headings: Iterable[str]) -> Table:
@@ -123,7 +141,8 @@ def _disclosed(report: Report) -> Table:
     table = _grid(["what left each party", "times", "bytes each", "seen by"])
     for entry in report.disclosures:
         most = max(entry.bytes_up.values(), default=0)
-        table.add_row(f"  {entry.statistic}", str(entry.times), size(most), entry.seen_by)
+        statistic = Padding(entry.statistic, (0, 0, 0, 2))
+        table.add_row(statistic, str(entry.times), size(most), entry.seen_by)
     return table
 
 
@@ -131,8 +150,8 @@ def _traffic(report: Report) -> str:
     up = max(report.bytes_up.values(), default=0)
     down = max(report.bytes_down.values(), default=0)
     return (
-        f"traffic      {report.rounds} rounds   {size(up)} up and {size(down)} down at the "
-        "busiest party"
+        f"traffic      {some(report.rounds, 'round', 'rounds')}   {size(up)} up and {size(down)} "
+        "down at the busiest party"
     )
 
 

@@ -201,7 +201,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
 
     def plot_gain(self, ax: Any = None) -> Any:
         """Draw each party's scores alone and together; needs `spinney[plot]`."""
-        return _plots().gain(self.quality, ax)
+        return _plots().gain(self, ax)
 
     def plot_budget(self, ax: Any = None) -> Any:
         """Draw what each party has spent and what is left; needs `spinney[plot]`."""

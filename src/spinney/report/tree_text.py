@@ -1,23 +1,22 @@
-"""A tree as text and as a picture, with what noise leaves uncertain of gains and probabilities."""
+"""A tree in words: what each node asks, where missing values go, what leaves say and how surely."""
 
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
 from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
+from spinney.report.words import some
 from spinney.trees.leaf_counts import share_intervals
 
-_BRANCH, _LINE = "|   ", "|-- "
-_BOX_WIDTH, _BOX_HEIGHT, _GAP, _FONT = 190, 44, 14, 11
+_INDENT = "    "
 
 
 @dataclass(frozen=True)
 class NodeText:
     """What is said of one node."""
 
-    question: str  # empty for a leaf
+    question: str  # which rows go left; empty for a leaf
     lines: tuple[str, ...]
     left: int
     depth: int
@@ -42,115 +41,68 @@ def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
 
 
 def tree_text(model: ForestModel, tree: int = 0) -> str:
-    """Return a tree as indented lines: questions with their gain, leaves with their classes."""
+    """Return a tree with a line for each way to go; what a leaf says stands at its way's end."""
     nodes = tree_nodes(model, tree)
     lines: list[str] = []
 
-    def write(node: int) -> None:
+    def write(node: int, indent: str, way: str) -> None:
         text = nodes[node]
-        indent = _BRANCH * text.depth + _LINE
         if not text.question:
-            lines.append(indent + ", ".join(text.lines))
+            lines.append(f"{indent}{way}{' ' if way else ''}-> {', '.join(text.lines)}")
             return
-        lines.append(f"{indent}{text.question}  [{', '.join(text.lines)}]")
-        write(text.left)
-        lines.append(f"{indent}else")
-        write(text.left + 1)
+        if way:
+            lines.append(f"{indent}{way}")
+            indent += _INDENT
+        beside = f"  [{', '.join(text.lines)}]" if text.lines else ""
+        write(text.left, indent, f"{text.question}{beside}")
+        write(text.left + 1, indent, "else")
 
-    write(int(model.forest.tree_start[tree]))
+    write(int(model.forest.tree_start[tree]), "", "")
     return "\n".join(lines) + "\n"
 
 
-def tree_svg(model: ForestModel, tree: int = 0) -> str:
-    """Return a picture of a tree: boxes from the root down, yes to the left."""
-    nodes = tree_nodes(model, tree)
-    place = _places(nodes, int(model.forest.tree_start[tree]))
-    width = int(max(x for x, _ in place.values()) + _BOX_WIDTH / 2 + _GAP)
-    height = int(max(y for _, y in place.values()) + _BOX_HEIGHT + _GAP)
-    head = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    font = f'font-family="sans-serif" font-size="{_FONT}"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {head} {font}>']
-    for node, text in nodes.items():
-        x, y = place[node]
-        if text.question:
-            for child, word in ((text.left, "yes"), (text.left + 1, "no")):
-                to_x, to_y = place[child]
-                parts.append(
-                    f'<path d="M{x:.0f},{y + _BOX_HEIGHT} L{to_x:.0f},{to_y}" stroke="#888" '
-                    f'fill="none"/><text x="{(x + to_x) / 2:.0f}" y="{to_y - _GAP}" '
-                    f'text-anchor="middle" fill="#666">{word}</text>'
-                )
-        parts += _box(x, y, [text.question, *text.lines] if text.question else text.lines)
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _box(x: float, y: float, lines: list[str] | tuple[str, ...]) -> list[str]:
-    left = x - _BOX_WIDTH / 2
-    place = f'x="{left:.0f}" y="{y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}"'
-    parts = [f'<rect {place} rx="4" fill="#f4f7f4" stroke="#486048"/>']
-    for number, line in enumerate(lines[:3]):
-        at = y + (number + 1) * (_FONT + 2)
-        parts.append(f'<text x="{x:.0f}" y="{at}" text-anchor="middle">{escape(line)}</text>')
-    return parts
-
-
-def _places(nodes: dict[int, NodeText], root: int) -> dict[int, tuple[float, int]]:
-    """Place leaves side by side, and parents between their children."""
-    place: dict[int, tuple[float, int]] = {}
-    step = _BOX_HEIGHT + 4 * _GAP
-    next_leaf = _GAP + _BOX_WIDTH / 2
-
-    def put(node: int) -> float:
-        nonlocal next_leaf
-        text = nodes[node]
-        if text.question:
-            x = (put(text.left) + put(text.left + 1)) / 2
-        else:
-            x, next_leaf = next_leaf, next_leaf + _BOX_WIDTH + _GAP
-        place[node] = (x, _GAP + text.depth * step)
-        return x
-
-    put(root)
-    return place
-
-
 def _question(model: ForestModel, node: int) -> str:
+    """Say which rows go left, those with a missing value too."""
     forest = model.forest
     column = model.schema.columns[int(forest.feature[node])]
-    if forest.subset[node] < 0:
-        threshold = float(forest.threshold[node])
-        if column.kind == "boolean":
-            return f"{column.name} is false"
-        if np.isinf(threshold):
-            return f"{column.name} is known"
-        return f"{column.name} <= {threshold:.6g}"
+    if forest.subset[node] >= 0:
+        return f"{column.name} is {' or '.join(_categories(model, node)) or 'none of the known'}"
+    if np.isinf(forest.threshold[node]):
+        return f"{column.name} is known"
+    asked = "is false" if column.kind == "boolean" else f"<= {float(forest.threshold[node]):.6g}"
+    return f"{column.name} {asked}{' or missing' if forest.missing_left[node] else ''}"
+
+
+def _categories(model: ForestModel, node: int) -> list[str]:
+    """Return the categories that go left, and whether missing values do."""
+    forest = model.forest
+    number = int(forest.feature[node])
     words = forest.bin_sets[forest.subset[node]]
-    bins = model.bin_of_category[int(forest.feature[node])]
+    bins = model.bin_of_category[number]
     inside = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
-    pairs = zip(column.categories or (), inside, strict=True)
+    pairs = zip(model.schema.columns[number].categories or (), inside, strict=True)
     names = [str(category) for category, is_in in pairs if is_in]
-    if (words[3] >> np.uint64(63)) & np.uint64(1):
-        names.append("missing")
-    return f"{column.name} is {' or '.join(names) or 'none of the known'}"
+    return [*names, "missing"] if (words[3] >> np.uint64(63)) & np.uint64(1) else names
 
 
 def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:
-    """Say how much a split gains, and how sure that is."""
-    gain = f"gain {model.forest.gain[node]:.3g}"
+    """Say how much a noisy split gains, and how sure that is."""
     if model.noise is None:
-        return (gain,)
-    return (f"{gain}, standard error {model.noise.gain[node]:.2g}",)
+        return ()
+    gain, error = model.forest.gain[node], model.noise.gain[node]
+    return (f"gain {gain:.3g}, standard error {error:.2g}",)
 
 
 def _leaf_lines(model: ForestModel, node: int) -> tuple[str, ...]:
     """Say what a leaf predicts, how likely that is, and between what bounds under the noise."""
     forest, label = model.forest, model.schema.label
+    moments = forest.moments[node]
     if label.classes is None:
-        return (f"{label.name} = {forest.value[node, 0]:.6g}",)
+        return f"{label.name} = {forest.value[node, 0]:.6g}", some(int(moments[0]), "row", "rows")
     best = int(forest.value[node].argmax())
-    chance = f"{label.name} = {label.classes[best]}: {forest.value[node, best]:.2f}"
-    rows = f"about {max(int(forest.moments[node].sum()), 0)} rows"
+    said = f"{label.name} = {label.classes[best]} ({forest.value[node, best]:.2f}"
+    rows = some(max(int(moments.sum()), 0), "row", "rows")
     if model.noise is None:
-        return (chance, rows)
-    low, high = share_intervals(forest.moments[node][None], model.noise.counts[node, None])
-    return (f"{chance} ({low[0, best]:.2f} to {high[0, best]:.2f})", rows)
+        return f"{said})", rows
+    low, high = share_intervals(moments[None], model.noise.counts[node, None])
+    return f"{said}, {low[0, best]:.2f} to {high[0, best]:.2f})", f"about {rows}"

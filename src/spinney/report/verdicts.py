@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spinney.report.report import PartyQuality, Report, RoundTraffic
+from spinney.report.words import some
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
 LESS_IS_BETTER = frozenset({"rmse"})
@@ -22,8 +23,9 @@ def verdict(report: Report) -> str:
     gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
     alone = sum(q.scores[f"local_{score}"] for q in compared) / len(compared)
     together = sum(q.scores[score] for q in compared) / len(compared)
+    helped = sum(gain > 0 for gain in gains)
     text = (
-        f"Joining helped {sum(g > 0 for g in gains)} of {len(compared)} parties by "
+        f"Joining helped {helped} of {some(len(compared), 'party', 'parties')} by "
         f"{word_of(score)}: on average {alone:.3f} alone and {together:.3f} together."
     )
     known = [q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals]
@@ -67,8 +69,7 @@ def retries(report: Report) -> str:
     """Say how often the job had to begin again."""
     if report.attempts == 1:
         return "Nothing had to be tried again."
-    n = report.attempts - 1
     return (
-        f"{n} {'retry' if n == 1 else 'retries'}: the job was begun {report.attempts} times, and "
-        "each time went on after its last finished round."
+        f"{some(report.attempts - 1, 'retry', 'retries')}: the job was begun {report.attempts} "
+        "times, and each time went on after its last finished round."
     )

@@ -9,8 +9,10 @@ from spinney.errors import SettingError, StorageError
 from spinney.protocols.matched_forest import PART
 from spinney.protocols.model import ForestModel
 from spinney.protocols.partial_model import PartialModel
+from spinney.report.render import size
 from spinney.report.run_folder import MODEL, PAGE, file_in
 from spinney.report.tree_text import tree_text
+from spinney.report.words import some
 from spinney.tables.schema import Schema
 from spinney.trees.partial import ELSEWHERE
 
@@ -36,11 +38,12 @@ class ModelDescription(msgspec.Struct, frozen=True):
         label = self.schema.label
         outputs = f", one of {', '.join(map(str, label.classes))}" if label.classes else ""
         width = max(map(len, self.importances))
-        size = f"{self.n_nodes:,} nodes, {self.n_bytes / 1e6:.1f} MB"
+        trees = some(self.n_trees, "tree", "trees")
+        told = f"{some(self.n_nodes, 'node', 'nodes')}, {size(self.n_bytes)}"
         lines = [
-            f"{self.path}: {self.protocol}, {self.n_trees} trees, depth {self.depth}, {size}",
+            f"{self.path}: {self.protocol}, {trees}, depth {self.depth}, {told}",
             f"predicts {label.name!r}, a {label.kind}{outputs}",
-            f"from {len(self.schema.columns)} columns, by importance:",
+            f"from {some(len(self.schema.columns), 'column', 'columns')}, by importance:",
         ]
         if self.consent:
             lines.insert(1, f"joined from its parts with the consent of {', '.join(self.consent)}")

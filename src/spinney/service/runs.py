@@ -10,6 +10,7 @@ from spinney.report.render import size
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import REPORT
 from spinney.report.verdicts import score_names
+from spinney.report.words import some
 
 
 class RunLine(msgspec.Struct, frozen=True):
@@ -51,9 +52,11 @@ def runs_as_text(lines: tuple[RunLine, ...], folder: Path) -> str:
             told.append(f"{line.run:<{width}}  {line.protocol}  ended early: {line.ended}")
             continue
         scores = "  ".join(f"{name} {score:.3f}" for name, score in line.scores.items())
+        parties = some(line.n_parties, "party", "parties")
+        trees = some(line.n_trees, "tree", "trees")
         told.append(
-            f"{line.run:<{width}}  {line.protocol}  {line.n_parties} parties  "
-            f"{line.n_trees} trees, depth {line.depth}  {scores}  {line.seconds:.1f} s"
+            f"{line.run:<{width}}  {line.protocol}  {parties}  {trees}, depth {line.depth}  "
+            f"{scores}  {line.seconds:.1f} s"
         )
     return "\n".join(told)
 

@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spinney.report.render import size
+from spinney.report.words import some
 from spinney.service.outcome import Outcome
 
 _WORD_OF_SCORE = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2"}
@@ -49,10 +50,11 @@ def opening(outcome: Outcome) -> str:
     """Return the line that says what was run."""
     rows = [party.n_training + party.n_held_out for party in outcome.parties]
     held = f"{rows[0]:,} rows in common" if outcome.shares_rows else f"{sum(rows):,} rows"
-    who = f"{outcome.name}: {len(outcome.parties)} parties with {held}"
+    who = f"{outcome.name}: {some(len(outcome.parties), 'party', 'parties')} with {held}"
+    trees = some(outcome.n_trees, "tree", "trees")
     if outcome.is_personal:
         return f"{who} evolved a tree for each of them, depth {outcome.depth} at most."
-    return f"{who} grew a forest of {outcome.n_trees} trees, depth {outcome.depth}."
+    return f"{who} grew a forest of {trees}, depth {outcome.depth}."
 
 
 def joining(outcome: Outcome) -> str:

@@ -54,8 +54,11 @@ def test_a_page_says_who_owns_which_split_and_who_agreed():
     assert "The label of every row left its party, and so did which rows share a node." in page
     assert "What nodes give away: grouping rows by shared leaves recovers" in page
     assert "matters most by the drop of impurity" in page
-    apart = page_of(fitted(consent=["bank"]).report_)
+    report = fitted(consent=["bank"]).report_
+    apart = page_of(report)
     assert "The parts stay where they are: shop did not agree to join them." in apart
+    assert "simulated all of them in one place" not in apart
+    assert "simulated all of them in one place" in page_of(report, forest.model_)
 
 
 def test_a_part_is_no_model_to_export(tmp_path):

@@ -42,9 +42,20 @@ def test_gain_shows_a_mark_for_each_party_and_model(forest):
 def test_importances_and_trees_are_drawn(forest, ward_table):
     axes = forest.report_.plot_importances()
     assert {t.get_text() for t in axes.get_yticklabels()} == set(ward_table.columns)
+
+
+def test_a_tree_is_drawn_without_texts_over_each_other(forest):
     drawn = forest.report_.plot_tree(0)
-    assert any(text.get_text().endswith("?") for text in drawn.texts)
-    assert drawn.figure.canvas.draw() is None
+    drawn.figure.canvas.draw()
+    told = [text.get_text() for text in drawn.texts]
+    n_splits = sum(words.endswith("?") for words in told)
+    assert n_splits > 3
+    assert told.count("yes") == told.count("no") == n_splits
+    boxes = [t.get_bbox_patch() for t in drawn.texts if t.get_text() not in {"yes", "no"}]
+    places = [box.get_window_extent() for box in boxes]
+    for number, place in enumerate(places):
+        assert drawn.figure.bbox.x0 <= place.x0 <= place.x1 <= drawn.figure.bbox.x1
+        assert not any(place.overlaps(other) for other in places[number + 1 :])
 
 
 def test_a_budget_is_drawn_where_noise_was_paid_for(forest, ward_table, ward_labels):

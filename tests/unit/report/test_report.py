@@ -124,7 +124,7 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
     for words in (
         "ended early in",
         "ended        The party 'west' does not answer. What follows is what there is.",
-        "worth it?    Joining helped 1 of 1 parties by F1: on average 0.600 alone and 0.700",
+        "worth it?    Joining helped 1 of 1 party by F1: on average 0.600 alone and 0.700",
         "lost         west",
         "retries      2 retries: the job was begun 3 times",
         "hardened     taken out as x.onnx (onnx): as it is",

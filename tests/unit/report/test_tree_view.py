@@ -1,11 +1,17 @@
-"""A party's tree as text and as a picture."""
+"""A tree as text and as a picture."""
 
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
-from spinney import GeneticTreeClassifier, GeneticTreeRegressor, deal_rows
+from spinney import (
+    GeneticTreeClassifier,
+    GeneticTreeRegressor,
+    HorizontalForestClassifier,
+    deal_rows,
+)
+from spinney.report.tree_text import tree_nodes, tree_text
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -42,7 +48,7 @@ def test_the_text_has_a_line_for_every_leaf_and_question(model):
 def test_a_tree_of_one_leaf_is_one_line():
     X, y = np.zeros((20, 1)), np.arange(20) % 2
     tree = GeneticTreeClassifier(4, n_generations=1, random_state=0).fit(X, y).tree_of_["all"]
-    assert str(tree) == "-> y = 0 (50%)"
+    assert str(tree) == "-> y = 0 (0.50), 20 rows"
     assert ET.fromstring(tree.svg()) is not None
 
 
@@ -69,3 +75,23 @@ def test_the_rows_of_a_picture_are_the_party_s(model):
     for name in model.tree_of_:
         rows = next(q.n_rows for q in model.report_.quality if q.party == name)
         assert f">{rows} rows<" in model.tree_of_[name].svg()
+
+
+def test_text_says_where_missing_values_go(ward_table, ward_labels):
+    forest = HorizontalForestClassifier(5, max_depth=5, random_state=0)
+    model = forest.fit(ward_table, ward_labels["two classes"]).model_
+    trees = model.forest
+    sides = set()
+    for tree in range(trees.n_trees):
+        for node, text in tree_nodes(model, tree).items():
+            if not text.question or np.isinf(trees.threshold[node]):
+                continue
+            words = trees.bin_sets[trees.subset[node]]
+            goes_left = (
+                words[3] >> np.uint64(63) if trees.subset[node] >= 0 else trees.missing_left[node]
+            )
+            assert text.question.endswith((" missing", " or missing")) == bool(goes_left)
+            sides.add((bool(trees.subset[node] >= 0), bool(goes_left)))
+    assert len(sides) == 4  # numbers and categories, both ways
+    lines = tree_text(model).splitlines()
+    assert sum("->" in line for line in lines) == (trees.feature[: trees.tree_start[1]] < 0).sum()

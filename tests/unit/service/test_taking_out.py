@@ -217,7 +217,9 @@ def test_a_file_is_read_as_in_training_whatever_it_holds_beside(run):
 
 def test_a_tree_is_printed(run):
     told = run.run("model", "show", "runs/visits", "--tree", "2")
-    assert "|-- " in told.stdout
+    lines = told.stdout.splitlines()
+    assert sum(line.lstrip() == "else" or " else " in line for line in lines) == len(lines) / 2
+    assert " or missing" in told.stdout
     code, line = run.refused("model", "show", "runs/visits", "--tree", "9")
     assert (code, line) == (10, "spinney: The model has trees 1 to 4; got 9.")
 

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil, floor, log10
 
 from spinney.report.page.markup import Html, joined, tag
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
-"""Okabe and Ito's, which colour-blind readers can tell apart; `drawing.js` has the same."""
+"""Okabe and Ito's, which colour-blind readers can tell apart; `looks.js` has the same."""
 
-_STYLE_OF_MODEL = {
+STYLE_OF_MODEL = {
     "alone": ("#999999", "o"),
     "together": ("#0072b2", "o"),
     "pooled": ("#e69f00", "d"),
 }
-_LEFT, _WIDTH, _LINE = 150, 720, 46
+OTHER_STYLE = ("#009e73", "d")
+_LEFT, _WIDTH, _LINE = 130, 560, 46
 
 Scale = Callable[[float], float]
 
@@ -49,14 +52,15 @@ def dots(title: str, lines: Sequence[tuple[str, Sequence[Dot]]]) -> Html:
     parts = [_axis(low, high, x, height)]
     for number, (name, marks) in enumerate(lines):
         middle = 34 + _LINE * number + _LINE / 2
-        parts.append(tag("text", _short(name), x=_LEFT - 10, y=middle + 4, text_anchor="end"))
+        parts.append(tag("text", short(name, 16), x=_LEFT - 10, y=middle + 4, text_anchor="end"))
         parts += [
             _mark(mark, x, middle + 9 * (place - (len(marks) - 1) / 2))
             for place, mark in enumerate(marks)
             if mark.value is not None
         ]
     models = list(dict.fromkeys(mark.model for _, marks in lines for mark in marks))
-    parts += [_key(model, _LEFT + 190 * place) for place, model in enumerate(models)]
+    ends = accumulate((7 * len(model) + 40 for model in models), initial=_LEFT)
+    parts += [_key(model, start) for model, start in zip(models, ends, strict=False)]
     return tag(
         "figure",
         tag("figcaption", title),
@@ -66,69 +70,11 @@ def dots(title: str, lines: Sequence[tuple[str, Sequence[Dot]]]) -> Html:
             viewBox=f"0 0 {_WIDTH} {height}",
             width=_WIDTH,
             height=height,
-            class_="chart",
+            class_="chart dots",
             role="img",
             aria_label=f"{title}; the numbers are in the table below.",
         ),
     )
-
-
-def line_chart(
-    title: str, at: Sequence[float | str], series: Sequence[tuple[str, Sequence[float]]]
-) -> Html:
-    """Return a small chart of lines, or of marks where the values are words."""
-    numbers = [v for v in at if not isinstance(v, str)]
-    is_numeric = len(numbers) == len(at)
-    places = [float(v) for v in numbers] if is_numeric else [float(i) for i in range(len(at))]
-    values = [v for _, line in series for v in line]
-    if not values:
-        return joined()
-    x_low, x_high = min(places), max(places)
-    y_low, y_high = min(values), max(values)
-    spread = y_high - y_low or 1.0
-
-    def point(place: float, value: float) -> tuple[float, float]:
-        across = (place - x_low) / (x_high - x_low or 1.0)
-        return round(40 + across * 185, 1), round(105 - (value - y_low) / spread * 90, 1)
-
-    parts = [
-        tag("line", x1=40, y1=108, x2=228, y2=108, class_="axis"),
-        tag("text", _number(y_high), x=36, y=18, text_anchor="end", class_="soft"),
-        tag("text", _number(y_low), x=36, y=108, text_anchor="end", class_="soft"),
-        tag("text", _short(_number(at[0]), 14), x=40, y=122, class_="soft"),
-        tag("text", _short(_number(at[-1]), 14), x=228, y=122, text_anchor="end", class_="soft"),
-    ]
-    for number, (name, line) in enumerate(series):
-        colour = COLOURS[number % len(COLOURS)]
-        points = [point(p, v) for p, v in zip(places, line, strict=True)]
-        if is_numeric:
-            text = " ".join(f"{px},{py}" for px, py in points)
-            parts.append(
-                tag(
-                    "polyline",
-                    tag("title", name),
-                    points=text,
-                    fill="none",
-                    stroke=colour,
-                    stroke_width=2,
-                )
-            )
-        parts += [
-            tag(
-                "circle",
-                tag("title", f"{name}: {_number(value)} at {_number(where)}"),
-                cx=px,
-                cy=py,
-                r=2.5,
-                fill=colour,
-            )
-            for (px, py), where, value in zip(points, at, line, strict=True)
-        ]
-    drawn = tag(
-        "svg", *parts, viewBox="0 0 240 126", width=240, height=126, class_="chart", role="img",
-        aria_label=title,
-    )  # fmt: skip
-    return tag("figure", tag("figcaption", title), drawn)
 
 
 def bar(share: float) -> Html:
@@ -137,21 +83,29 @@ def bar(share: float) -> Html:
 
 
 def _axis(low: float, high: float, x: Scale, height: float) -> Html:
-    ticks = [low + (high - low) * part / 4 for part in range(5)]
     return joined(
         *(
             joined(
                 tag("line", x1=x(t), y1=30, x2=x(t), y2=height - 18, class_="axis"),
-                tag("text", f"{t:.3g}", x=x(t), y=height - 4, text_anchor="middle", class_="soft"),
+                tag("text", f"{t:.6g}", x=x(t), y=height - 4, text_anchor="middle", class_="soft"),
             )
-            for t in ticks
+            for t in round_steps(low, high)
         )
     )
 
 
+def round_steps(low: float, high: float) -> list[float]:
+    """Return three to seven round numbers between two others."""
+    rough = (high - low) / 6
+    unit = 10.0 ** floor(log10(rough))
+    step = next(unit * n for n in (1, 2, 2.5, 5, 10) if unit * n >= rough)
+    first, last = ceil(low / step), floor(high / step)
+    return [round(step * n, 12) for n in range(first, last + 1)]
+
+
 def _mark(mark: Dot, x: Scale, y: float) -> Html:
     assert mark.value is not None
-    colour, shape = _STYLE_OF_MODEL.get(mark.model, ("#009e73", "d"))
+    colour, shape = STYLE_OF_MODEL.get(mark.model, OTHER_STYLE)
     words = f"{mark.model}: {mark.value:.4f}"
     interval = joined()
     if mark.interval is not None:
@@ -168,13 +122,10 @@ def _shape(shape: str, x: float, y: float, colour: str) -> Html:
 
 
 def _key(model: str, x: float) -> Html:
-    colour, shape = _STYLE_OF_MODEL.get(model, ("#009e73", "d"))
+    colour, shape = STYLE_OF_MODEL.get(model, OTHER_STYLE)
     return joined(_shape(shape, x + 6, 14, colour), tag("text", model, x=x + 16, y=18))
 
 
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
-
-
-def _short(text: str, most: int = 20) -> str:
+def short(text: str, most: int = 20) -> str:
+    """Return a text, or the beginning of one that is too long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -51,8 +51,10 @@ async function begin() {
 
 function legend(forest, place) {
   (forest.head.classes ?? []).forEach((name, output) => {
-    const spot = element("span", { class: "spot", "aria-hidden": "true" });
-    spot.style.background = colour(output);
+    const spot = svg("svg", { class: "spot", "aria-hidden": "true" });
+    const whole = svg("rect", { width: "100%", height: "100%" });
+    whole.style.fill = fill(output);
+    spot.append(whole);
     place.append(element("span", { class: "key" }, spot, String(name)));
   });
 }
@@ -95,6 +97,8 @@ function fieldOf(forest, i) {
   return element("input", { type: "number", step: "any", value: column.middle, placeholder: "missing" });
 }
 
+const brief = (x) => String(Number(x.toPrecision(3)));
+
 function answer(forest, row, fields) {
   const predicted = forest.predicted(row);
   const said = element("p", {}, "The drawn trees say: ", element("strong", {}, outcomeOf(forest, predicted)), ".");
@@ -105,12 +109,13 @@ function answer(forest, row, fields) {
   const lines = ranked.map((i) => {
     const bar = element("span", { class: phi[i] < 0 ? "bar less" : "bar", "aria-hidden": "true" });
     bar.style.width = `${(100 * Math.abs(phi[i])) / most}%`;
-    const shown = (phi[i] >= 0 ? "+" : "−") + shortNumber(Math.abs(phi[i]));
-    return element("tr", {}, element("th", { scope: "row" }, forest.columns[i].name), element("td", {}, shown), element("td", { class: "bars" }, bar));
+    const shown = (phi[i] >= 0 ? "+" : "−") + brief(Math.abs(phi[i]));
+    return element("tr", {}, element("th", { scope: "row" }, forest.columns[i].name), element("td", { "data-label": "adds" }, shown), element("td", { class: "bars" }, bar));
   });
-  const caption = `Why: SHAP values. From ${shortNumber(base)}, the mean over training rows, to ${shortNumber(predicted[output])}`;
+  const what = forest.head.classes ? `the share of ${forest.head.classes[output]}` : forest.head.label;
+  const caption = `Why: SHAP values of ${what}. From ${brief(base)}, the mean over training rows, to ${brief(predicted[output])}`;
   const table = element("table", { class: "shap" }, element("caption", {}, caption), element("tbody", {}, ...lines));
-  return [said, table];
+  return [said, element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "SHAP values" }, table)];
 }
 
 begin().catch((error) => {

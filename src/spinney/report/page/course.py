@@ -1,10 +1,12 @@
 """How it went: rounds, bytes, seconds, scores as trees were added, who was lost."""
 
-from spinney.report.page.charts import bar, line_chart
+from spinney.report.page.charts import bar
+from spinney.report.page.curves import curve
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.render import size
 from spinney.report.report import Report, RoundTraffic
-from spinney.report.verdicts import lost_parties, retries
+from spinney.report.verdicts import lost_parties, retries, word_of
+from spinney.report.words import capital, some
 
 
 def how_it_went(report: Report) -> Html:
@@ -13,8 +15,8 @@ def how_it_went(report: Report) -> Html:
     down = max(report.bytes_down.values(), default=0)
     total = sum(report.seconds.values()) or sum(r.seconds for r in report.traffic)
     words = (
-        f"{report.rounds} rounds, {size(up)} from and {size(down)} to the busiest party, "
-        f"{total:.2f} seconds."
+        f"{some(report.rounds, 'round', 'rounds')}, {size(up)} from and {size(down)} to the "
+        f"busiest party, {total:.2f} seconds."
     )
     parts: list[Content] = [
         tag("p", words, class_="lead"),
@@ -22,24 +24,22 @@ def how_it_went(report: Report) -> Html:
         tag("p", retries(report)),
         _phases(report),
     ]
-    curve = report.explanation.score_by_trees if report.explanation else ()
-    if curve:
-        assert report.explanation is not None
-        score = report.explanation.score
-        title = f"{score} on {report.explanation.rows} rows, by number of trees"
-        line = [(score, [value for _, value in curve])]
-        parts.append(tag("div", line_chart(title, [n for n, _ in curve], line), class_="small"))
+    if report.explanation is not None and report.explanation.score_by_trees:
+        score, by_trees = word_of(report.explanation.score), report.explanation.score_by_trees
+        title = f"{capital(score)} on {report.explanation.rows} rows, by number of trees"
+        line = [(score, [value for _, value in by_trees])]
+        parts.append(tag("div", curve(title, [n for n, _ in by_trees], line), class_="small"))
     if report.history:
         steps = list(range(1, len(report.history) + 1))
         line = [("best score", list(report.history))]
-        chart = line_chart("Best score of each generation", steps, line)
+        chart = curve("Best score of each generation", steps, line)
         parts.append(tag("div", chart, class_="small"))
     rounds = table(
         "Every round",
         ["round", "question", "sent to the parties", "sent by them", "seconds", "answered"],
         [_round(r) for r in report.traffic],
     )
-    parts.append(tag("details", tag("summary", f"All {report.rounds} rounds"), rounds))
+    parts.append(tag("details", tag("summary", f"All rounds: {report.rounds}"), rounds))
     settings: list[list[Content]] = [[name, repr(v)] for name, v in report.settings.items()]
     shown = table("Settings", ["setting", "value"], settings)
     parts.append(tag("details", tag("summary", "Settings"), shown))

@@ -1,25 +1,7 @@
 "use strict";
 /* Draws one tree of a forest: only the nodes that are open are in the page. */
 
-const BOX = { width: 196, height: 46, gapX: 64, gapY: 14 };
-const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
-const SVG = "http://www.w3.org/2000/svg";
-
-function svg(name, attributes, ...children) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function element(name, attributes, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-const colour = (output) => COLOURS[output % COLOURS.length];
+const BOX = { width: 196, height: 46, gapX: 84, gapY: 14, margin: 8 };
 
 class Drawing {
   constructor(forest, canvas, says) {
@@ -227,7 +209,7 @@ class Drawing {
       this.children(node).forEach((child, side) => lines.push(...this.line(node, here, places.get(child), child, side)));
     }
     this.drawn = svg("svg", { role: "tree", "aria-label": `Tree ${this.tree + 1}`, class: "tree" });
-    this.drawn.append(...lines, ...boxes);
+    this.drawn.append(patterns(this.forest.nOutputs), ...lines, ...boxes);
     this.canvas.replaceChildren(this.drawn);
     this.size();
   }
@@ -249,7 +231,7 @@ class Drawing {
       class: onPath ? "edge path" : "edge",
     });
     const missing = this.forest.missingLeft(node) === (side === 0);
-    const word = svg("text", { x: x2 - 4, y: y2 - 5, class: "side" });
+    const word = svg("text", { x: x2 - 6, y: side === 0 ? y2 - 6 : y2 + 14, class: "side" }); // clear of the line
     word.textContent = (side === 0 ? "yes" : "no") + (missing ? ", missing" : "");
     return [way, word];
   }
@@ -272,10 +254,12 @@ class Drawing {
     if (!leaf) group.setAttribute("aria-expanded", this.open.has(node));
     const title = svg("title", {});
     title.textContent = this.sentence(node);
-    const first = svg("text", { x: 8, y: 17, class: "first" });
-    first.textContent = clipped(leaf ? this.outcome(node) : this.forest.question(node), 29);
-    const second = svg("text", { x: 8, y: 31, class: "second" });
-    second.textContent = this.share(node) + this.extra(node) + (leaf || this.open.has(node) ? "" : "  …");
+    const first = svg("text", { x: BOX.margin, y: 17, class: "first" });
+    const room = BOX.width - 2 * BOX.margin;
+    first.textContent = leaf ? clipped(this.outcome(node), room) : clippedQuestion(this.forest.questionParts(node), room);
+    const second = svg("text", { x: BOX.margin, y: 31, class: "second" });
+    const more = leaf || this.open.has(node) ? "" : "  …";
+    second.textContent = clipped(this.share(node) + this.extra(node), (room * 12) / 10 - 12) + more;
     group.append(title, svg("rect", { width: BOX.width, height: BOX.height, rx: 5 }), first, second, ...this.bar(node));
     group.addEventListener("click", () => this.toggle(node));
     return group;
@@ -312,11 +296,11 @@ class Drawing {
 
   bar(node) {
     if (!this.forest.head.classes) return [];
-    let x = 8;
+    let x = BOX.margin;
     return this.means(node).map((share, output) => {
-      const width = Math.max(0, share * (BOX.width - 16));
+      const width = Math.max(0, share * (BOX.width - 2 * BOX.margin));
       const part = svg("rect", { x, y: 36, width, height: 5, class: "share" });
-      part.style.fill = colour(output);
+      part.style.fill = fill(output);
       x += width;
       return part;
     });

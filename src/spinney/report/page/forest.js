@@ -130,17 +130,22 @@ class Forest {
   }
 
   question(node) {
+    return this.questionParts(node).join(" ");
+  }
+
+  /* The column, and what is asked of it: a drawing may have to shorten the one and not the other. */
+  questionParts(node) {
     const column = this.columns[this.feature[node]];
     if (column.bins.length) {
       const cut = this.cut[this.rank[node]];
       const left = column.categories.filter(
         (_, i) => this.inSet(this.feature[node], cut, column.bins[i]) === 1,
       );
-      return `${column.name} is ${left.length ? left.join(" or ") : "missing"}`;
+      return [column.name, `is ${left.length ? left.join(" or ") : "missing"}`];
     }
-    if (this.cutAt(node) === Infinity) return `${column.name} is known`;
-    if (column.kind === "boolean") return `${column.name} is no`;
-    return `${column.name} ≤ ${shortNumber(this.cutAt(node))}`;
+    if (this.cutAt(node) === Infinity) return [column.name, "is known"];
+    if (column.kind === "boolean") return [column.name, "is no"];
+    return [column.name, `≤ ${shortNumber(this.cutAt(node))}`];
   }
 
   path(tree, row) {
@@ -179,11 +184,6 @@ function outcomeOf(forest, values) {
   if (!classes) return `${forest.head.label} ${shortNumber(values[0])}`;
   const best = values.indexOf(Math.max(...values));
   return `${classes[best]} ${(100 * values[best]).toFixed(1)} %`;
-}
-
-function clipped(text, length) {
-  const letters = Array.from(text);
-  return letters.length <= length ? text : letters.slice(0, length - 1).join("") + "…";
 }
 
 /* Path-dependent TreeSHAP (Lundberg et al. 2020, algorithm 2) of one output, over all trees. */

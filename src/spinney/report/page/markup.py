@@ -32,10 +32,17 @@ def joined(*content: Content) -> Html:
 
 
 def table(caption: str, headings: list[str], rows: list[list[Content]], **attributes: str) -> Html:
-    """Return a table whose first column names its rows."""
+    """Return a table whose first column names its rows; a phone shows a row as a list."""
     head = tag("tr", *(tag("th", heading, scope="col") for heading in headings))
     body = (
-        tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:]))
+        tag(
+            "tr",
+            tag("th", row[0], scope="row"),
+            *(
+                tag("td", cell, data_label=heading)
+                for heading, cell in zip(headings[1:], row[1:], strict=True)
+            ),
+        )
         for row in rows
     )
     inner = tag(

@@ -20,8 +20,9 @@ from spinney.report.page.quality import worth_it
 from spinney.report.page.special import special_of
 from spinney.report.page.why import why
 from spinney.report.report import Report
+from spinney.report.words import capital, some
 
-_SCRIPTS = ("forest.js", "drawing.js", "controls.js")
+_SCRIPTS = ("forest.js", "looks.js", "drawing.js", "controls.js")
 
 
 def page_of(report: Report, model: ForestModel | None = None) -> str:
@@ -81,22 +82,23 @@ def _head(report: Report, script: str) -> Html:
         void("meta", charset="utf-8"),
         void("meta", http_equiv="Content-Security-Policy", content=policy),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        tag("title", f"Spinney: {report.protocol}, {len(report.parties)} parties"),
+        tag(
+            "title", f"Spinney: {report.protocol}, {some(len(report.parties), 'party', 'parties')}"
+        ),
         tag("style", Html(_read("page.css"))),
     )
 
 
 def _header(report: Report) -> Html:
-    n_parties, n_trees = len(report.parties), report.n_trees
-    words = f"{n_parties} {'party' if n_parties == 1 else 'parties'}: {', '.join(report.parties)}. "
-    words += (
-        f"{n_trees} {'tree' if n_trees == 1 else 'trees'}, depth {report.depth}, "
-        f"{report.n_nodes:,} nodes."
-        if n_trees
+    parties = some(len(report.parties), "party", "parties")
+    words = f"{parties}: {', '.join(report.parties)}. " + (
+        f"{some(report.n_trees, 'tree', 'trees')}, depth {report.depth}, "
+        f"{some(report.n_nodes, 'node', 'nodes')}."
+        if report.n_trees
         else "No tree was finished."
     )
     title = report.protocol.replace("_", " ")
-    return tag("header", tag("h1", title[:1].upper() + title[1:]), tag("p", words, class_="soft"))
+    return tag("header", tag("h1", capital(title)), tag("p", words, class_="soft"))
 
 
 def _early_end(report: Report) -> Html:

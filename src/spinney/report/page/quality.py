@@ -6,6 +6,7 @@ from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.report import PartyQuality, Report
 from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, word_of
+from spinney.report.words import capital
 
 MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
 _PERSONAL = {**MODELS, "": "own tree, evolved together"}
@@ -23,7 +24,7 @@ def worth_it(report: Report) -> Html:
         )
         return tag("p", "Quality was not measured: ", why)
     found = report.quality
-    words = _PERSONAL if report.history else MODELS  # only what evolves has a history
+    words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     parts: list[Content] = [tag("p", verdict(report), class_="lead")]
     parts.append(tag("p", f"Judged on each party's own {rows} rows.", _intervals(found)))
@@ -32,10 +33,16 @@ def worth_it(report: Report) -> Html:
             (q.party, [_dot(q, model, score, words) for model in _models(found, score)])
             for q in found
         ]
-        title = f"{word_of(score)} at each party" + (", less is better" * (score in LESS_IS_BETTER))
+        better = ", less is better" if score in LESS_IS_BETTER else ""
+        title = f"{capital(word_of(score))} at each party{better}"
         parts.append(dots(title, lines))
     parts.append(_numbers(found, words))
     return joined(*parts)
+
+
+def words_of_models(report: Report) -> Words:
+    """Return what each model of a report is called."""
+    return _PERSONAL if report.history else MODELS  # only what evolves has a history
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:

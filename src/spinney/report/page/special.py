@@ -18,7 +18,7 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
         words = report.label_leakage.in_words()
         parts.append(tag("p", f"What nodes give away: {words}.", class_="warn"))
     if report.holders:
-        parts.append(_holders(report.holders))
+        parts.append(_holders(report.holders, is_drawn=model is not None))
     return joined(*parts)
 
 
@@ -53,7 +53,7 @@ def _personal(model: ForestModel) -> Html:
     )
 
 
-def _holders(holders: tuple[Holder, ...]) -> Html:
+def _holders(holders: tuple[Holder, ...], *, is_drawn: bool) -> Html:
     """Return which party owns which splits, and whether the forest may be joined."""
     total = sum(holder.n_splits for holder in holders) or 1
     lines: list[list[Content]] = [
@@ -68,13 +68,15 @@ def _holders(holders: tuple[Holder, ...]) -> Html:
         for holder in holders
     ]
     headings = ["party", "its columns", "splits", "share of splits", "has the labels", "consents"]
-    against = [holder.party for holder in holders if not holder.consents]
+    against = " and ".join(holder.party for holder in holders if not holder.consents)
     words = (
         f"Every party has agreed that the parts are joined: {', '.join(h.party for h in holders)}."
         if not against
-        else f"The parts stay where they are: {', '.join(against)} did not agree to join them. The "
-        "whole forest cannot be drawn, saved or exported; the parties predict together."
+        else f"The parts stay where they are: {against} did not agree to join them. The whole "
+        "forest cannot be exported, nor drawn outside a simulation; the parties predict together."
     )
+    if against and is_drawn:
+        words += " This run simulated all of them in one place: that is why the page draws trees."
     return joined(
         table("Who owns which splits", headings, lines, class_="with-bars"), tag("p", words)
     )

@@ -1,7 +1,8 @@
 """Why? Which columns matter, and how the model answers to each."""
 
 from spinney.report.explained import Dependence, Explanation, Importance
-from spinney.report.page.charts import bar, line_chart
+from spinney.report.page.charts import COLOURS, bar
+from spinney.report.page.curves import curve, marks
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.report import Report
 
@@ -19,10 +20,9 @@ def why(report: Report, classes: tuple[object, ...] | None) -> Html:
         parts.append(tag("details", tag("summary", f"{len(found) - _SHOWN} more columns"), more))
     if explained is not None and explained.dependence:
         parts.append(tag("h3", "What the model says as one column changes"))
+        said = _what_is_said(explained.dependence[0], classes)
         n = f"{explained.n_rows:,} {explained.rows} rows of all parties"
-        parts.append(
-            tag("p", f"The mean prediction over {n}, with one column set to each value in turn.")
-        )
+        parts.append(tag("p", f"{said} over {n}, with one column set to each value in turn."))
         charts = (_dependence(one, classes) for one in explained.dependence)
         parts.append(tag("div", *charts, class_="small"))
     parts.append(
@@ -51,24 +51,44 @@ def _importances(found: tuple[Importance, ...]) -> Html:
     most = max((one.impurity for one in found), default=0.0) or 1.0
     loss = max((one.permutation or 0.0 for one in found), default=0.0) or 1.0
     lines: list[list[Content]] = [
-        [
-            one.column,
-            f"{one.impurity:.3f}",
-            bar(one.impurity / most),
-            "-" if one.permutation is None else f"{one.permutation:.4f} ± {one.spread or 0:.4f}",
-            bar((one.permutation or 0.0) / loss) if one.permutation else "",
-        ]
-        for one in found
+        [one.column, f"{one.impurity:.3f}", bar(one.impurity / most)] for one in found
     ]
-    headings = ["column", "impurity", "share of the largest", "permutation", "share of the largest"]
+    headings = ["column", "impurity", "share of the largest"]
+    if any(one.permutation is not None for one in found):
+        headings += ["permutation", "share of the largest"]
+        lines = [[*line, *_loss(one, loss)] for line, one in zip(lines, found, strict=True)]
     return table("Feature importances", headings, lines, class_="with-bars")
 
 
+def _loss(one: Importance, most: float) -> list[Content]:
+    if one.permutation is None:
+        return ["-", ""]
+    return [f"{one.permutation:.4f} ± {one.spread or 0:.4f}", bar(one.permutation / most)]
+
+
 def _dependence(found: Dependence, classes: tuple[object, ...] | None) -> Html:
-    n_outputs = len(found.outputs[0])
-    wanted = [1] if n_outputs == 2 else list(range(min(n_outputs, 8)))
     series = [
         (str(classes[o]) if classes else "prediction", [values[o] for values in found.outputs])
-        for o in wanted
+        for o in _drawn(len(found.outputs[0]))
     ]
-    return line_chart(found.column, found.at, series)
+    numbers = [value for value in found.at if not isinstance(value, str)]
+    if len(numbers) == len(found.at):
+        return curve(found.column, numbers, series)
+    return marks(found.column, [str(value) for value in found.at], series)
+
+
+def _drawn(n_outputs: int) -> range:
+    """Return which outputs are drawn: of two classes the second tells all."""
+    return range(1, 2) if n_outputs == 2 else range(min(n_outputs, len(COLOURS)))
+
+
+def _what_is_said(found: Dependence, classes: tuple[object, ...] | None) -> str:
+    """Return what the charts' numbers are."""
+    if not classes:
+        return "The mean prediction"
+    drawn = [str(classes[o]) for o in _drawn(len(found.outputs[0]))]
+    if len(drawn) == 1:
+        return f"The mean predicted share of “{drawn[0]}”"
+    return "The mean predicted share of each class" + (
+        f" (the first {len(drawn)} of {len(classes)})" if len(drawn) < len(classes) else ""
+    )

@@ -1,0 +1,58 @@
+"use strict";
+/* What a drawing is made of: elements, colours that can be told apart, text that fits. */
+
+const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+const TEXTURES = ["", "M0 6L6 0", "M0 3H6", "M0 0L6 6M0 6L6 0"]; // on the colours of later classes
+const SVG = "http://www.w3.org/2000/svg";
+
+function svg(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function element(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const colour = (output) => COLOURS[output % COLOURS.length];
+const texture = (output) => TEXTURES[Math.floor(output / COLOURS.length) % TEXTURES.length];
+const fill = (output) => (texture(output) ? `url(#class-${output})` : colour(output));
+
+/* Patterns for the classes that share a colour with an earlier one; the first eight need none. */
+function patterns(nClasses) {
+  const made = svg("defs", {});
+  for (let output = COLOURS.length; output < nClasses; output++) {
+    const pattern = svg("pattern", { id: `class-${output}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" });
+    const ground = svg("rect", { width: 6, height: 6, class: "share" });
+    ground.style.fill = colour(output);
+    pattern.append(ground, svg("path", { d: texture(output), class: "texture" }));
+    made.append(pattern);
+  }
+  return made;
+}
+
+const pen = document.createElement("canvas").getContext("2d");
+pen.font = "12px system-ui, sans-serif"; // as in page.css
+
+/* As much of a text as fits into so many pixels. */
+function clipped(text, width) {
+  if (pen.measureText(text).width <= width) return text;
+  const letters = Array.from(text);
+  while (letters.length && pen.measureText(`${letters.join("")}…`).width > width) letters.pop();
+  return `${letters.join("")}…`;
+}
+
+/* A question in one line: its column gives way before what is asked of it. */
+function clippedQuestion([column, asked], width) {
+  const both = `${column} ${asked}`;
+  if (pen.measureText(both).width <= width) return both;
+  const end = clipped(asked, width * 0.6);
+  const rest = width - pen.measureText(` ${end}`).width;
+  const begin = clipped(column, rest);
+  return `${begin} ${clipped(asked, width - pen.measureText(`${begin} `).width)}`;
+}
