@@ -12,7 +12,7 @@ from spinney.report.budgets import amount, word_of_measure
 from spinney.report.explained import Explanation, Importance
 from spinney.report.privacy import in_words
 from spinney.report.report import Holder, Report
-from spinney.report.verdicts import lost_parties, retries, verdict, word_of
+from spinney.report.verdicts import lost_parties, retries, verdict, why_not_judged, word_of
 from spinney.report.words import some
 
 _WIDTH = 100
@@ -27,8 +27,7 @@ def as_text(report: Report) -> str:
     total = sum(report.seconds.values()) or sum(r.seconds for r in report.traffic)
     console.print(
         f"{report.protocol}   {some(len(report.parties), 'party', 'parties')}   "
-        f"{some(report.n_trees, 'tree', 'trees')}, depth {report.depth}   "
-        f"{'ended early' if report.ended else 'finished'} in {total:.2f} s"
+        f"{_trees(report)}   {'ended early' if report.ended else 'finished'} in {total:.2f} s"
     )
     if report.ended:
         _print_under(console, "ended", f"{report.ended} What follows is what there is.")
@@ -48,6 +47,12 @@ def as_text(report: Report) -> str:
     if report.importances:
         _print_under(console, "why", "; ".join(map(_importance, report.importances[:_COLUMNS])))
     return out.getvalue().rstrip()
+
+
+def _trees(report: Report) -> str:
+    if not report.n_trees:
+        return "no tree finished"
+    return f"{some(report.n_trees, 'tree', 'trees')}, depth {report.depth}"
 
 
 def _print_under(console: Console, heading: str, text: str) -> None:
@@ -126,11 +131,10 @@ def _grid(headings: Iterable[str]) -> Table:
 
 
 def _quality(report: Report) -> Table:
+    if not report.quality:
+        return _grid([f"quality      not measured: {why_not_judged(report)}"])
     names = list(dict.fromkeys(n for found in report.quality for n in found.scores))
-    if not report.quality and report.is_private:
-        return _grid(["quality      not measured: exact scores of own rows would cost budget"])
-    rows = report.quality[0].rows if report.quality else "own"
-    table = _grid([f"quality ({rows} rows)", *names, "rows"])
+    table = _grid([f"quality ({report.quality[0].rows} rows)", *names, "rows"])
     for found in report.quality:
         scores = [f"{found.scores[n]:.4f}" if n in found.scores else "-" for n in names]
         table.add_row(f"  {found.party}", *scores, str(found.n_rows))

@@ -39,6 +39,13 @@ def verdict(report: Report) -> str:
     return text
 
 
+def why_not_judged(report: Report) -> str:
+    """Say why a report has no scores."""
+    if report.is_private:
+        return "exact scores of own rows would cost budget"
+    return "no party has judged the model"
+
+
 def score_names(found: Sequence[PartyQuality]) -> list[str]:
     """Return the scores' plain names, the one that decides first."""
     return list(dict.fromkeys(n for q in found for n in q.scores if n in WORDS))

@@ -209,27 +209,6 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
     return job
 
 
-def job_of_table(path: Path, label: str, task: str) -> JobFile:
-    """Return the job that deals one file out to five parties, all else by default."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip(".-") or "table"
-    source = "parquet" if path.suffix == ".parquet" else "csv"
-    given = {
-        "job": {"name": name, "task": task},
-        "schema": {"label": label},
-        "table": {"source": source, "path": path.name},
-    }
-    where = f"{path.name!r}"
-    return JobFile(
-        folder=path.parent,
-        job=section(given, "job", JobConfig, where),
-        settings=section(given, "settings", SettingsConfig, where),
-        schema=section(given, "schema", SchemaConfig, where),
-        table=section(given, "table", TableConfig, where),
-        parties=sections(given, "party", PartyConfig, where),
-        simulation=section(given, "simulation", SimulationConfig, where),
-    )
-
-
 def read_toml(path: Path, called: str) -> dict[str, Any]:
     """Return what a TOML file holds; `called` is what messages call it."""
     try:

@@ -14,10 +14,11 @@ from spinney.report.release import Hardening
 from spinney.report.run_folder import PAGE
 from spinney.service.columns import compare_columns
 from spinney.service.comparison import Comparison, Running, compare
-from spinney.service.config import JobFile, job_of_table, load_job
+from spinney.service.config import JobFile, load_job
 from spinney.service.ended import EndedEarlyError
 from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
+from spinney.service.own_table import job_of_table, without_ids
 from spinney.service.personal import compare_personal
 from spinney.service.progress import Stages
 from spinney.service.registry import entry_of
@@ -50,6 +51,8 @@ def simulate(
     require_writable(into)
     entry_of(job.job.protocol).settings(job, None)  # what is wrong is said before a table is opened
     stages.begin("reading tables")
+    if label is not None and job.table is not None:
+        job = without_ids(job, job.table, label)
     try:
         comparison = _compared(job, stages)
     except EndedEarlyError as ended:

@@ -124,6 +124,7 @@ class SourceFindings:
 
     columns: dict[str, Findings]
     label: Findings
+    n_rows: int
 
 
 def describe_source(
@@ -172,9 +173,9 @@ def findings_of_source(
     wanted = wants_categories(categorical_features, names)
     findings = [Findings()] * len(names)
     label_findings = Findings()
-    has_rows = False
+    n_rows = 0
     for frame in stream.frames([*names, label], BATCH_ROWS):
-        has_rows = has_rows or len(frame.cells[0]) > 0
+        n_rows += len(frame.cells[0])
         label_findings |= findings_of_label(label, label_kind, frame.cells[-1])
         findings = [
             so_far | findings_of(name, cells, wants=wants)
@@ -182,9 +183,9 @@ def findings_of_source(
                 findings, names, frame.cells[:-1], wanted, strict=True
             )
         ]
-    if not has_rows:
+    if not n_rows:
         raise TableError("The table has no rows. Check the file, or the query's conditions.")
-    return SourceFindings(dict(zip(names, findings, strict=True)), label_findings)
+    return SourceFindings(dict(zip(names, findings, strict=True)), label_findings, n_rows)
 
 
 def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) -> None:

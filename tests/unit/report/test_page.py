@@ -65,6 +65,13 @@ def test_a_job_that_ended_early_shows_what_there_is():
     assert "Quality was not measured: no party has judged the model." in page
 
 
+def test_a_printed_report_of_a_job_that_ended_early_has_no_empty_table(forest):
+    ended = msgspec.structs.replace(forest.report_, ended="Lost.", quality=(), n_trees=0)
+    lines = str(ended).splitlines()
+    assert "2 parties   no tree finished   ended early in" in lines[0]
+    assert lines[2] == "quality      not measured: no party has judged the model"
+
+
 def test_retries_and_lost_parties_are_told(forest):
     assert "Nothing had to be tried again." in page_of(forest.report_)
     report = msgspec.structs.replace(forest.report_, attempts=2, dropped=("south",))
@@ -117,7 +124,7 @@ def test_nodes_are_packed_level_by_level(forest):
 def test_trees_too_many_for_a_page_are_left_out_and_it_says_so(forest, monkeypatch):
     monkeypatch.setattr("spinney.report.page.packed_trees.MOST_BYTES", 100)
     page = page_of(forest.report_, forest.model_)
-    assert "The first 1 of 3 trees are here" in page
+    assert "Drawn: the first 1 of 3 trees; more make a large page." in page
 
 
 def test_a_private_page_shows_noise_and_every_charge(ward_table, ward_labels):

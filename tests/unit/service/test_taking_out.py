@@ -273,38 +273,3 @@ def test_of_trees_of_many_parties_one_is_taken_out(run):
     assert told.exit_code == 0, told.stderr
     with pytest.raises(SettingError, match="Export one party's"):
         onnx_forest(trees)
-
-
-def test_a_csv_with_gaps_and_odd_names_becomes_a_report_that_can_be_read(place):
-    """A column whose splits ask only whether it is known has no number to look at."""
-    random = np.random.default_rng(0)
-    rows = []
-    for number in range(300):
-        known = random.random() < 0.6
-        city = random.choice(["Köln", "東京", "<b>Roma</b>", ""])
-        age = random.integers(18, 90)
-        ill = "yes" if (not known) ^ (age > 60) else "no"
-        rows.append(
-            (number, age if known else "", city, "1.0" if random.random() < 0.5 else "", ill)
-        )
-    place.csv("own.csv", rows, header=("id", "age", "città", "flag", "left?"))
-    told = place.run("simulate", "own.csv", "--label", "left?")
-    assert told.exit_code == 0, told.stderr
-    report = load_report("runs/own")
-    assert np.isinf(load_model("runs/own").model_.forest.threshold).any()
-    assert {one.column for one in report.explanation.dependence} == {"id", "age", "città", "flag"}
-    page = (place.folder / "runs/own/report.html").read_text(encoding="utf-8")
-    assert "Infinity" not in re.findall(r'id="trees-head">(.*?)</script>', page)[0]
-    assert place.run("report", "show", "runs/own").exit_code == 0
-
-
-def test_a_csv_of_ones_own_becomes_a_report_with_one_command(place):
-    told = place.run("simulate", "visits.csv", "--label", "ill")
-    assert told.exit_code == 0, told.stderr
-    assert "Page    runs/visits/report.html" in told.stdout
-    assert "warning" in told.stderr  # its classes were read from the rows
-    told = place.run("simulate", "visits.csv", "--label", "age", "--task", "regression")
-    assert told.exit_code == 0, told.stderr
-    code, line = place.refused("simulate", "visits.csv", "--label", "sick")
-    assert code == 21
-    assert "'sick'" in line

@@ -157,9 +157,7 @@ def _what_is_drawn(trees: PackedTrees, n_trees: int) -> Html:
         "the mean prediction of the training rows in a node."
     )
     if trees.n_drawn < n_trees:
-        words += (
-            f" The first {trees.n_drawn} of {n_trees} trees are here; more make a page too large."
-        )
+        words += f" Drawn: the first {trees.n_drawn} of {n_trees} trees; more make a large page."
     return tag("p", tag("span", keys, class_="on-screen"), words, class_="soft")
 
 

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, joined, table, tag
 from spinney.report.report import PartyQuality, Report
-from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, word_of
+from spinney.report.verdicts import (
+    LESS_IS_BETTER,
+    score_names,
+    verdict,
+    why_not_judged,
+    word_of,
+)
 from spinney.report.words import capital
 
 MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
@@ -17,12 +23,7 @@ Words = Mapping[str, str]  # what each model is called
 def worth_it(report: Report) -> Html:
     """Return the section."""
     if not report.quality:
-        why = (
-            "exact scores of own rows would cost budget."
-            if report.is_private
-            else "no party has judged the model."
-        )
-        return tag("p", "Quality was not measured: ", why)
+        return tag("p", f"Quality was not measured: {why_not_judged(report)}.")
     found = report.quality
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))

@@ -11,7 +11,7 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
     """Return what a reader must know of this kind of model before all else."""
     parts: list[Content] = []
     if report.is_private:
-        parts.append(_noise(report))
+        parts.append(_noise(report, model))
     if model is not None and model.owners:
         parts.append(_personal(model))
     if report.label_leakage is not None:
@@ -22,7 +22,7 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
     return joined(*parts)
 
 
-def _noise(report: Report) -> Html:
+def _noise(report: Report, model: ForestModel | None) -> Html:
     privacy = report.settings.get("privacy")
     told: dict[str, object] = privacy if isinstance(privacy, dict) else {}
     how = str(told.get("mechanism", "noise")).replace("_", " ")
@@ -30,6 +30,10 @@ def _noise(report: Report) -> Html:
         f"Every count behind this model carries noise ({how}). Shares of rows, class bars and leaf "
         "values below are noisy too; a leaf with few rows may be noise alone."
     )
+    if model is not None and model.noise is not None:
+        words += " Each node of the drawing says how much: ± is a standard deviation."
+    elif report.budgets:
+        words += " How much stands below, with every charge."
     return tag("p", words, class_="warn")
 
 
