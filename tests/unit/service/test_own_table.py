@@ -59,7 +59,7 @@ def test_of_several_ids_none_is_asked_about(place):
     rows = [(f"a{n}", f"b{n}", *row) for n, row in enumerate(place.visits())]
     place.csv("own.csv", rows, header=("patient", "mail", "age", "ward", "ill"))
     told = place.run("simulate", "own.csv", "--label", "ill")
-    assert "warning: In 'patient' and 'mail' every row has a value of its own" in told.stderr
+    assert "warning: In 'patient', 'mail' every row has a value of its own" in told.stderr
     assert load_model("runs/own").model_.schema.names == ("age", "ward")
 
 
@@ -73,8 +73,9 @@ def test_what_only_looks_like_an_id_is_a_column(place):
     told = place.run("simulate", "own.csv", "--label", "ill")
     assert "every row has a value of its own" not in told.stderr
     assert load_model("runs/own").model_.schema.names == ("repeats", "halves", "age")
-    rows = [(n, row[2]) for n, row in enumerate(place.visits())]
-    place.csv("own.csv", rows, header=("id", "ill"))
+    place.csv(
+        "own.csv", [(n, row[2]) for n, row in enumerate(place.visits())], header=("id", "ill")
+    )
     told = place.run("simulate", "own.csv", "--label", "ill")
     assert told.exit_code == 0, told.stderr
     assert load_model("runs/own").model_.schema.names == ("id",)
