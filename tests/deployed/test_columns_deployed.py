@@ -17,7 +17,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney import load_model, load_report
-from spinney.errors import PartyLostError, PolicyError, SettingError
+from spinney.errors import BudgetError, PartyLostError, PolicyError, SettingError
 from spinney.protocols.partial_model import PartialModel
 from spinney.service.config import load_job
 from spinney.service.deployed.agreed import agreed_of, evaluation_of, prediction_of
@@ -138,6 +138,23 @@ def test_a_killed_run_over_columns_goes_on_with_the_same_parts(both):
     for name in BOTH:
         assert PartialModel.from_bytes(part(both, name), name="part").party == name
         assert part(both, name) == parts[name]
+
+
+def test_labels_that_were_randomised_go_with_their_rows_into_the_next_run(both):
+    agreed = job_of(both, label_epsilon="4")
+    conducted(both, agreed)
+    (spent,) = described(both / "bank" / "ledger.db", "q4").jobs
+    conducted(both, agreed, "run-2")  # its rows stand in another order
+    assert described(both / "bank" / "ledger.db", "q4").jobs == (spent,)
+    for name in BOTH:
+        assert part(both, name, "run-2") == part(both, name)
+
+
+def test_rows_whose_labels_were_not_drawn_cannot_join_a_job_that_is_paid_for(both):
+    agreed = job_of(both, label_epsilon="4", held_out=0.25)
+    conducted(both, agreed)
+    with pytest.raises(BudgetError):
+        conducted(both, agreed, "run-2")  # holds other rows back
 
 
 def test_a_column_that_is_never_lent_is_no_part_of_a_job(both):

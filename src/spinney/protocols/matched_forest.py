@@ -200,14 +200,25 @@ class Party:
                 self.training,
                 notebook=self._folder,
                 n_jobs=self._n_jobs,
-                account=self._account,
+                account=self._account_of_rows(),
             )
         return self._forest
+
+    def _account_of_rows(self) -> LabelAccount:
+        """Return what is paid from, with the ids by which randomised labels are found again."""
+        ids = self._holding.ids
+        if self._account.ledger is None or ids is None:
+            return self._account
+        return replace(self._account, rows=tuple(repr(ids[row]) for row in self._trained_rows))
 
     @property
     def training(self) -> Holding:
         """What it holds of the rows that are trained on."""
-        return self._holding.select(self.rows[~self._settings.is_held_out(self.rows.size)])
+        return self._holding.select(self._trained_rows)
+
+    @property
+    def _trained_rows(self) -> Integers:
+        return self.rows[~self._settings.is_held_out(self.rows.size)]
 
     @property
     def held_out(self) -> Holding:

@@ -55,11 +55,15 @@ class LabelAccount:
         Where charges are written, and the name of the data set whose account they debit.
     read_facts
         The label's facts that were read from its rows, in a simulation: no epsilon holds then.
+    rows
+        What tells the rows apart, in the job's order, where that is another in every run: the
+        labels that were drawn are found again by it. None: rows always stand in one order.
     """
 
     ledger: Ledger | None = None
     data: str | None = None
     read_facts: tuple[str, ...] = ()
+    rows: tuple[str, ...] | None = None
 
 
 def labels_to_use(job: Job, target: Target, account: LabelAccount) -> Target:
@@ -94,15 +98,19 @@ def _randomised(job: Job, target: Target, ledger: Ledger, account: LabelAccount)
         ledger.disclose(Question.of(job.name, 0, b"public facts"), told)
     if not ledger.spent(job.name, Unit.LABEL):
         ledger.check(job.name, [spend])
-    codes = _codes(job, target)
+    codes, order, known = _codes(job, target), np.arange(len(target)), b""
+    if account.rows is not None:
+        order = np.array(sorted(order, key=account.rows.__getitem__), np.int64)
+        known = sha256(repr(sorted(account.rows)).encode()).digest()
 
     def draw(charges: tuple[object, ...]) -> bytes:
         (charge,) = charges
-        released = noise.release(Exact(codes), charge).values  # type: ignore[arg-type]
+        released = noise.release(Exact(codes[order]), charge).values  # type: ignore[arg-type]
         return released.astype("<i8").tobytes()
 
-    question = Question.of(job.name, 0, job.digest.encode())
-    drawn = np.frombuffer(ledger.answer(question, [spend], draw, [_ROWS]), "<i8")
+    question = Question.of(job.name, 0, job.digest.encode() + known)
+    drawn = np.empty(len(target), np.int64)
+    drawn[order] = np.frombuffer(ledger.answer(question, [spend], draw, [_ROWS]), "<i8")
     if job.n_classes:
         classes: Target = drawn.astype(target.dtype)
         return classes
