@@ -131,6 +131,15 @@ def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):
         assert kept.state == known.state
 
 
+def test_a_run_is_not_taken_over_by_another_job(coordinator, tmp_path):
+    agreed = agreed_job(tmp_path)
+    folder = RunFolder(coordinator.runs, "run-1")
+    folder.write(Status(run="run-1", name="q3", kind="train", state="paused", digest="other"))
+    with pytest.raises(ProtocolError, match="This run is one of another job"):
+        Run(coordinator, agreed, link_to(tmp_path, attempt=2), lambda *_: pytest.fail("asked"))
+    assert status_of(tmp_path).state == "paused"
+
+
 def test_a_proposal_is_answered_and_starts_nothing(coordinator, tmp_path):
     write_party(tmp_path, "north", policy="min_parties = 9")
     agreed = agreed_job(tmp_path, kind=PROPOSE)
@@ -197,7 +206,8 @@ def test_a_status_is_told_in_a_line_and_on_a_page():
         levels=8,
         question="Level",
         answered=("north",),
-        begun=100.0,
+        begun=1.0,
+        since=100.0,
         updated=140.0,
     )
     assert seconds_left(status) == 40.0

@@ -30,6 +30,9 @@ class Manager:
     def get_job(self, job_id, _):
         return self.jobs.get(job_id)
 
+    def get_jobs_by_status(self, status, _):
+        return [job for job in self.jobs.values() if job.meta["status"] == status.value]
+
     def set_status(self, job_id, status, _):
         self.jobs[job_id].meta["status"] = status.value
 
@@ -100,6 +103,20 @@ def test_a_refusal_ends_a_job_that_had_not_begun_and_pauses_one_that_had(tmp_pat
     desk.manager.jobs["run-1"].meta["job_deploy_detail"] = ["server: OK", said]
     status = desk.look()
     assert (status.state, status.message) == (state, said)
+
+
+@pytest.mark.parametrize(("digest", "state"), [("this", "waiting"), ("other", "paused")])
+def test_a_paused_run_waits_for_its_parties_once_somebody_resumes_it(tmp_path, digest, state):
+    desk = Desk(tmp_path, "FINISHED:ABNORMAL", state="paused", digest="this", message="Away.")
+    keeping = Keeping(desk.file, desk.engine, desk.manager, None)
+    assert keeping.resumed(desk.folder, status_of(tmp_path)).state == "paused"
+    meta = {"status": "SUBMITTED", "spinney_run": "run-1", "spinney_attempt": 2}
+    meta["spinney_digest"] = digest
+    desk.manager.jobs["next"] = SimpleNamespace(job_id="next", meta=meta)
+    assert keeping.resumed(desk.folder, status_of(tmp_path)).state == state
+    if state == "waiting":
+        assert desk.look().message == "Waiting for: st-mary, north."
+        assert status_of(tmp_path).job == "next"
 
 
 def test_a_run_that_makes_no_progress_pauses(tmp_path):

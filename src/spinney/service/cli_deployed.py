@@ -260,7 +260,7 @@ def job_resume(
     with told(debug=debug or context.obj):
         from spinney.service.deployed import jobs  # noqa: PLC0415
 
-        known = jobs.resume(run, path, kit, _teller())
+        known = jobs.resume(run, path, kit)
         _followed(known, kit, out, wait=wait, as_json=as_json)
 
 

@@ -14,6 +14,7 @@ from spinney.trees.storage import write_whole
 
 _LOG: Final = logging.getLogger("spinney.party")
 _FILE: Final = "progress.json"
+_STALE: Final = 60.0  # seconds without an answer, after which no guess is worth telling
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             of = f" of {self.levels}" if self.levels else ""
             parts.append(f"level {self.level}{of}")
         parts.append(f"{self.questions} answered")
-        if self.seconds_left is not None:
+        if self.seconds_left is not None and time() - self.updated < _STALE:
             parts.append(f"about {self.seconds_left:.0f} s left")
         return ", ".join(parts)
 

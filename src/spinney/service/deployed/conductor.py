@@ -87,6 +87,8 @@ class Run:
         if before is not None and (before.attempt > attempt or before.state in OVER):
             # The engine may still run a job that the keeper took back.
             raise ProtocolError(f"Attempt {attempt} of this run was given up; nothing was asked.")
+        if before is not None and before.digest != agreed.digest:
+            raise ProtocolError("This run is one of another job; nothing was asked.")
         present = tuple(link.meta.get("spinney_present") or agreed.parties)
         self._told = 0.0
         self._journaled: Journaled | None = None
@@ -103,6 +105,7 @@ class Run:
             quorum=agreed.quorum,
             stalled=before.stalled if before else 0,
             begun=before.begun if before else time(),
+            since=time(),
             rounds=before.rounds if before else 0,
             together=before.together if before else False,
             phase=before.phase if before else "",

@@ -122,15 +122,16 @@ def abort(run: str, kit: Path) -> Status:
         return _followed(opened, known, lambda _: None)
 
 
-def resume(run: str, path: Path, kit: Path, tell: Tell) -> str:
-    """Go on with a paused run from its last finished round; return its id, once it has begun."""
+def resume(run: str, path: Path, kit: Path) -> str:
+    """Go on with a paused run from its last finished round; return its id, once that is noted."""
     job = agreed_of(load_job(path, deployed=True))
     with session(kit) as opened:
         known = _run_of(opened, run)
         status = status_in(opened.meta(known))
         if status.state != PAUSED:
+            instead = "Start the job anew." if status.is_over else "'spinney job follow' shows it."
             raise SettingError(
-                f"Only a paused run can be resumed; {run!r} is {status.state}. Start the job anew."
+                f"Only a paused run can be resumed; {run!r} is {status.state}. {instead}"
             )
         if status.digest != job.digest:
             raise _other_job_file(run, "Resume with that one, or start the job anew.")
@@ -146,7 +147,6 @@ def resume(run: str, path: Path, kit: Path, tell: Tell) -> str:
             begun = status_in(opened.meta(engine_job))
             if begun.is_over:
                 raise PolicyError(f"The run could not be resumed: {begun.message}")
-            tell(msgspec.structs.replace(begun, run=known))
             time.sleep(_EVERY)
         return known
 

@@ -147,6 +147,8 @@ class Keeper(FLComponent):  # type: ignore[misc]
         status = folder.status()
         if status is None:
             return
+        if status.state == PAUSED:
+            status = keeping.resumed(folder, status)
         if not status.is_over:
             status = keeping.kept(folder, status)
         if status.updated != self._told.get(status.run):
@@ -209,6 +211,16 @@ class Keeping:
                 self._manager.set_client_data(status.run, str(archive), *kind, self._fl_ctx)
             said = {"spinney": msgspec.to_builtins(status)}
             self._manager.update_meta(status.run, said, self._fl_ctx)
+
+    def resumed(self, folder: RunFolder, status: Status) -> Status:
+        """Return how a paused run stands, for which somebody may have submitted a new attempt."""
+        for job in self._manager.get_jobs_by_status(RunStatus.SUBMITTED, self._fl_ctx):
+            attempt = int(job.meta.get("spinney_attempt") or 1)
+            same = job.meta.get("spinney_digest") == status.digest
+            if job.meta.get("spinney_run") == status.run and same and attempt > status.attempt:
+                changes = {"job": job.job_id, "attempt": attempt, "waiting_since": time()}
+                return _changed(folder, status, state=WAITING, message="", **changes)
+        return status
 
     def kept(self, folder: RunFolder, status: Status) -> Status:
         """Return how an unfinished run stands, having done what it needs."""

@@ -35,6 +35,7 @@ _REFUSED: Final = b"could not register to server"  # the engine's own words
 _TRACE: Final = "Traceback (most recent call last):"
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 _EVERY: Final = 0.5  # seconds
+_HEART_BEAT: Final = 4  # seconds
 
 Say = Callable[[str], None]
 
@@ -69,6 +70,8 @@ def run_party(path: Path, say: Say) -> int:
             f"The start kit is that of {name!r}, but the party's file says {file.party.name!r}."
         )
     arguments = ["-m", str(file.kit), "-s", "fed_client.json", "--set", "secure_train=true"]
+    # A coordinator that is back learns from a heart beat that the party is there.
+    arguments.append(f"heart_beat_interval={_HEART_BEAT}")
     say(f"Party {name!r}; connecting to the coordinator.")
     with alone_with(file.kit):
         command = [_CLIENT, *arguments, f"uid={name}", f"org={name}", "config_folder=config"]

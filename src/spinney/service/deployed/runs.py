@@ -48,6 +48,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     answered: tuple[str, ...] = ()
     message: str = ""
     begun: float = 0.0
+    since: float = 0.0  # when the present attempt began
     updated: float = 0.0
     model: str = ""  # of a finished run: the digest by which an evaluation names its model
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason

@@ -54,7 +54,7 @@ def seconds_left(status: Status) -> float | None:
     """Return a guess at the time left, from the levels that are done; None if there is none."""
     if status.phase != "growing" or not status.levels or status.level < 2:
         return None
-    done = status.updated - status.begun
+    done = status.updated - status.since
     return done / status.level * (status.levels - status.level)
 
 
