@@ -148,6 +148,8 @@ def test_a_party_that_stays_away_pauses_a_job_that_needs_it_and_resuming_ends_it
     assert status["state"] == "paused", status
     assert "These parties stay away: north." in status["message"]
     assert status["rounds"] >= 8
+    refused = federation.job("abort", run, check=False)
+    assert "is paused: nobody is asked anything until it is resumed" in refused.stderr
     other = wide.write_job(federation, "paused-other", n_estimators=21, max_depth=9)
     refused = federation.job("resume", run, str(other), check=False)
     assert "not the one that run" in refused.stderr

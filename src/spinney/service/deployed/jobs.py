@@ -118,6 +118,10 @@ def abort(run: str, kit: Path) -> Status:
         status = status_in(opened.meta(known))
         if status.state in OVER:
             raise SettingError(f"The run {run!r} is over already: {status.state}.")
+        if status.state == PAUSED:
+            raise SettingError(
+                f"The run {run!r} is paused: nobody is asked anything until it is resumed."
+            )
         opened.abort(status.job or known)
         return _followed(opened, known, lambda _: None)
 
