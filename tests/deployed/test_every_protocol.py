@@ -34,6 +34,7 @@ EXACT = {
 }
 IN_THE_OPEN_ONLY = ("horizontal_forest adaptive", "extra_trees exchanged")
 _TREE = {"n_estimators": None, "max_depth": 2, "n_rows": 500, "epsilon": 4}
+_EVOLVED = {"n_generations": 2, "population_size": 4, "max_depth": 3, "epsilon": 4}
 NOISY = {
     "horizontal_forest": {"epsilon": 4},
     "horizontal_forest masked": {"epsilon": 4, "secure_sum": "true"},
@@ -50,9 +51,16 @@ NOISY = {
         "max_depth": 3,
         "size_epsilon": 1,
     },
+    "genetic_tree private": _EVOLVED,
+    "genetic_tree private masked": _EVOLVED | {"secure_sum": "true"},
 }
 
-QUICK = ("horizontal_forest masked", "private_tree propose", "private_forest")
+QUICK = (
+    "horizontal_forest masked",
+    "private_tree propose",
+    "private_forest",
+    "genetic_tree private masked",
+)
 
 
 def job_of(folder, case, settings, **more):

@@ -55,7 +55,7 @@ from spinney.trees.structures import FitTable
 from spinney.typing import Codes, Floats, Integers
 
 _BINS: Final = 64  # of a declared range: a power of two, so that halves are halves
-_COARSE: Final = 1 << 80  # rho's denominator, so that sums of it stay short
+_STEPS: Final = 1 << 32  # in which a generation's rho is divided, to find what it pays for
 _OWN_TREE: Final = Disclosure(
     "the party's own tree, which holds exact counts of its rows",
     Protection.HIDDEN,
@@ -86,16 +86,31 @@ class NoisyPlan:
 
     @cached_property
     def noise(self) -> DiscreteGaussian:
-        """The noise of a generation's counts."""
-        each = rho = self.budget.amount / self.settings.n_generations
+        """The noise of a generation's counts: the least that its part of the budget pays for.
+
+        Shares cost more than rho, and the more so the less noise there is.
+        """
+        whole = self._affordable(_STEPS)
+        if whole:
+            return whole
+        found, low, high = None, 0, _STEPS
+        while high - low > 1:
+            middle = (low + high) // 2
+            noise = self._affordable(middle)
+            found, low, high = (noise, middle, high) if noise else (found, low, middle)
+        if found is None:
+            raise SettingError("epsilon is too small to be divided over the generations.")
+        return found
+
+    def _affordable(self, steps: int) -> DiscreteGaussian | None:
+        """Return noise of so many parts of a generation's rho; None if it costs more than all."""
+        each = self.budget.amount / self.settings.n_generations
         moved, shares = Fraction(self.settings.n_survivors), self.privacy.shares(self.n_parties)
-        while rho > 0:
-            noise = DiscreteGaussian(rho, moved, shares=shares)
-            above = noise.cost(self.n_values).amount - each  # shares cost a little more than rho
-            if above <= 0:
-                return noise
-            rho = (rho - above).limit_denominator(_COARSE)
-        raise SettingError("epsilon is too small to be divided over the generations. Use fewer.")
+        try:
+            noise = DiscreteGaussian(each * steps / _STEPS, moved, shares=shares)
+        except SettingError:  # too little noise to be shared, or more than sums hold
+            return None
+        return noise if noise.cost(self.n_values).amount <= each else None
 
     @property
     def n_values(self) -> int:

@@ -11,6 +11,7 @@ from spinney import GeneticTreeClassifier, deal_rows
 from spinney.errors import BudgetError, PolicyError, SettingError
 from spinney.privacy.budget import Unit, epsilon_of
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import DiscreteGaussian, Shares
 from spinney.privacy.scopes import PARTY_TOTALS
 from spinney.protocols import genetic_tree
 from spinney.protocols.genetic_asks import ChoiceAsk, DepthAsk, EvolvingJob, StructureAsk
@@ -77,6 +78,19 @@ def test_all_generations_together_cost_the_epsilon():
     assert epsilon_of(spent, Fraction(1, 10**6)) <= 1
     assert epsilon_of(spent, Fraction(1, 10**6)) > Fraction(99, 100)
     assert plan.noise.variance**0.5 == pytest.approx(75, rel=0.05)  # PRIVACY.md: about 60, by RDP
+
+
+@pytest.mark.parametrize("epsilon", ["1/100", "1", "2", "3", "4", "20", "100"])
+def test_noise_in_shares_costs_no_more_than_its_part_and_little_less(epsilon):
+    """A share's surcharge is far below any rounding, or more than the budget itself."""
+    privacy = PrivacySettings(job="evolved", epsilon=epsilon, in_shares=True)
+    how = PRIVATE | {"n_generations": 2, "population_size": 4}
+    settings = genetic_tree.Settings(task="classification", privacy=privacy, **how)
+    plan = NoisyPlan(settings, 3, 2)
+    each = plan.budget.amount / 2
+    assert plan.noise.cost(plan.n_values).amount <= each
+    more = DiscreteGaussian(plan.noise.rho * Fraction(1001, 1000), Fraction(4), shares=Shares(3))
+    assert more.cost(plan.n_values).amount > each
 
 
 def test_a_question_is_paid_for_once_and_the_budget_holds():
