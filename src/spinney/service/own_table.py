@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from spinney.errors import SpinneyWarning
+from spinney.errors import SettingError, SpinneyWarning
 from spinney.service.config import (
     JobConfig,
     JobFile,
@@ -23,6 +23,15 @@ from spinney.tables.describe import Findings
 from spinney.tables.readers import Source, findings_of_source
 from spinney.tables.schema import LabelKind, listed
 from spinney.tables.table import BATCH_ROWS
+
+
+def require_no_table(path: Path) -> None:
+    """Raise where a table was given in place of a job file."""
+    if path.suffix in {".csv", ".parquet"}:
+        raise SettingError(
+            f"{path.name!r} is a table, not a job file. Say which of its columns to predict: "
+            "--label NAME."
+        )
 
 
 def job_of_table(path: Path, label: str, task: str) -> JobFile:

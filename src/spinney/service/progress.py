@@ -17,6 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from spinney.service.exits import say
 
@@ -92,7 +93,7 @@ class _BarStages(Stages):
 
     def heard(self, n_answered: int, n_parties: int) -> None:
         """Say how many parties have answered the question that is being asked."""
-        self._heard = f", {n_answered} of {n_parties} parties answered"
+        self._heard = f", {n_answered}/{n_parties} answered"
         self._bar.update(self._task, description=self._said + self._heard)
 
     def _say(self, text: str, completed: float) -> None:
@@ -111,16 +112,21 @@ def shown() -> Iterator[Stages]:
     if not console.is_terminal:
         yield Stages()
         return
-    columns = (
-        SpinnerColumn(),
-        BarColumn(bar_width=24),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with bar_on(console) as bar:
         yield _BarStages(bar)
+
+
+def bar_on(console: Console) -> Progress:
+    """Return a bar; where a line is too short, what is said gives way before the times do."""
+    columns = (
+        SpinnerColumn(table_column=Column(min_width=1)),
+        BarColumn(bar_width=8, table_column=Column(min_width=8)),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)),
+        TextColumn("left:", table_column=Column(no_wrap=True, min_width=5)),
+        TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5)),
+    )
+    return Progress(*columns, console=console, transient=True, expand=True)
 
 
 def _share(phase: str, n_done: int, total: int) -> float:

@@ -18,7 +18,7 @@ from spinney.service.config import JobFile, load_job
 from spinney.service.ended import EndedEarlyError
 from spinney.service.folder import require_writable, write_run
 from spinney.service.outcome import Outcome, outcome_of
-from spinney.service.own_table import job_of_table, without_ids
+from spinney.service.own_table import job_of_table, require_no_table, without_ids
 from spinney.service.personal import compare_personal
 from spinney.service.progress import Stages
 from spinney.service.registry import entry_of
@@ -46,6 +46,8 @@ def simulate(
     label, task
         Of a table: the column to predict, and how.
     """
+    if label is None:
+        require_no_table(path)
     job = load_job(path) if label is None else job_of_table(path, label, task)
     into = Path("runs") / job.job.name if folder is None else folder
     require_writable(into)

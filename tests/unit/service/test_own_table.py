@@ -38,6 +38,9 @@ def test_a_csv_of_ones_own_becomes_a_report_with_one_command(place):
     assert "warning" in told.stderr  # its classes were read from the rows
     told = place.run("simulate", "visits.csv", "--label", "age", "--task", "regression")
     assert told.exit_code == 0, told.stderr
+    code, line = place.refused("simulate", "visits.csv")
+    assert code == 10
+    assert line.endswith("not a job file. Say which of its columns to predict: --label NAME.")
     code, line = place.refused("simulate", "visits.csv", "--label", "sick")
     assert code == 21
     assert "'sick'" in line

@@ -16,7 +16,7 @@ from rich.progress import Progress, TextColumn
 
 from spinney.service import progress
 from spinney.service.answering import watched
-from spinney.service.progress import COMPILING, Stages, shown
+from spinney.service.progress import COMPILING, Stages, bar_on, shown
 
 SPINNEY = str(Path(sys.executable).with_name("spinney"))
 
@@ -46,7 +46,7 @@ def test_a_bar_goes_on_by_stage_phase_and_level(bar):
         done.append(state(bar)[1])
     assert state(bar)[0] == "joint forest: 50 trees, level 4 of 4"
     stages.heard(2, 5)
-    assert state(bar)[0] == "joint forest: 50 trees, level 4 of 4, 2 of 5 parties answered"
+    assert state(bar)[0] == "joint forest: 50 trees, level 4 of 4, 2/5 answered"
     step("judging", 0, 0)
     done.append(state(bar)[1])
     assert done == sorted(set(done))
@@ -56,6 +56,20 @@ def test_a_bar_goes_on_by_stage_phase_and_level(bar):
     step("growing", 40, 0)  # no limit to the depth
     assert state(bar)[0] == "forest of 'north' alone: level 41"
     assert 1 < state(bar)[1] < 2
+
+
+def test_a_narrow_terminal_still_shows_who_answered_and_the_time_left():
+    bar = bar_on(Console(file=StringIO(), force_terminal=True))
+    stages = progress._BarStages(bar)
+    stages.expect(4)
+    step = stages.begin("joint forest", 100)
+    step("growing", 9, 10)
+    stages.heard(4, 5)
+    out = StringIO()
+    Console(file=out, width=80, color_system=None).print(bar.get_renderable())
+    (line,) = out.getvalue().splitlines()
+    assert "joint forest: 100 trees, level 10 of 10, 4/5" in line
+    assert re.search(r"0:00:00 left: (--:--|\d\d:\d\d)$", line)
 
 
 def test_answers_are_counted_question_by_question():

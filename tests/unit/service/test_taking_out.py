@@ -2,6 +2,7 @@
 
 import json
 import re
+import webbrowser
 from dataclasses import replace
 from html import escape
 
@@ -9,7 +10,6 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
-import typer
 
 from spinney import load_model, load_report
 from spinney.errors import PartyLostError, SettingError
@@ -246,15 +246,15 @@ def test_runs_are_listed_and_compared(run):
 def test_a_page_is_opened_or_told(run, monkeypatch):
     opened = []
 
-    def launch(url):
+    def opening(url):
         opened.append(url)
-        return 0
+        return True
 
-    monkeypatch.setattr(typer, "launch", launch)
+    monkeypatch.setattr(webbrowser, "open", opening)
     assert run.run("report", "open", "runs/visits").stdout.startswith("Opened  ")
     assert opened[0].startswith("file:///")
     assert opened[0].endswith("runs/visits/report.html")
-    monkeypatch.setattr(typer, "launch", lambda _: 1)
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
     told = run.run("report", "open", "runs/visits")
     assert told.stdout.startswith("No browser answers here. Open it yourself: ")
     code, line = run.refused("report", "open", "nowhere")
