@@ -28,12 +28,12 @@ def test_help_imports_nothing_heavy():
 
 
 def test_help_takes_less_than_a_second():
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        subprocess.run([SPINNEY, "--help"], capture_output=True, check=True)
-        seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 1
+    """Of a processor's time: how busy the machine is besides is no fault of ours."""
+    before = os.times()
+    subprocess.run([SPINNEY, "--help"], capture_output=True, check=True)
+    after = os.times()
+    used = after.children_user + after.children_system
+    assert used - before.children_user - before.children_system < 1
 
 
 def test_help_names_the_commands_and_the_version_is_told(place):
