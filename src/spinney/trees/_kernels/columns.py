@@ -172,12 +172,3 @@ def place_bytes(bits, from_start, to_start, n_bytes, out, left_sizes):
             word = (word & np.uint8(0x33)) + ((word >> np.uint8(2)) & np.uint8(0x33))
             count += np.int64((word + (word >> np.uint8(4))) & np.uint8(0x0F))
         left_sizes[k] = count
-
-
-@kernel
-def leaves_of_entries(entries, starts, ends, block_start, leaf, out):
-    """Write `leaf[k]` for every row that has an entry in segment `k`."""
-    for k in range(starts.shape[0]):
-        for block in range(starts.shape[1]):
-            for i in range(starts[k, block], ends[k, block]):
-                out[block_start[block] + np.int64(entries[i] & ROW_MASK)] = leaf[k]
