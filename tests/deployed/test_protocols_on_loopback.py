@@ -78,9 +78,10 @@ def kept_at(federation, name, run, file="model.spinney"):
 
 
 def paid_in(ledger, job):
-    """Return what a job paid for; that it saw something unprotected is noted at every run."""
+    """Return what a job paid for; what costs nothing is noted at every run."""
     (account,) = described(ledger, job).jobs
-    return [release for release in account.releases if "UNPROTECTED" not in release.cost]
+    free = ("UNPROTECTED", "HIDDEN")
+    return [release for release in account.releases if not release.cost.startswith(free)]
 
 
 def finished(federation, path):
