@@ -172,16 +172,26 @@ def complete_forest(n_trees, depth, n_columns):
     )
 
 
-def test_a_hundred_trees_of_depth_twelve_are_small_and_soon_there(opened, tmp_path):
-    forest = complete_forest(100, 12, 20)
-    schema = Schema(
-        tuple(Column(f"c{i}", "number") for i in range(20)), Label("y", "class", ("no", "yes"))
-    )
-    model = ForestModel("horizontal_forest", schema, forest, (np.zeros(0, np.uint8),) * 20)
+def page_of_a_complete_forest(path, n_columns):
+    forest = complete_forest(100, 12, n_columns)
+    columns = tuple(Column(f"measured quantity {i}", "number") for i in range(n_columns))
+    schema = Schema(columns, Label("y", "class", ("no", "yes")))
+    bins = (np.zeros(0, np.uint8),) * n_columns
+    model = ForestModel("horizontal_forest", schema, forest, bins)
     model.check("made up")
     report = Report("horizontal_forest", ("a",), 100, 12, forest.n_nodes, (), (), {}, (), {})
-    path = tmp_path / "report.html"
     report.to_html(path, model)
+    return path
+
+
+def test_of_a_thousand_columns_the_hardest_trees_are_drawn_in_part(tmp_path):
+    path = page_of_a_complete_forest(tmp_path / "report.html", 1000)
+    assert 4_500_000 < path.stat().st_size < 5_000_000
+    assert "Drawn: the first 8" in path.read_text(encoding="utf-8")
+
+
+def test_a_hundred_trees_of_depth_twelve_are_small_and_soon_there(opened, tmp_path):
+    path = page_of_a_complete_forest(tmp_path / "report.html", 20)
     assert path.stat().st_size < 5_000_000
     browser = opened(path)
     head = json.loads(

@@ -20,8 +20,8 @@ from spinney.protocols.model import ForestModel
 from spinney.trees.forest import Forest
 from spinney.typing import Integers
 
-MOST_BYTES = 3_600_000
-"""How long the deflated trees may be; in base64 a third longer."""
+MOST_BYTES = 4_600_000
+"""How long the trees may be in the page, with what is said of their columns: it is under 5 MB."""
 
 _UNITS = 65535  # a class's share is drawn from so many steps
 
@@ -43,9 +43,10 @@ def packed(model: ForestModel, holder: Mapping[str, str] | None = None) -> Packe
     n_trees = model.forest.n_trees
     while True:
         found = _packed(model, n_trees, holder or {})
-        if len(found.data) * 3 // 4 <= MOST_BYTES or n_trees == 1:
+        room = max(0, MOST_BYTES - len(found.head))
+        if len(found.data) <= room or n_trees == 1:
             return found
-        n_trees = max(1, min(n_trees - 1, n_trees * MOST_BYTES * 4 // (3 * len(found.data))))
+        n_trees = max(1, min(n_trees - 1, n_trees * room // len(found.data)))
 
 
 def level_order(forest: Forest, n_trees: int) -> Integers:
