@@ -103,4 +103,6 @@ def _noted(run: dict[str, Any]) -> str:
 
 
 def _duration(hours: float) -> str:
-    return f"{hours:.1f} hours" if hours >= 1 else f"{max(1.0, 60 * hours):.0f} minutes"
+    if hours >= 1:
+        return f"{hours:.1f} hours"
+    return f"{60 * hours:.0f} minutes" if hours >= 1 / 40 else "a minute"
