@@ -100,7 +100,8 @@ def main() -> None:
             federation.stop()
         made = (federation.root / "lead" / "deployed" / "model.spinney").read_bytes()
         report = json.loads((federation.root / "lead" / "deployed" / "report.json").read_text())
-        alone = json.loads((path.with_suffix("") / "report.json").read_text())
+        (in_one,) = (federation.root / "lead").glob("simulated-*/report.json")
+        alone = json.loads(in_one.read_text())
     in_process = sum(alone["seconds"].values())
     result = {
         "rounds": ROUNDS,
