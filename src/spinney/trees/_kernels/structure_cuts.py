@@ -9,22 +9,9 @@ from typing import Any
 import numpy as np
 
 from spinney.trees._kernels.compiling import kernel
+from spinney.trees._kernels.split import _sort_by_share
 
 MISSING = 255
-
-
-@kernel
-def _sort_by_share(order, n, share):
-    """Sort bins by share; ties by bin."""
-    for i in range(1, n):
-        code = order[i]
-        j = i - 1
-        while j >= 0 and (
-            share[order[j]] > share[code] or (share[order[j]] == share[code] and order[j] > code)
-        ):
-            order[j + 1] = order[j]
-            j -= 1
-        order[j + 1] = code
 
 
 @kernel
