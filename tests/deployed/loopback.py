@@ -45,6 +45,7 @@ class Federation:
     ) -> None:
         self.host = host
         self.namespace: dict[str, str] = {}  # of the network, by side
+        self.ahead: dict[str, float] = {}  # seconds by which a side's clock is wrong
         self.root = root
         self.parties = parties
         self.port = free_port()
@@ -131,7 +132,7 @@ class Federation:
                 self.processes[name] = subprocess.Popen(
                     [*self._within(name), *_SPINNEY, kind, "run", f"{kind}.toml"],
                     cwd=self.root / name,
-                    env=self.environment,
+                    env=self._by_clock(name),
                     stdout=output,
                     stderr=output,
                 )
@@ -140,6 +141,14 @@ class Federation:
         """Return what runs a command in a side's part of the network."""
         inside = self.namespace.get(side)
         return ["ip", "netns", "exec", inside] if inside else []
+
+    def _by_clock(self, side: str) -> dict[str, str]:
+        """Return the environment in which a side's clock is as it is there."""
+        if side not in self.ahead:
+            return self.environment
+        paths = f"{Path(__file__).parent / 'wrong_clock'}:{self.environment['PYTHONPATH']}"
+        ahead = {"PYTHONPATH": paths, "SPINNEY_TEST_AHEAD": str(self.ahead[side])}
+        return self.environment | ahead
 
     def kill(self, name: str) -> None:
         """Kill one side at once, as a power cut would."""

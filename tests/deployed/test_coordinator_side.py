@@ -17,7 +17,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
     write_party,
 )
-from spinney.errors import PartyLostError, ProtocolError, SettingError
+from spinney.errors import PartyLostError, PolicyError, ProtocolError, SettingError
 from spinney.report.release import Hardening
 from spinney.report.report import load_report
 from spinney.service.deployed import jobs
@@ -254,3 +254,13 @@ def test_a_run_is_found_by_its_job_s_name_and_a_proposal_is_not(monkeypatch, tmp
     assert jobs.shown("ccc", tmp_path).run == "cccc"
     with pytest.raises(SettingError, match="No run is called 'q4'"):
         jobs.shown("q4", tmp_path)
+
+
+def test_a_paused_run_is_not_aborted_for_somebody_else(monkeypatch, tmp_path):
+    said = {"run": "aaaa", "name": "q3", "kind": "train", "state": "paused"}
+    meta = {"job_id": "aaaa", "name": "q3", "submitter_name": "alice", "spinney": said}
+    opened = SimpleNamespace(jobs=lambda: [meta], meta=lambda _: meta)
+    monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
+    monkeypatch.setattr(jobs, "person_of", lambda _: "bob")
+    with pytest.raises(PolicyError, match="Only alice, who started it, may abort it"):
+        jobs.abort("q3", tmp_path)

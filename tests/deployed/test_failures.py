@@ -148,8 +148,6 @@ def test_a_party_that_stays_away_pauses_a_job_that_needs_it_and_resuming_ends_it
     assert status["state"] == "paused", status
     assert "These parties stay away: north." in status["message"]
     assert status["rounds"] >= 8
-    refused = federation.job("abort", run, check=False)
-    assert "is paused: nobody is asked anything until it is resumed" in refused.stderr
     other = wide.write_job(federation, "paused-other", n_estimators=21, max_depth=9)
     refused = federation.job("resume", run, str(other), check=False)
     assert "not the one that run" in refused.stderr
@@ -157,6 +155,24 @@ def test_a_party_that_stays_away_pauses_a_job_that_needs_it_and_resuming_ends_it
     federation.wait(run, lambda status: status["message"] == "Waiting for: north.")
     federation.start("north")
     finish(federation, run, path)
+
+
+def test_a_paused_run_is_aborted_for_good_and_asks_nobody(federation):
+    path, run = killed_in(federation, "north", 8, "given-up")
+    paused = ended(federation, run)
+    assert paused["state"] == "paused", paused
+    assert "aborted" in federation.job("abort", run).stdout
+    federation.start("north")
+    federation.wait_until_connected()
+    refused = federation.job("resume", run, str(path), check=False)
+    assert "Only a paused run can be resumed" in refused.stderr
+    now = federation.status(run)
+    assert (now["state"], now["rounds"], now["attempt"]) == (
+        "aborted",
+        paused["rounds"],
+        paused["attempt"],
+    )
+    assert (federation.root / "coordinator" / "runs" / run / "report.json").exists()
 
 
 def test_nobody_is_dropped_while_masked_sums_would_show_its_counts(federation):

@@ -109,14 +109,27 @@ def test_a_refusal_ends_a_job_that_had_not_begun_and_pauses_one_that_had(tmp_pat
 def test_a_paused_run_waits_for_its_parties_once_somebody_resumes_it(tmp_path, digest, state):
     desk = Desk(tmp_path, "FINISHED:ABNORMAL", state="paused", digest="this", message="Away.")
     keeping = Keeping(desk.file, desk.engine, desk.manager, None)
-    assert keeping.resumed(desk.folder, status_of(tmp_path)).state == "paused"
+    assert keeping.resumed_or_aborted(desk.folder, status_of(tmp_path)).state == "paused"
     meta = {"status": "SUBMITTED", "spinney_run": "run-1", "spinney_attempt": 2}
     meta["spinney_digest"] = digest
     desk.manager.jobs["next"] = SimpleNamespace(job_id="next", meta=meta)
-    assert keeping.resumed(desk.folder, status_of(tmp_path)).state == state
+    assert keeping.resumed_or_aborted(desk.folder, status_of(tmp_path)).state == state
     if state == "waiting":
         assert desk.look().message == "Waiting for: st-mary, north."
         assert status_of(tmp_path).job == "next"
+
+
+@pytest.mark.parametrize(("who", "state"), [("alice", "aborted"), ("mallory", "paused")])
+def test_a_paused_run_is_aborted_by_who_started_it_only(tmp_path, who, state):
+    desk = Desk(tmp_path, "FINISHED:ABNORMAL", state="paused", message="Away.")
+    desk.manager.jobs["run-1"].meta["submitter_name"] = "alice"
+    meta = {"status": "SUBMITTED", "spinney_run": "run-1", "spinney_aborts": True}
+    word = SimpleNamespace(job_id="word", meta=meta | {"submitter_name": who})
+    desk.manager.jobs["word"] = word
+    keeping = Keeping(desk.file, desk.engine, desk.manager, None)
+    assert keeping.resumed_or_aborted(desk.folder, status_of(tmp_path)).state == state
+    assert status_of(tmp_path).state == state
+    assert word.meta["status"] == "FINISHED:ABORTED"  # the engine does not try to start it
 
 
 def test_a_run_that_makes_no_progress_pauses(tmp_path):

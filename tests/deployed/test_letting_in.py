@@ -83,6 +83,26 @@ def test_a_removed_party_is_refused(coordinator, tmp_path):
         registers(coordinator, Keeper(), "north", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("meta", "reason"),
+    [
+        ({"submitter_name": "alice", "deploy_map": {"spinney": ["server", "lakeside"]}}, None),
+        ({"submitter_name": "bob"}, "bob was removed from this federation"),
+        (
+            {"deploy_map": {"spinney": ["server", "north"]}},
+            "north was removed from this federation",
+        ),
+        ({"spinney_aborts": True}, "It only says that a paused run is to end."),
+    ],
+)
+def test_which_jobs_the_engine_may_not_start(coordinator, meta, reason):
+    (coordinator.folder / "removed.txt").write_text("north\nbob\n")
+    context = FLContext()
+    context.set_prop(FLContextKey.JOB_META, meta)
+    Keeper().handle_event(EventType.BEFORE_CHECK_CLIENT_RESOURCES, context)
+    assert context.get_prop(FLContextKey.JOB_BLOCK_REASON) == reason
+
+
 def test_a_party_says_its_place_and_that_it_was_let_in(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     context = FLContext()

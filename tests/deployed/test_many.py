@@ -1,5 +1,6 @@
-"""Deployed jobs at their edges: ten parties, fifty jobs, databases, a wire that is cut."""
+"""Deployed jobs at their edges: ten parties, fifty jobs, databases, clocks, a wire that is cut."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from deployed import wide  # type: ignore[import-not-found]
 from deployed.loopback import EXAMPLES, Federation  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.slow
+DAY = 86_400.0
 OVER = ("finished", "failed", "paused", "aborted")
 
 
@@ -122,6 +124,22 @@ def test_tables_in_postgresql_and_duckdb(tmp_path, postgres_server):
 
 def plain(value):
     return value.item() if hasattr(value, "item") else value
+
+
+def test_clocks_that_differ_by_days(tmp_path):
+    federation = Federation(tmp_path / "clocks")
+    wide.write_tables(federation, 500)
+    federation.enrol()
+    federation.ahead = {"north": 9 * DAY, "lakeside": -3 * DAY, "coordinator": 2 * DAY}
+    federation.start()
+    try:
+        settings = {"n_estimators": 5, "max_depth": 4, "secure_sum": True}
+        path = wide.write_job(federation, "clocks", **settings)
+        assert finished(federation, path) == wide.simulated(federation, path)
+        begun = json.loads(next(federation.root.glob("*/runs/*/status.json")).read_text())["begun"]
+        assert begun > time.time() + DAY  # the coordinator's clock was wrong indeed
+    finally:
+        federation.stop()
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ from spinney.service.deployed.agreed import (
     prediction_of,
 )
 from spinney.service.deployed.estimates import Cost, cost_of
-from spinney.service.deployed.runs import FAILED, FINISHED, OVER, PAUSED, Status
-from spinney.transport.flare.session import Session, session
+from spinney.service.deployed.runs import ABORTED, FAILED, FINISHED, OVER, PAUSED, Status
+from spinney.transport.flare.jobs import ABORTS
+from spinney.transport.flare.session import Session, person_of, session
 
 _EVERY: Final = 0.5  # seconds
 _QUEUED: Final = "queued"
@@ -115,15 +116,29 @@ def abort(run: str, kit: Path) -> Status:
     """End a run; what parties have released stays in their ledgers and records."""
     with session(kit) as opened:
         known = _run_of(opened, run)
-        status = status_in(opened.meta(known))
+        meta = opened.meta(known)
+        status = status_in(meta)
         if status.state in OVER:
             raise SettingError(f"The run {run!r} is over already: {status.state}.")
         if status.state == PAUSED:
-            raise SettingError(
-                f"The run {run!r} is paused: nobody is asked anything until it is resumed."
-            )
+            if meta["submitter_name"] != person_of(kit):
+                raise PolicyError(f"Only {meta['submitter_name']}, who started it, may abort it.")
+            return _abort_paused(opened, status)
         opened.abort(status.job or known)
         return _followed(opened, known, lambda _: None)
+
+
+def _abort_paused(opened: Session, paused: Status) -> Status:
+    """End a run that has no engine job: the coordinator is told by one that never starts."""
+    told = {"spinney_run": paused.run, ABORTS: True}
+    opened.submit(paused.name, paused.present, b"", **told)
+    while True:
+        status = status_in(opened.meta(paused.run))
+        if status.state == ABORTED:
+            return status
+        if status.state != PAUSED:
+            raise SettingError(f"The run {paused.run!r} was resumed meanwhile. Abort it again.")
+        time.sleep(_EVERY)
 
 
 def resume(run: str, path: Path, kit: Path) -> str:

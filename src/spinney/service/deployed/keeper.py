@@ -36,7 +36,7 @@ from spinney.service.deployed.runs import (
     Status,
     keep_reserve,
 )
-from spinney.transport.flare.jobs import APP
+from spinney.transport.flare.jobs import ABORTS, APP
 from spinney.transport.flare.session import RESULT_KIND, RESULT_NAME
 
 _LOG: Final = logging.getLogger("spinney.keeper")
@@ -86,7 +86,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
         elif event_type == EventType.CLIENT_REGISTER_PROCESSED:
             self._note_place(fl_ctx)
         elif event_type == EventType.BEFORE_CHECK_CLIENT_RESOURCES:
-            self._block_removed(fl_ctx)
+            self._block(fl_ctx)
 
     def _require_welcome(self, fl_ctx: Any) -> None:
         """Refuse a party that was removed, and one whose start kit is in use elsewhere."""
@@ -107,12 +107,14 @@ class Keeper(FLComponent):  # type: ignore[misc]
             self._places.settle(name, place_in(peer))
             _LOG.info("%s is connected.", name)
 
-    def _block_removed(self, fl_ctx: Any) -> None:
+    def _block(self, fl_ctx: Any) -> None:
+        """Keep the engine from starting a job of somebody removed, or one that is only a word."""
         meta = fl_ctx.get_prop(FLContextKey.JOB_META) or {}
         involved = [meta.get(JobMetaKey.SUBMITTER_NAME.value), *_parties(meta)]
         gone = [name for name in involved if name in self._file.removed()]
-        if gone:
-            reason = f"{gone[0]} was removed from this federation"
+        reason = f"{gone[0]} was removed from this federation" if gone else ""
+        if reason or meta.get(ABORTS):
+            reason = reason or "It only says that a paused run is to end."
             fl_ctx.set_prop(FLContextKey.JOB_BLOCK_REASON, reason, private=True, sticky=False)
 
     def _keep(self, engine: Any) -> None:
@@ -148,7 +150,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
         if status is None:
             return
         if status.state == PAUSED:
-            status = keeping.resumed(folder, status)
+            status = keeping.resumed_or_aborted(folder, status)
         if not status.is_over:
             status = keeping.kept(folder, status)
         if status.updated != self._told.get(status.run):
@@ -212,15 +214,26 @@ class Keeping:
             said = {"spinney": msgspec.to_builtins(status)}
             self._manager.update_meta(status.run, said, self._fl_ctx)
 
-    def resumed(self, folder: RunFolder, status: Status) -> Status:
-        """Return how a paused run stands, for which somebody may have submitted a new attempt."""
+    def resumed_or_aborted(self, folder: RunFolder, status: Status) -> Status:
+        """Return how a paused run stands, for which somebody may have submitted a word."""
         for job in self._manager.get_jobs_by_status(RunStatus.SUBMITTED, self._fl_ctx):
+            if job.meta.get("spinney_run") != status.run:
+                continue
+            if job.meta.get(ABORTS):
+                self._manager.set_status(job.job_id, RunStatus.FINISHED_ABORTED, self._fl_ctx)
+                if self._is_of_the_same(job, status.run):
+                    return _changed(folder, status, state=ABORTED, message="Aborted.")
+                continue
             attempt = int(job.meta.get("spinney_attempt") or 1)
-            same = job.meta.get("spinney_digest") == status.digest
-            if job.meta.get("spinney_run") == status.run and same and attempt > status.attempt:
+            if job.meta.get("spinney_digest") == status.digest and attempt > status.attempt:
                 changes = {"job": job.job_id, "attempt": attempt, "waiting_since": time()}
                 return _changed(folder, status, state=WAITING, message="", **changes)
         return status
+
+    def _is_of_the_same(self, job: Any, run: str) -> bool:
+        """Tell whether who submitted an engine job is who started the run."""
+        first, who = self._manager.get_job(run, self._fl_ctx), JobMetaKey.SUBMITTER_NAME.value
+        return first is not None and job.meta.get(who) == first.meta.get(who)
 
     def kept(self, folder: RunFolder, status: Status) -> Status:
         """Return how an unfinished run stands, having done what it needs."""

@@ -14,6 +14,9 @@ from typing import Any, Final
 from spinney.errors import PolicyError
 
 APP: Final = "spinney"
+ABORTS: Final = "spinney_aborts"
+"""Says of an engine job that it is never to start: it is a word to the coordinator."""
+
 SERVER_FILE: Final = "config/config_fed_server.json"
 PARTY_FILE: Final = "config/config_fed_client.json"
 JOB_LIMIT: Final = 1 << 20
