@@ -1,23 +1,56 @@
-"""Jobs of a forest over three parties, for tests of the protocol."""
+"""Jobs of forests over three parties, for tests of their protocols."""
 
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.estimators.inputs import dealt_tables, fit_input
-from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import Party
+from spinney.protocols import extra_trees, horizontal_forest
+from spinney.protocols.drawn_cuts import CutsAsk
+from spinney.protocols.secure_sums import secured
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import MatrixColumns, MemoryTable
 from spinney.transport.in_process import InProcess
 
 
-def job(label, **changes):
-    is_amount = label == "amount"
-    facts: dict[str, Any] = {
-        "task": "regression" if is_amount else "classification",
-        "criterion": "squared_error" if is_amount else "gini",
-        "n_estimators": 5,
-        "seed": 1,
-    }
-    return horizontal_forest.Settings(**(facts | changes))
+@dataclass(frozen=True)
+class Forest:
+    """A protocol that grows a forest by sums over parties."""
+
+    protocol: Any
+    level_ask: type
+    """The question that asks for the counts of a level."""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def job(self, label, **changes):
+        """Return settings of a small forest."""
+        is_amount = label == "amount"
+        facts: dict[str, Any] = {
+            "task": "regression" if is_amount else "classification",
+            "criterion": "squared_error" if is_amount else "gini",
+            "n_estimators": 5,
+            "seed": 1,
+        }
+        return self.protocol.Settings(**(facts | self.facts | changes))
+
+    def connected(self, tables, **how):
+        """Return a channel to a party for each table."""
+        parties = {name: self.protocol.Party(table) for name, table in tables.items()}
+        return InProcess(parties, **how)
+
+    def masked(self, tables):
+        """Return a channel whose sums are masked."""
+        parties = {name: self.protocol.Party(table) for name, table in tables.items()}
+        return secured(parties, InProcess, self.protocol.SUMMED, job="test")
+
+
+HORIZONTAL = Forest(horizontal_forest, horizontal_forest.LevelAsk)
+EXTRA = Forest(
+    extra_trees, CutsAsk, {"bootstrap": False, "binning": "magnitudes", "thresholds": "public"}
+)
+job, connected, masked = HORIZONTAL.job, HORIZONTAL.connected, HORIZONTAL.masked
 
 
 def tables_of(X, y, party, label):
@@ -35,5 +68,14 @@ def tables_of(X, y, party, label):
     return dealt_tables(given_input.table, party)
 
 
-def connected(tables, **how):
-    return InProcess({name: Party(table) for name, table in tables.items()}, **how)
+def small_table(names=("a", "b"), label=None, classes=("no", "yes"), n=20, bounds=(-9.0, 9.0)):
+    """Return a table of two columns of noise and a label that alternates."""
+    random = np.random.RandomState(0)
+    columns = tuple(Column(name, "number", range=bounds) for name in names)
+    schema = Schema(columns, label or Label("y", "class", classes))
+    matrix = random.standard_normal((n, len(names)))
+    is_class = schema.label.kind == "class"
+    target = np.arange(n) % 2 if is_class else random.standard_normal(n)
+    return MemoryTable(
+        schema, MatrixColumns(matrix), target.astype(np.int32 if is_class else np.float64)
+    )

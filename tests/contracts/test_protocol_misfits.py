@@ -1,4 +1,4 @@
-"""The forest's protocol: parties that differ, lie or leave are told so."""
+"""Protocols of forests: parties that differ, lie or leave are told so."""
 
 from dataclasses import replace
 
@@ -8,31 +8,18 @@ import pytest
 from contracts.forest_jobs import (  # type: ignore[import-not-found]
     connected,
     job,
+    small_table,
 )
 from spinney.errors import PartyLostError, ProtocolError, SchemaError, TableError
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest import Party
 from spinney.protocols.setup import CountsReply, EdgesAsk, FactsAsk
-from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.schema import Label
 from spinney.transport.channel import Ask
 from spinney.transport.in_process import InProcess
 from spinney.trees.counts import Counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
-
-
-def small_table(names=("a", "b"), label=None, classes=("no", "yes"), n=20):
-    random = np.random.RandomState(0)
-    schema = Schema(
-        tuple(Column(name, "number") for name in names),
-        label or Label("y", "class", classes),
-    )
-    matrix = random.standard_normal((n, len(names)))
-    target = (
-        np.arange(n) % 2 if schema.label.kind == "class" else random.standard_normal(n)
-    ).astype(np.int32 if schema.label.kind == "class" else np.float64)
-    return MemoryTable(schema, MatrixColumns(matrix), target)
 
 
 @pytest.mark.parametrize(
@@ -47,10 +34,10 @@ def small_table(names=("a", "b"), label=None, classes=("no", "yes"), n=20):
         ),
     ],
 )
-def test_parties_whose_schemas_differ_are_told_where(other, words):
-    channel = connected({"one": small_table(), "two": other})
+def test_parties_whose_schemas_differ_are_told_where(forest, other, words):
+    channel = forest.connected({"one": small_table(), "two": other})
     with pytest.raises(SchemaError, match=words):
-        horizontal_forest.train(channel, job("two classes"))
+        forest.protocol.train(channel, forest.job("two classes"))
     assert len(channel.rounds) == 1
 
 
@@ -60,73 +47,72 @@ def test_parties_that_name_their_classes_in_another_order_are_told():
         horizontal_forest.train(connected({"one": one, "two": two}), job("two classes"))
 
 
-def test_a_party_without_rows_takes_part():
+def test_a_party_without_rows_takes_part(forest):
     empty = small_table().select(np.zeros(0, np.intp))
-    with_it = connected({"one": small_table(), "none": empty})
-    alone = connected({"one": small_table()})
-    assert (
-        horizontal_forest.train(with_it, job("two classes")).model.to_bytes()
-        == horizontal_forest.train(alone, job("two classes")).model.to_bytes()
-    )
+    with_it = forest.connected({"one": small_table(), "none": empty})
+    alone = forest.connected({"one": small_table()})
+    one, two = (forest.protocol.train(to, forest.job("two classes")) for to in (with_it, alone))
+    assert one.model.to_bytes() == two.model.to_bytes()
 
 
-def test_a_job_over_no_rows_is_refused():
+def test_a_job_over_no_rows_is_refused(forest):
     empty = small_table().select(np.zeros(0, np.intp))
     with pytest.raises(TableError, match="The parties hold no rows together"):
-        horizontal_forest.train(connected({"none": empty}), job("two classes"))
+        forest.protocol.train(forest.connected({"none": empty}), forest.job("two classes"))
 
 
-def test_one_class_over_all_parties_is_refused():
+def test_one_class_over_all_parties_is_refused(forest):
     table = small_table()
     one_class = table.select(np.flatnonzero(table.target == 1))
     with pytest.raises(TableError, match="The label 'y' has one class only over all parties"):
-        horizontal_forest.train(connected({"one": one_class}), job("two classes"))
+        forest.protocol.train(forest.connected({"one": one_class}), forest.job("two classes"))
 
 
-def test_a_question_of_another_protocol_is_refused():
+def test_a_question_of_another_protocol_is_refused(forest):
     class OtherAsk(Ask[CountsReply]):
         """Who are you?"""
 
     with pytest.raises(ProtocolError, match="does not answer OtherAsk"):
-        Party(small_table()).answer(OtherAsk())
+        forest.protocol.Party(small_table()).answer(OtherAsk())
 
 
-def test_a_question_about_another_schema_is_refused():
+def test_a_question_about_another_schema_is_refused(forest):
     with pytest.raises(SchemaError, match="The question is about another schema"):
-        Party(small_table()).answer(FactsAsk("0" * 64, with_leading=True))
+        forest.protocol.Party(small_table()).answer(FactsAsk("0" * 64, with_leading=True))
 
 
-class Lying(Party):
-    """A party that answers histograms of its own making."""
+class Lying:
+    """A party that answers counts of its own making."""
 
-    def __init__(self, table, change):
-        super().__init__(table)
+    def __init__(self, forest, change):
+        self._forest = forest
+        self._party = forest.protocol.Party(small_table())
         self._change = change
 
     def answer(self, ask):
-        reply = super().answer(ask)
-        if isinstance(ask, horizontal_forest.LevelAsk):
-            return CountsReply(self._change(reply.counts))
-        return reply
+        reply = self._party.answer(ask)
+        asked = isinstance(ask, self._forest.level_ask)
+        return CountsReply(self._change(reply.counts)) if asked else reply
 
 
-def test_histograms_without_the_cells_asked_for_are_refused():
-    def shorter(counts):
-        return Counts(counts.counters[:-1], np.array([len(counts.counters) - 1]))
+def shorter(counts):
+    return Counts(counts.counters[:-1], np.array([len(counts.counters) - 1]))
 
-    channel = InProcess({"liar": Lying(small_table(), shorter)})
+
+def test_counts_without_the_cells_asked_for_are_refused(forest):
+    channel = InProcess({"liar": Lying(forest, shorter)})
     with pytest.raises(ProtocolError, match="do not have the cells asked for"):
-        horizontal_forest.train(channel, job("two classes"))
+        forest.protocol.train(channel, forest.job("two classes"))
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_histograms_of_other_classes_are_refused(width):
+def test_counts_of_other_classes_are_refused(forest, width):
     def other(counts):
         return Counts(np.ones((len(counts.counters), width), np.int32), counts.run_ends)
 
-    channel = InProcess({"liar": Lying(small_table(), other)})
+    channel = InProcess({"liar": Lying(forest, other)})
     with pytest.raises(ProtocolError, match="do not have the cells asked for"):
-        horizontal_forest.train(channel, job("two classes"))
+        forest.protocol.train(channel, forest.job("two classes"))
 
 
 @pytest.mark.parametrize("what", ["classes", "missing", "categories", "leading"])
@@ -158,22 +144,18 @@ def test_parts_that_were_not_asked_for_are_refused():
         horizontal_forest.train(InProcess({"liar": Liar(small_table())}), job("two classes"))
 
 
-def test_histograms_of_different_shapes_are_not_added():
-    def shorter(counts):
-        return Counts(counts.counters[:-1], np.array([len(counts.counters) - 1]))
-
-    channel = InProcess({"honest": Party(small_table()), "liar": Lying(small_table(), shorter)})
+def test_counts_of_different_shapes_are_not_added(forest):
+    honest = forest.protocol.Party(small_table())
+    channel = InProcess({"honest": honest, "liar": Lying(forest, shorter)})
     with pytest.raises(ProtocolError, match="differ in shape; nothing was used"):
-        horizontal_forest.train(channel, job("two classes"))
+        forest.protocol.train(channel, forest.job("two classes"))
 
 
-def test_a_lost_party_ends_an_open_job():
-    class Gone(Party):
-        def answer(self, ask):
-            if isinstance(ask, horizontal_forest.LevelAsk):
-                raise PartyLostError("It does not answer.")
-            return super().answer(ask)
+def test_a_lost_party_ends_an_open_job(forest):
+    def gone(_):
+        raise PartyLostError("It does not answer.")
 
-    channel = InProcess({"here": Party(small_table()), "gone": Gone(small_table())})
+    here = forest.protocol.Party(small_table())
+    channel = InProcess({"here": here, "gone": Lying(forest, gone)})
     with pytest.raises(PartyLostError, match="Party 'gone': It does not answer"):
-        horizontal_forest.train(channel, job("two classes"))
+        forest.protocol.train(channel, forest.job("two classes"))

@@ -1,15 +1,23 @@
-"""The forest's protocol: few rounds, traffic as reported, a full record of disclosures, masks."""
+"""Protocols of forests: few rounds, traffic as reported, a full record of disclosures, masks."""
 
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import is_regressor
 
 from contracts.forest_jobs import (  # type: ignore[import-not-found]
     connected,
     job,
+    masked,
 )
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+    deal_rows,
+)
 from spinney.errors import ProtocolError
 from spinney.protocols import horizontal_forest
 from spinney.protocols.adaptive_histograms import AdaptiveAsk
@@ -27,11 +35,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarni
 SUMS = ["Facts", "Edges", "Level"]
 
 
-def masked(tables):
-    parties: dict[str, Any] = {name: Party(table) for name, table in tables.items()}
-    return secured(parties, InProcess, horizontal_forest.SUMMED, job="test")
-
-
 # --- rounds and bytes ----------------------------------------------------------------------------
 
 
@@ -45,15 +48,14 @@ def test_rounds_are_at_most_the_deepest_depth_and_eight(binning, max_depth, thre
     assert [r.number for r in channel.rounds] == list(range(1, len(channel.rounds) + 1))
 
 
-def test_more_trees_take_no_more_rounds(three_tables, label):
-    rounds = [
-        len(horizontal_forest.train(connected(three_tables), job(label, **size)).rounds)
-        for size in (
-            {"n_estimators": 1, "max_depth": 4},
-            {"n_estimators": 60, "max_depth": 4},
+def test_more_trees_take_no_more_rounds(forest, three_tables, label):
+    few, many = (
+        forest.protocol.train(
+            forest.connected(three_tables), forest.job(label, n_estimators=n, max_depth=4)
         )
-    ]
-    assert rounds[0] == rounds[1]
+        for n in (1, 60)
+    )
+    assert len(few.rounds) == len(many.rounds)
 
 
 @pytest.mark.parametrize("through_codec", [False, True])
@@ -71,10 +73,12 @@ def test_the_report_s_traffic_is_the_channel_s(through_codec, three_tables, labe
         assert report.bytes_down[party] == sum(r.bytes_down[party] for r in channel.rounds)
 
 
-def test_messages_are_counted_as_they_would_be_sent(three_tables, label):
-    plain, coded = connected(three_tables), connected(three_tables, through_codec=True)
-    horizontal_forest.train(plain, job(label))
-    horizontal_forest.train(coded, job(label))
+def test_messages_are_counted_as_they_would_be_sent(forest, three_tables, label):
+    plain, coded = (
+        forest.connected(three_tables, through_codec=through) for through in (False, True)
+    )
+    one, two = (forest.protocol.train(channel, forest.job(label)) for channel in (plain, coded))
+    assert one.model.to_bytes() == two.model.to_bytes()
     for here, there in zip(plain.rounds, coded.rounds, strict=True):
         assert (here.bytes_up, here.bytes_down) == (there.bytes_up, there.bytes_down)
 
@@ -159,12 +163,10 @@ def test_masks_lie_on_nothing_that_a_party_keeps(three_tables, label):
     assert found.to_bytes() == plain.to_bytes()
 
 
-def test_a_party_behind_masks_answers_no_sum_openly(three_tables):
-    channel = masked(three_tables)
+def test_a_party_behind_masks_answers_no_sum_openly(forest, three_tables):
     schema = next(iter(three_tables.values())).schema
-    ask = FactsAsk(schema.digest(), with_leading=True)
     with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
-        channel.ask(ask)
+        forest.masked(three_tables).ask(FactsAsk(schema.digest(), with_leading=True))
 
 
 def test_a_party_behind_masks_does_not_show_its_own_histograms(three_tables):
@@ -184,9 +186,17 @@ def test_a_party_behind_masks_does_not_show_its_own_histograms(three_tables):
         channel.ask(AdaptiveAsk(about, (), 0, 1))
 
 
-@pytest.mark.parametrize("kind", [HorizontalForestClassifier, HorizontalForestRegressor])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        HorizontalForestClassifier,
+        HorizontalForestRegressor,
+        ExtraTreesClassifier,
+        ExtraTreesRegressor,
+    ],
+)
 def test_an_estimator_with_secure_sums_is_the_same_forest(kind, ward_table, ward_labels):
-    y = ward_labels["amount" if kind is HorizontalForestRegressor else "three classes"]
+    y = ward_labels["amount" if is_regressor(kind()) else "three classes"]
     party = deal_rows(y, 4, random_state=0)
     plain, secret = (
         kind(4, secure_sum=secure, random_state=0).fit(ward_table, y, party=party)
