@@ -6,9 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from deployed import wide  # type: ignore[import-not-found]
-from deployed.loopback import Federation  # type: ignore[import-not-found]
-
-OVER = ("finished", "failed", "paused", "aborted")
+from deployed.loopback import OVER, Federation  # type: ignore[import-not-found]
 
 
 def federation_in(root: Path) -> Federation:

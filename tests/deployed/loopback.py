@@ -16,6 +16,7 @@ from spinney.transport.flare.session import session
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLINICS = ("st-mary", "north", "lakeside")
+OVER = ("finished", "failed", "paused", "aborted")
 _SPINNEY = (sys.executable, "-m", "spinney.service")
 LEAD = "alice@clinics.example.org"
 
@@ -250,10 +251,12 @@ class Federation:
                 os.kill(process, number)
 
     def wait_for_round(self, run: str, number: int, seconds: float = 900) -> None:
-        """Wait until a run has finished so many rounds, and no longer."""
+        """Wait until a run has finished so many rounds, and no longer; or until it is over."""
         rounds = self.root / "coordinator" / "runs" / run / "rounds"
         until = time.monotonic() + seconds
         while not (rounds / f"{number:06d}.round").exists():
+            if self.status(run)["state"] in OVER:
+                return
             assert time.monotonic() < until, self.status(run)
             time.sleep(0.002)
 

@@ -23,7 +23,17 @@ from deployed.interrupting import (  # type: ignore[import-not-found]
 )
 
 pytestmark = pytest.mark.slow
-PHASES = {"agreeing": 0, "binning": 2, "growing": 8, "judging": 14}
+MOMENTS = {  # how many rounds are finished then: a job has 15 of them, and then hands out its model
+    "agreeing": 0,
+    "first of binning": 1,
+    "binning": 3,
+    "last of binning": 4,
+    "first of growing": 5,
+    "growing": 8,
+    "last of growing": 13,
+    "judging": 14,
+    "handing out": 15,
+}
 STARTED_AGAIN = pytest.mark.parametrize("who", ["north", "coordinator"])
 
 
@@ -36,12 +46,13 @@ def federation(tmp_path_factory):
 
 
 @pytest.mark.parametrize("secure_sum", [False, True])
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("moment", MOMENTS)
 @STARTED_AGAIN
 def test_a_side_that_dies_in_a_phase_comes_back_and_the_run_goes_on(
-    federation, who, phase, secure_sum
+    federation, who, moment, secure_sum
 ):
-    name, number = f"{who}-{phase}-{secure_sum}", PHASES[phase]
+    number = MOMENTS[moment]
+    name = f"{who}-{number}-{secure_sum}"
     path, run = killed_in(federation, who, number, name, secure_sum=secure_sum)
     federation.start(who)
     status = finish(federation, run, path)

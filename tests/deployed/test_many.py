@@ -13,11 +13,10 @@ import pandas as pd
 import pytest
 
 from deployed import wide  # type: ignore[import-not-found]
-from deployed.loopback import EXAMPLES, Federation  # type: ignore[import-not-found]
+from deployed.loopback import EXAMPLES, OVER, Federation  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.slow
 DAY = 86_400.0
-OVER = ("finished", "failed", "paused", "aborted")
 
 
 def finished(federation, path):
