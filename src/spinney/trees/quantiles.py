@@ -18,6 +18,7 @@ The coordinator, who asked for the counts, still knows them.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ _COMPLEMENT = np.uint64(0xFFFFFFFF)
 _BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
 
 Prefixes = NDArray[np.uint32]
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ class _ColumnSearch:
         n_edges = max(0, max_bins - 1 - forced)
         # rank r is wanted so that r values lie at or below the edge
         ranks = np.arange(1, n_edges + 1, dtype=np.int64) * self._n // (n_edges + 1)
-        self._ranks = np.unique(ranks[(ranks > 0) & (ranks < self._n)])
+        self._ranks = _distinct(ranks[(ranks > 0) & (ranks < self._n)])
         below = np.cumsum(counts)
         cell = np.searchsorted(below, self._ranks, side="left")
         self._cell = cell.astype(np.uint32)  # the prefix each rank lies in
@@ -202,10 +204,7 @@ class _ColumnSearch:
     def prefixes(self) -> Prefixes:
         if self._few is not None:
             return self._few
-        is_first = np.ones(self._cell.size, np.bool_)
-        is_first[1:] = self._cell[1:] != self._cell[:-1]  # in order, as ranks are
-        prefixes: Prefixes = self._cell[is_first]
-        return prefixes
+        return _distinct(self._cell)  # in order, as ranks are
 
     def _keep_few(self, filled: Integers) -> None:
         """Keep all filled cells, unless there are more values than bins."""
@@ -217,8 +216,9 @@ class _ColumnSearch:
         prefixes = self.prefixes
         self._bits += bits
         if self._few is not None:
-            row, digit = np.nonzero(counts)
-            self._keep_few((prefixes[row].astype(np.int64) << bits) | digit)
+            filled = np.flatnonzero(counts.ravel() != 0)
+            below_cell = prefixes[filled >> bits].astype(np.int64) << bits
+            self._keep_few(below_cell | (filled & ((1 << bits) - 1)))
         if not self._ranks.size:
             return
         row = np.searchsorted(prefixes, self._cell)
@@ -256,6 +256,13 @@ class _ColumnSearch:
         if self._n_zero and self._n > self._n_negative:
             edges.append(np.float32(0.0))
         return np.array(edges[: self._max_bins - 1], np.float32)
+
+
+def _distinct(ordered: NDArray[_Kind]) -> NDArray[_Kind]:
+    """Return each of some values once; they are in order."""
+    is_first = np.ones(ordered.size, np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
 
 
 def _roundest(words: NDArray[np.uint64], following: NDArray[np.uint64]) -> Edges:
