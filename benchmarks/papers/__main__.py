@@ -46,6 +46,8 @@ def _one(name: str, asked: argparse.Namespace) -> int:
     found, made = show(store, fast=asked.fast)
     for folder in (asked.into, PUBLISHED) if asked.publish else (asked.into,):
         keep(found, made, folder)
+    if asked.publish:
+        store.publish(PUBLISHED / f"{name}_cells.jsonl.gz")
     store.export(asked.into / f"{found['name']}.parquet")
     print(f"\n{asked.into / found['name']}.json, .parquet, _*.png")
     return 1 if any(" failed: " in line for line in told) else 0

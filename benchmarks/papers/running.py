@@ -7,6 +7,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import count
 from typing import Any
 
 from data import SHARED, absent
@@ -67,30 +69,53 @@ def possible(declared: Paper, wanted: Wanted) -> tuple[Wanted, list[str]]:
 
 
 def _measure_all(store: Store, left: Wanted, workers: int, give_up: float) -> list[str]:
-    """Measure cells on some processes of one thread each, in order; keep each as it comes."""
-    failed: list[str] = []
+    """Measure cells on some processes of one thread each, in order; keep each as it comes.
+
+    When a process is killed, as for want of memory, its pool ends with it. The cells that were in
+    work are measured again one by one, which shows whose it was, and the others go on.
+    """
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"  # read by the processes that are started below
+    failed: list[str] = []
+    queue, numbers = iter(left), count(1)
+    while lost := _measured_in_a_pool(store, queue, workers, give_up, (numbers, failed, len(left))):
+        for one in lost:
+            alone = iter([one])
+            if _measured_in_a_pool(store, alone, 1, give_up, (numbers, failed, len(left))):
+                failed.append(f"{one[0].name} {one[1]} failed: its process was killed")
+                print(failed[-1], flush=True)
+    return failed
+
+
+def _measured_in_a_pool(
+    store: Store, queue: Iterator[Any], workers: int, give_up: float, told: Any
+) -> Wanted:
+    """Measure cells until there are no more, or the pool is broken; return those in work then."""
+    numbers, failed, n_cells = told
+    running = dict[Future[Any], tuple[Experiment, Cell]]()
+    lost: Wanted = []
     context = multiprocessing.get_context("spawn")
-    queue, running = iter(left), dict[Future[Any], tuple[Experiment, Cell]]()
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         for one in _until(queue, give_up, workers):
             running[_submitted(pool, store, one)] = one
-        done = 0
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                experiment, cell = running.pop(future)
+                one = running.pop(future)
                 error = future.exception()
-                done += 1
+                if isinstance(error, BrokenProcessPool):
+                    lost.append(one)
+                    continue
+                name = f"{one[0].name} {one[1]}"
                 if error is None:
-                    store.add(experiment, cell, *future.result())
-                    print(f"{done} of {len(left)}: {experiment.name} {cell}", flush=True)
+                    store.add(*one, *future.result())
+                    print(f"{next(numbers)} of {n_cells}: {name}", flush=True)
                 else:
-                    failed.append(f"{experiment.name} {cell} failed: {error!r}")
+                    failed.append(f"{name} failed: {error!r}")
                     print(failed[-1], flush=True)
-                for one in _until(queue, give_up, 1):
-                    running[_submitted(pool, store, one)] = one
-    return failed
+                if not lost:
+                    for another in _until(queue, give_up, 1):
+                        running[_submitted(pool, store, another)] = another
+    return lost
 
 
 def _until(queue: Iterator[Any], give_up: float, most: int) -> Iterator[Any]:
@@ -101,5 +126,9 @@ def _until(queue: Iterator[Any], give_up: float, most: int) -> Iterator[Any]:
 
 def _submitted(pool: Any, store: Store, one: tuple[Experiment, Cell]) -> Future[Any]:
     experiment, cell = one
-    future: Future[Any] = pool.submit(measured, store.paper.name, experiment.name, cell)
+    try:
+        future: Future[Any] = pool.submit(measured, store.paper.name, experiment.name, cell)
+    except BrokenProcessPool as error:  # between two looks
+        future = Future()
+        future.set_exception(error)
     return future

@@ -1,11 +1,11 @@
 """S3's figures as tables and pictures."""
 
+from collections import Counter
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
@@ -25,7 +25,7 @@ LABELS = {
 }
 _FIGURE = {250: 3, 1000: 4, 100: 5}
 _CELL = ["n", "p", "rho", "depth", "epsilon"]
-_OVER = "Figures 3 and 4, all cells; groups: the least mean of a group"
+_OVER = "Figures 3 and 4, all cells; least: the least mean of a group of cells"
 _FEW = 100  # figure 5's rows stand apart: the paper has them in an appendix
 _HONEST = ("forest", "noisy_max", "propose", "save_budget")
 
@@ -33,35 +33,51 @@ _HONEST = ("forest", "noisy_max", "propose", "save_budget")
 def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
     """Return tables, facts and pictures of S3."""
     frame = as_frame([(cell, found) for name, cell, found in cells if name == "grid"])
+    made = Shown([], {}, {})
+    if not frame.empty:
+        _by_grid(frame, made)
     shares = [(cell, found) for name, cell, found in cells if name == "shares"]
-    others = [cell | found for name, cell, found in cells if name == "others"]
-    yardstick = [cell | found for name, cell, found in cells if name == "yardstick"]
-    sizes = [n for n in _FIGURE if n in set(frame["n"])]
-    ahead = points_ahead(frame[frame["n"] != _FEW])
-    lines = [_against(ahead, method) for method in _HONEST if method in ahead]
-    tables = [
-        Table("Points above Algorithm 5, at the same honest epsilon", lines, _OVER),
-        Table(
-            "Claimed and honest epsilon, and accuracy in % at the claim",
-            _claims(frame),
-            f"Of Algorithm 6 as published: {_repeated(frame[frame['method'] == 'published'])}",
-        ),
-        *(_figure(frame, n) for n in sizes),
-        Table("Beats a party's own tree without privacy", _above_local(frame)),
-    ]
-    pictures = {f"figure_{_FIGURE[n]}": partial(_draw, frame, n) for n in sizes}
     if shares:
         by_share = _by_share(shares)
         title = "Figure 2: accuracy in % by shares of the budget, epsilon 1"
-        tables.append(Table(title, by_share, f"{len(shares) // len(by_share)} draws"))
-        pictures["figure_2"] = partial(_draw_shares, by_share)
-    facts = _facts(frame, ahead, lines)
-    if others and yardstick:
-        off, measured = _off_benchmark(others), _by_epsilon(yardstick)
-        tables += [off, measured]
-        facts["auto_behind"] = max(line["auto behind the best"] for line in off.rows)
-        facts |= {f"yardstick_{line['epsilon']:g}": line["auto"] for line in measured.rows}
-    return Shown(tables, facts, pictures)
+        least = min(Counter(cell["leaf"] for cell, _ in shares).values())
+        made.tables.append(Table(title, by_share, f"Draws of each cell: {least} or more"))
+        made.pictures["figure_2"] = partial(_draw_shares, by_share)
+    others = [cell | found for name, cell, found in cells if name == "others"]
+    if others:
+        off = _off_benchmark(others)
+        made.tables.append(off)
+        made.facts["auto_behind"] = max(line["auto behind the best"] for line in off.rows)
+    yardstick = [cell | found for name, cell, found in cells if name == "yardstick"]
+    if yardstick:
+        measured = _by_epsilon(yardstick)
+        made.tables.append(measured)
+        made.facts.update(
+            {f"yardstick_{line['epsilon']:g}": line["auto"] for line in measured.rows}
+        )
+    return made
+
+
+def _by_grid(frame: pd.DataFrame, to: Shown) -> None:
+    """Add figures 3 to 5, and what follows from them."""
+    sizes = [n for n in _FIGURE if n in set(frame["n"])]
+    ahead = points_ahead(frame[frame["n"] != _FEW])
+    lines = [_against(ahead, method) for method in _HONEST if method in ahead]
+    drawn = _repeated(frame[frame["n"] != _FEW])
+    if lines:
+        title = "Points above Algorithm 5, at the same honest epsilon"
+        to.tables.append(Table(title, lines, f"{_OVER}; compared draw by draw; {drawn}"))
+    if claims := _claims(frame):
+        title = "Claimed and honest epsilon, and accuracy in % at the claim"
+        published = _repeated(frame[frame["method"] == "published"])
+        to.tables.append(Table(title, claims, f"All columns over the same draws; {published}"))
+    to.tables.extend(_figure(frame, n) for n in sizes)
+    if above := _above_local(frame):
+        title = "Beats a party's own tree without privacy"
+        note = f"In how many cells, on the mean of the draws that both have; {_repeated(frame)}"
+        to.tables.append(Table(title, above, note))
+    to.facts.update(_facts(ahead))
+    to.pictures.update({f"figure_{_FIGURE[n]}": partial(_draw, frame, n) for n in sizes})
 
 
 def _off_benchmark(found: list[dict[str, Any]]) -> Table:
@@ -93,7 +109,7 @@ def _figure(frame: pd.DataFrame, n: int) -> Table:
 
 def as_frame(draws: list[tuple[Cell, Found]]) -> pd.DataFrame:
     """Return one line for every draw, method, depth and epsilon, in points."""
-    lines = []
+    lines: list[dict[str, Any]] = []
     for cell, found in draws:
         facts = {name: cell[name] for name in ("n", "p", "rho", "repetition")}
         for name, accuracy in found.items():
@@ -107,16 +123,20 @@ def as_frame(draws: list[tuple[Cell, Found]]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def _paired(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """Return the scores of two methods on the draws that both have; empty where there are none."""
+    wide = frame.pivot_table("score", [*_CELL, "repetition"], "method")
+    return wide.reindex(columns=[first, second]).dropna()
+
+
 def points_ahead(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return by method and cell how far its mean is above Algorithm 5's, and the error of that."""
-    means = frame.pivot_table("score", _CELL, "method")
-    errors = frame.pivot_table("score", _CELL, "method", aggfunc="sem")
-    errors = errors.reindex(index=means.index, columns=means.columns)  # one draw has no error
+    """Return by method and cell how far it is above Algorithm 5, draw by draw, and the error."""
     found = {}
-    for method in means.columns.difference(["histograms", "central", "local"]):
-        points = means[method] - means["histograms"]
-        error = np.hypot(errors[method], errors["histograms"])
-        found[method] = pd.DataFrame({"points": points, "error": error}).dropna(subset="points")
+    for method in sorted(set(frame["method"]) - {"histograms", "central", "local"}):
+        pairs = _paired(frame, method, "histograms")
+        points = (pairs[method] - pairs["histograms"]).groupby(_CELL)
+        if len(pairs):  # one draw has no error
+            found[method] = pd.DataFrame({"points": points.mean(), "error": points.sem()})
     return found
 
 
@@ -140,7 +160,11 @@ def _overall(frame: pd.DataFrame, n: int) -> list[dict[str, Any]]:
     means = part.groupby(["method", "rho", "epsilon"])["score"].mean()
     return [
         {"method": LABELS[method]}
-        | {f"rho={rho} e={e:g}": round(means[method, rho, e], 1) for rho in RHOS for e in EPSILONS}
+        | {
+            f"rho={rho} e={e:g}": round(means[method, rho, e], 1)
+            for rho, e in product(RHOS, EPSILONS)
+            if (method, rho, e) in means.index
+        }
         for method in LABELS
         if method in means.index
     ]
@@ -161,20 +185,15 @@ def _repeated(part: pd.DataFrame) -> str:
 
 def _claims(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return what Algorithm 6 claims and what it spends, with accuracies at the claim."""
-    means = frame.pivot_table("score", _CELL, "method")
-    if "published" in means:
-        means = means.dropna(subset="published")  # all over the same cells
-    means = means.groupby(["p", "epsilon"]).mean()
+    methods = ["published", "save_budget", "histograms", "noisy_max", "forest"]
+    wide = frame.pivot_table("score", [*_CELL, "repetition"], "method")
+    means = wide.reindex(columns=methods).dropna().groupby(["p", "epsilon"]).mean()
     return [
         {
             "p": p,
             "Algorithm 6 claims": epsilon,
             "and spends": float(honest_factor(p)) * epsilon,
-            **{
-                LABELS[method]: round(means[method][p, epsilon], 1)
-                for method in ("published", "save_budget", "histograms", "noisy_max", "forest")
-                if method in means
-            },
+            **{LABELS[method]: round(means[method][p, epsilon], 1) for method in methods},
         }
         for p, epsilon in means.index
     ]
@@ -182,16 +201,15 @@ def _claims(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _above_local(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return in how many of the cells of an epsilon a method beats a party's own tree."""
-    means = frame.pivot_table("score", _CELL, "method")
-    return [
-        {"method": LABELS[method]}
-        | {
-            f"e={e:g}": f"{int((part[method] > part['local']).sum())} of {part[method].count()}"
-            for e, part in means.groupby("epsilon")
-        }
-        for method in ("forest", "noisy_max", "propose", "histograms", "save_budget", "published")
-        if method in means
-    ]
+    lines = []
+    for method in ("forest", "noisy_max", "propose", "histograms", "save_budget", "published"):
+        means = _paired(frame, method, "local").groupby(_CELL).mean()
+        if means.empty:
+            continue
+        by_epsilon = (means[method] > means["local"]).groupby("epsilon")
+        counts = {f"e={e:g}": f"{part.sum()} of {len(part)}" for e, part in by_epsilon}
+        lines.append({"method": LABELS[method], **counts})
+    return lines
 
 
 def _by_share(draws: list[tuple[Cell, Found]]) -> list[dict[str, Any]]:
@@ -205,15 +223,13 @@ def _by_share(draws: list[tuple[Cell, Found]]) -> list[dict[str, Any]]:
     return means.round(1).reset_index().to_dict("records")
 
 
-def _facts(
-    frame: pd.DataFrame, ahead: dict[str, pd.DataFrame], lines: list[dict[str, Any]]
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {"draws": int(frame["repetition"].nunique()), "cells": lines[0]["of"]}
+def _facts(ahead: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    facts: dict[str, Any] = {f"factor_{p}": float(honest_factor(p)) for p in COLUMNS}
     for method, found in ahead.items():
+        facts["cells"] = len(found)
         facts[f"{method}_above"] = round(float(found["points"].mean()), 2)
         groups = [found["points"].groupby(name).mean().min() for name in _CELL]
         facts[f"{method}_least_group"] = round(float(min(groups)), 2)
-    facts |= {f"factor_{p}": float(honest_factor(p)) for p in COLUMNS}
     return facts
 
 

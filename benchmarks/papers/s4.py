@@ -4,7 +4,8 @@ Of the paper's 28 tables 21 are in ../shared/data; others of that folder (*) sta
 90 % of the rows are dealt at random to N parties, of which the share c takes part; 10 % judge
 everybody. Delta = 100 (score of the evolved tree / score of the party's own tree - 1), F1 or MSE.
 The sizes of parties are noised with epsilon 1. Truex's tree (the paper's IBM tree) has depth 6, all
-parties are honest, and epsilon is 1, or what S4's own account of the noise comes to (`s4_runs`).
+parties are honest (but for two: one), and epsilon is 1, or what S4's own account of the noise comes
+to (`s4_runs`). Its parties are drawn once, those of evolved trees anew in every generation.
 """
 
 from collections.abc import Sequence

@@ -190,7 +190,9 @@ def truex(
     generations: int,
     learner: str,
 ) -> Found:
-    """Grow Truex's tree over the parties that take part, all of them honest, as S4 has it.
+    """Grow Truex's tree over the parties that take part, which are drawn once.
+
+    All of them are honest, as S4 has it; where there are two, each is held to be honest alone.
 
     With epsilon 1; or with S4's noise: it says that noise falls by a factor of t - 1. Where every
     one of t parties divides the scale of its Laplace noise so, the sum's deviation is that of

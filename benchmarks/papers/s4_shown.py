@@ -3,6 +3,7 @@
 import inspect
 from functools import partial
 from itertools import product
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,11 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
         for key, lines in by_setting.items()
     ]
     varied = _varied(by_setting)
-    nursery = [one for one in evolved if one[0]["data"] == "nursery"]
-    pictures = {
-        "figures_3_4_8_9": partial(_draw_sets, main),
-        "figures_6_7_10": partial(_draw_varied, varied),
-    }
+    main_setting = _of(evolved, "classification", (20, 1.0))
+    nursery = [one for one in main_setting if one[0]["data"] == "nursery"]
+    pictures = {"figures_6_7_10": partial(_draw_varied, varied)} if varied else {}
+    if main:
+        pictures["figures_3_4_8_9"] = partial(_draw_sets, main)
     if nursery:
         pictures["figure_5"] = partial(_draw_nursery, nursery, truex)
     return Shown(
@@ -184,6 +185,7 @@ def _facts(main: dict[str, Any], varied: list[dict[str, Any]]) -> dict[str, Any]
             f"{task}_delta": mean["Delta"],
             f"{task}_gain": mean["gain %"],
             f"{task}_better": sum(sign * line["Delta"] > 0 for line in tables),
+            f"{task}_clear": sum(_is_clear(sign * line["Delta"], line) for line in tables),
             f"{task}_worse_tables": ", ".join(
                 line["table"] for line in tables if sign * line["Delta"] <= 0
             )
@@ -197,6 +199,11 @@ def _facts(main: dict[str, Any], varied: list[dict[str, Any]]) -> dict[str, Any]
         facts["tenth_delta"] = by["classification", 20, 0.1]
         facts["tenth_apart"] = abs(facts["tenth_delta"] - facts["classification_delta"])
     return facts
+
+
+def _is_clear(gain: float, line: dict[str, Any]) -> bool:
+    """Tell whether a table's gain is above 0 by more than two standard errors over its runs."""
+    return line["+-"] is not None and bool(gain > 2 * line["+-"] / sqrt(line["runs"]))
 
 
 def _draw_sets(main: dict[str, Any], path: Path) -> None:
@@ -244,21 +251,35 @@ def _draw_varied(varied: list[dict[str, Any]], path: Path) -> None:
 
 
 def _draw_nursery(nursery: Records, truex: Records, path: Path) -> None:
-    """Draw figure 5: nursery's scores of all parties, own and evolved, by division of rows."""
-    held = [(c, f) for c, f in nursery if (c["n_parties"], c["participation"]) == (20, 1.0)]
-    figure, axis = plt.subplots(figsize=(9, 4), layout="constrained")
+    """Draw figure 5: nursery's scores, (a) of single parties over runs, (b) by division of rows."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 4), layout="constrained")
+    split = nursery[0][0]["split"]
+    _draw_parties([one for one in nursery if one[0]["split"] == split], left)
+    left.set(xlabel=f"party; division {split} of the rows", ylabel="macro F1")
+    left.set_title("(a) evolved trees of single parties, least to most over runs; - own tree")
     names = []
-    for place, (cell, found) in enumerate(held):
+    for place, (cell, found) in enumerate(nursery):
         for shift, key in ((-0.2, "local"), (0.2, "evolved")):
             scores = [party[key] for party in found["parties"]]
-            axis.boxplot(scores, positions=[place + shift], widths=0.3, manage_ticks=False)
-        for other, one in truex:
-            if other["data"] == "nursery" and _place(other) == _place(cell):
-                axis.plot(place, one["score"], "x", color="black")
+            right.boxplot(scores, positions=[place + shift], widths=0.3, manage_ticks=False)
+        for learner, mark in zip(TRUEX, "x+", strict=True):
+            scores = [f["score"] for c, f in truex if c == cell | {"learner": learner}]
+            right.plot([place] * len(scores), scores, mark, color="black")
         if "pooled" in found:
-            axis.plot(place, found["pooled"], "*", color="black")
-        names.append(f"split {cell['split']}, run {cell['run']}")
-    axis.set_xticks(range(len(names)), names, fontsize=7)
-    axis.set(ylabel="macro F1", title="nursery: own | evolved; x Truex, * pooled")
+            right.plot(place, found["pooled"], "*", color="black")
+        names.append(f"{cell['split']}/{cell['run']}")
+    right.set_xticks(range(len(names)), names)
+    right.set(xlabel="division of rows / run", ylabel="macro F1")
+    right.set_title(f"(b) own | evolved, all parties; x {TRUEX[0]}, + {TRUEX[1]}, * pooled")
     figure.savefig(path, dpi=80)
     plt.close(figure)
+
+
+def _draw_parties(runs: Records, axis: Any) -> None:
+    """Draw every other party's evolved scores over runs, beside its own tree's."""
+    others = range(0, len(runs[0][1]["parties"]), 2)
+    axis.set_xticks(others)
+    for party in others:
+        scores = [found["parties"][party]["evolved"] for _, found in runs]
+        axis.plot([party, party], [min(scores), max(scores)], "o-", color="tab:blue")
+        axis.plot(party, runs[0][1]["parties"][party]["local"], "_", color="tab:orange", ms=14)

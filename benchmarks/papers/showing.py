@@ -49,19 +49,19 @@ def printed(made: Shown) -> None:
 def keep(found: dict[str, Any], made: Shown, folder: Path) -> None:
     """Write tables as JSON and pictures as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_plain(found), indent=1, allow_nan=False)
+    text = json.dumps(plain(found), indent=1, allow_nan=False)
     (folder / f"{found['name']}.json").write_text(text + "\n", encoding="utf-8")
     for picture, draw in made.pictures.items():
         draw(folder / f"{found['name']}_{picture}.png")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what JSON can hold: numbers of numpy as Python's, what is not a number as null."""
     if isinstance(value, Table):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,6 +6,7 @@ time writes to a store.
 """
 
 import fcntl
+import gzip
 import json
 import os
 import subprocess
@@ -72,7 +73,8 @@ class Store:
         if not path.exists():
             return 0
         before = len(self._cells)
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # the rest was cut short
+        whole = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        lines = whole.decode().split("\n")[:-1]  # the rest was cut short
         for number, text_line in enumerate(lines, 1):
             try:
                 line = json.loads(text_line)
@@ -147,6 +149,11 @@ class Store:
         for file in (self._file, self._lock):
             if file is not None:
                 file.close()
+
+    def publish(self, to: Path) -> None:
+        """Write all cells with their runs, compressed, so that the tables can be made again."""
+        text = "".join(map(_line, (*self.runs.values(), *self._cells.values())))
+        to.write_bytes(gzip.compress(text.encode(), mtime=0))  # the same cells, the same file
 
     def export(self, to: Path) -> None:
         """Write all cells as Parquet, a row for every number: facts, path, value, origin."""

@@ -19,12 +19,21 @@ def test_the_page_is_what_the_published_files_give():
     assert page.PAGE.read_text(encoding="utf-8") == page.made()
 
 
+@pytest.mark.parametrize("name", NAMES[:5])
+def test_the_published_files_are_what_the_published_cells_give(name, tmp_path):
+    showing, experiment = import_module("papers.showing"), import_module("papers.experiment")
+    store = import_module("papers.store").Store(tmp_path, experiment.paper(name))
+    assert store.take(PUBLISHED / f"{name}_cells.jsonl.gz") > 100
+    found, _ = showing.show(store, fast=False)
+    assert showing.plain(found) == json.loads((PUBLISHED / f"{name}.json").read_text())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_published_numbers_name_their_origin(name):
     found = json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8"))
     assert found["tables"]
     for run in found["runs"]:
-        assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?", run["commit"])
+        assert re.fullmatch(r"[0-9a-f]{9,}", run["commit"])  # of a clean checkout
         assert run["machine"]["cores"]
         assert run["versions"]["spinney"]
         assert run["cells"] > 0
@@ -48,6 +57,29 @@ def test_s2_federated_is_pooled_on_every_set():
         same, runs = row["identical"].split(" of ")
         assert same == runs != "0"
         assert row["federated"] == row["pooled"]
+
+
+def facts_of(name):
+    return json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8"))["facts"]
+
+
+def test_s3_forest_and_noisy_maximum_are_above_algorithm_5():
+    facts = facts_of("s3")
+    assert facts["forest_above"] >= 10
+    assert facts["noisy_max_above"] >= 4
+    assert min(facts["forest_least_group"], facts["noisy_max_least_group"]) > 0
+    assert facts["auto_behind"] <= 3
+    assert facts["yardstick_1"] >= 0.697
+    assert facts["yardstick_10"] >= 0.731
+
+
+def test_s4_most_parties_gain_and_few_active_ones_do():
+    facts = facts_of("s4")
+    assert facts["classification_delta"] >= 5
+    assert facts["classification_gain"] >= 70
+    assert facts["regression_better"] >= 0.7 * facts["regression_tables"]
+    assert facts["tenth_apart"] <= 1.5
+    assert facts["classification_delta"] - facts["Truex, S4's noise Delta"] >= 6
 
 
 def test_s5_is_within_half_a_point_of_scikit_learn():

@@ -144,6 +144,23 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(tmp_path):
     assert len(store.found(store.paper.wanted(fast=True))) == 1
 
 
+def measured_or_killed(_, name, cell):
+    """Stand in for `measured`: the process of repetition 1 dies, as for want of memory."""
+    if cell["repetition"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {name: 0.5}, 0.1
+
+
+def test_a_process_that_is_killed_takes_no_other_cell_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "measured", measured_or_killed)
+    store = Store(tmp_path, tiny(0, 1, 2, 3))
+    (told,) = running.run(store, fast=True, workers=2, minutes=0)
+    assert told.startswith("grid {'repetition': 1,")
+    assert told.endswith(" failed: its process was killed")
+    found = Store(tmp_path, store.paper).found(store.paper.wanted(fast=True))
+    assert [cell["repetition"] for _, cell, _ in found] == [0, 2, 3]
+
+
 def measured_twice(paper, name, **facts):
     first, second = (running.measured(paper, name, facts)[0] for _ in range(2))
     assert {k: v for k, v in first.items() if not k.endswith(" s")} == {
