@@ -10,7 +10,7 @@ experiment = import_module("papers.experiment")
 page = import_module("papers.page")
 showing = import_module("papers.showing")
 PAPERS = ("s2", "s5")
-FOUND = {  # the numbers of a cell, by paper and experiment
+FOUND: dict[str, dict[str, tuple[str, ...]]] = {  # the numbers of a cell, by paper and experiment
     "s2": {
         "two_parties": ("RF1", "RF2", "pooled", "federated", "identical", "labels recovered"),
         "prediction": (

@@ -18,8 +18,8 @@ average out over the questions of one forest, to B' itself; that is what the pri
 So the promise is the same, and what is remembered is all that is ever used.
 
 The default is k-ary randomised response, which at epsilon 2 does at least as well as the paper's
-filters at 8.79, both drawn once (`docs/extra-trees.md` has figures, and those of B' alone, which
-does better on many classes). `label_scheme="unary"` is for many classes.
+filters at 8.79, both drawn once (`docs/results.md` has figures, and those of B' alone, which does
+better on many classes). `label_scheme="unary"` is for many classes.
 
 **Who learns what.** As in the protocol that runs, with answers in place of labels. Features are
 not randomised: how many rows a party has, and where they stand, is as open as without this. Hence
