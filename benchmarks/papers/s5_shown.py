@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from papers.experiment import Cell, Found, Shown, Table
-from papers.s5 import LAPLACE, PERMANENT
+from papers.s5 import BALANCED, LAPLACE, PERMANENT, THEIRS, TWO_CLASSES
 from papers.spread import with_spread
 
 _THEIRS = ("ET", "FET", "FET-LDP", "FET-GDP")
@@ -39,17 +39,16 @@ PAPER_F1 = {
     "letter": (0.9527, 0.9554, 0.9240, 0.9460),
     "kddcup99_10pct": (0.9999, 0.9998, 0.9974, 0.9994),
 }
-_SEVERAL_CLASSES = ("waveform", "letter", "kddcup99_10pct")
 _FET, _LDP, _RESPONSE = "spinney", "bloom 8.79", "k-RR 2"
 _OURS = {
-    "scikit-learn": "ET (scikit-learn)",
+    THEIRS: "ET (scikit-learn)",
     _FET: "FET",
     _LDP: "FET-LDP (Bloom 8.79)",
     _RESPONSE: "k-RR 2",
     LAPLACE: "FET-GDP (Laplace 8.79)",
 }
 _DIFFERENCES = {
-    "FET - ET": (_FET, "scikit-learn"),
+    "FET - ET": (_FET, THEIRS),
     "LDP - FET": (_LDP, _FET),
     "k-RR - LDP": (_RESPONSE, _LDP),
 }
@@ -69,6 +68,9 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
         if steps:
             note = "Accuracy, means over the repetitions that all three have"
             tables.append(Table("The Bloom filters' two steps", steps, note))
+        if even := _evened(frame):
+            note = "scikit-learn's ET on drawn rows, too; F1 of class 1 or yes"
+            tables.append(Table("Two classes made even before the split", even, note))
     if not swept.empty:
         wide = swept.pivot_table("accuracy", ["data", "axis", "value"], "way").reset_index()
         n = int(swept["repetition"].nunique())
@@ -97,11 +99,11 @@ def _of_table_2(frame: pd.DataFrame, names: list[str], lines: list[dict[str, Any
     ]
     f1 = []
     for name in names:
-        if name in _SEVERAL_CLASSES:
-            f1.append(_f1(name, "micro", _by(frame, name, "f1")))
-        else:
+        if name in TWO_CLASSES:
             f1.append(_f1(name, "of class 1 or yes", _by(frame, name, "f1")))
             f1.append(_f1(name, "weighed over classes", _by(frame, name, "f1 weighted")))
+        else:
+            f1.append(_f1(name, "micro", _by(frame, name, "f1")))
     note = "Differences in points, over the repetitions that both learners have"
     said = "In brackets what it calls the variance; under ET it is of the size of a deviation"
     return [
@@ -113,9 +115,9 @@ def _of_table_2(frame: pd.DataFrame, names: list[str], lines: list[dict[str, Any
 
 def _line(name: str, by: pd.DataFrame) -> dict[str, Any]:
     line: dict[str, Any] = {"data": name}
-    federated = [way for way in by if way not in (LAPLACE, PERMANENT)]
-    if federated:
-        line["repetitions"] = int(by[federated].count().min())
+    usual = [way for way in by if way in (THEIRS, _FET, _LDP, _RESPONSE)]
+    if usual:
+        line["repetitions"] = int(by[usual].count().min())
     line |= _means(by)
     if LAPLACE in by:
         line["repetitions of FET-GDP"] = int(by[LAPLACE].count())
@@ -153,6 +155,23 @@ def _steps(name: str, by: pd.DataFrame) -> dict[str, Any] | None:
     return line
 
 
+def _evened(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return scikit-learn's scores where classes were balanced, beside the paper's."""
+    lines = []
+    for name in TWO_CLASSES:
+        own = frame[(frame["data"] == name) & (frame["way"] == BALANCED)]
+        if not own.empty:
+            line: dict[str, Any] = {"data": name, "repetitions": len(own)}
+            for title, score, papers in (
+                ("accuracy", "accuracy", PAPER_FOUND),
+                ("F1", "f1", PAPER_F1),
+            ):
+                line[title] = with_spread(own[score], 4)
+                line[f"paper's ET, {title}"] = papers[name][0]
+            lines.append(line)
+    return lines
+
+
 def _facts(lines: list[dict[str, Any]]) -> dict[str, Any]:
     ahead = {line["data"]: line["FET - ET"] for line in lines if "FET - ET" in line}
     response = [line["k-RR - LDP"] for line in lines if "k-RR - LDP" in line]
@@ -172,8 +191,8 @@ def _facts(lines: list[dict[str, Any]]) -> dict[str, Any]:
     if response:
         facts["least_response"] = min(response)
     for line in lines:
-        if line["data"] == "credit_card_default" and _OURS["scikit-learn"] in line:
-            facts["card_theirs"] = line[_OURS["scikit-learn"]].split(" ")[0]
+        if line["data"] == "credit_card_default" and _OURS[THEIRS] in line:
+            facts["card_theirs"] = line[_OURS[THEIRS]].split(" ")[0]
     return facts
 
 
@@ -194,7 +213,7 @@ def _facts_of_steps(steps: list[dict[str, Any]]) -> dict[str, Any]:
         return {}
     return {
         "step_sets": len(steps),
-        "step_repetitions": steps[0]["repetitions"],
+        "step_repetitions": _listed(steps, "repetitions"),
         "behind_permanent": len(behind),
         "behind_permanent_sets": ", ".join(f"{name} {by:+.2f}" for name, by in behind.items()),
     }

@@ -64,3 +64,14 @@ def test_the_permanent_step_alone_turns_a_quarter_of_the_bits_at_the_same_price(
 
     assert turned.mean() == pytest.approx(0.25, abs=0.005)  # 7 standard deviations
     assert alone.cost() == BloomResponse(3).cost()
+
+
+def test_the_rarer_class_is_filled_up_with_rows_between_its_own():
+    X = np.random.RandomState(0).uniform(size=(40, 3))
+    y = np.repeat(["no", "yes"], [30, 10])
+    more, labels = s5.balanced(X, y, 0)
+
+    assert np.array_equal(more[:40], X)
+    assert list(labels[40:]) == ["yes"] * 20
+    assert (more[40:] >= X[30:].min(0)).all()
+    assert (more[40:] <= X[30:].max(0)).all()
