@@ -77,6 +77,7 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
         note = f"Repetitions: {n}"
         tables.append(Table("Figure 4: accuracy", wide.to_dict("records"), note))
         facts["figure_repetitions"] = "one repetition" if n == 1 else f"{n} repetitions"
+        facts["ends"] = _ends(swept)
         pictures["figure_4"] = partial(_draw, swept)
     return Shown(tables, facts, pictures)
 
@@ -219,6 +220,15 @@ def _facts_of_steps(steps: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _ends(swept: pd.DataFrame) -> dict[str, str]:
+    """Return the accuracy at both ends of every curve of figure 4."""
+    curves = {}
+    for (data, axis, way), part in swept.groupby(["data", "axis", "way"]):
+        mean = part.groupby("value")["accuracy"].mean()
+        curves[f"{data} {axis} {way}"] = f"{mean.iloc[0]:.3f} to {mean.iloc[-1]:.3f}"
+    return curves
+
+
 def _draw(swept: pd.DataFrame, path: Path) -> None:
     names = list(dict.fromkeys(swept["data"]))
     axes_of = list(dict.fromkeys(swept["axis"]))
@@ -231,7 +241,8 @@ def _draw(swept: pd.DataFrame, path: Path) -> None:
             axis.set_visible(not part.empty)
             for way, line in part.groupby("way"):
                 mean = line.groupby("value")["accuracy"].mean()
-                axis.plot(mean.index, mean, "o-", label=_OURS[way])
+                colour = f"C{list(_OURS).index(way)}"
+                axis.plot(mean.index, mean, "o-", color=colour, label=_OURS[way])
             axis.set(title=f"{name}: {axis_name}", xlabel=axis_name, ylabel="accuracy")
             if not part.empty:
                 axis.legend(fontsize=7)
