@@ -59,8 +59,8 @@ class MissingExtraError(SpinneyError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs the package {package!r}. Install it with: "
-            f"pip install 'spinney[{extra}]'."
+            f"{purpose} needs the package {package!r}. In the folder that holds Spinney's source: "
+            f"pip install '.[{extra}]'."
         )
 
 

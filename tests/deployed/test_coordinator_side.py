@@ -1,5 +1,6 @@
 """The coordinator's side of deployed jobs without the engine: runs, their files, what they cost."""
 
+import re
 from contextlib import nullcontext
 from types import SimpleNamespace
 from zipfile import ZipFile
@@ -237,6 +238,7 @@ def test_the_coordinator_logs_how_far_a_run_is(coordinator, tmp_path, caplog):
     said = "\n".join(caplog.messages)
     for words in ("q3: running; growing 5 trees, level 2 of 3, round", "3 of 3 answered"):
         assert words in said
+    assert re.search(r"about \d+ s left", said)
     assert caplog.messages[-1] == "q3: finished."
 
 
@@ -263,4 +265,23 @@ def test_a_paused_run_is_not_aborted_for_somebody_else(monkeypatch, tmp_path):
     monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
     monkeypatch.setattr(jobs, "person_of", lambda _: "bob")
     with pytest.raises(PolicyError, match="Only alice, who started it, may abort it"):
+        jobs.abort("q3", tmp_path)
+
+
+def test_an_abort_follows_a_run_into_its_next_attempt(monkeypatch, tmp_path):
+    """The attempt that was to be aborted had just ended; the keeper began another."""
+    said = {"run": "aaaa", "name": "q3", "kind": "train", "state": "running", "job": "one"}
+    meta = {"job_id": "aaaa", "name": "q3", "spinney": said}
+    aborted = []
+
+    def abort(job):
+        aborted.append(job)
+        said.update({"one": {"job": "two"}, "two": {"state": "aborted"}}[job])
+
+    opened = SimpleNamespace(jobs=lambda: [meta], meta=lambda _: meta, abort=abort)
+    monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
+    monkeypatch.setattr(jobs, "_EVERY", 0.0)
+    assert jobs.abort("q3", tmp_path).state == "aborted"
+    assert aborted == ["one", "two"]
+    with pytest.raises(SettingError, match="The run 'q3' is over already: aborted"):
         jobs.abort("q3", tmp_path)

@@ -15,7 +15,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
 )
 from spinney.errors import StorageError
-from spinney.service.deployed.keeper import Keeping
+from spinney.service.deployed.keeping import Keeping
 from spinney.service.deployed.runs import RunFolder, Status
 
 LONG_AGO = 1.0  # beyond all patience

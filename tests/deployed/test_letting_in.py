@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -56,11 +57,15 @@ def registers(coordinator, keeper, name, kit):
     here.set_prop("spinney_place", place.place_of(kit), private=False)
     here.set_prop("__identity_name__", name, private=False)
     clients = [SimpleNamespace(name=known) for known in coordinator.connected]
+    said: dict[str, Any] = {}
     context = SimpleNamespace(
         get_peer_context=lambda: here,
         get_engine=lambda: SimpleNamespace(get_clients=lambda: clients),
+        set_prop=lambda key, value, **_: said.update({key: value}),
     )
     keeper.handle_event(EventType.CLIENT_REGISTER_RECEIVED, context)
+    for error in said.get(FLContextKey.EXCEPTIONS, {}).values():  # as the engine does
+        raise error
     coordinator.connected.add(name)
     clients.append(SimpleNamespace(name=name))
     keeper.handle_event(EventType.CLIENT_REGISTER_PROCESSED, context)
@@ -81,6 +86,19 @@ def test_a_removed_party_is_refused(coordinator, tmp_path):
     (coordinator.folder / "removed.txt").write_text("north\n")
     with pytest.raises(NotAuthenticated, match="north was removed from this federation"):
         registers(coordinator, Keeper(), "north", tmp_path)
+
+
+def test_who_comes_and_goes_is_told(coordinator, caplog):
+    caplog.set_level("INFO", "spinney.keeper")
+    keeper = Keeper()
+    for names in (["north"], ["north", "lakeside"], ["lakeside"], ["lakeside"]):
+        heard = [SimpleNamespace(name=name) for name in names]
+        keeper._tell_who_is_heard(SimpleNamespace(get_clients=lambda heard=heard: heard))
+    assert caplog.messages == [
+        "north is connected.",
+        "lakeside is connected.",
+        "north is not heard any more.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,6 @@ def test_an_aborted_run_has_a_report_of_what_left(clinics):
     folder = clinics.root / "coordinator" / "runs" / run
     clinics.wait(run, lambda status: status["state"] == "aborted")
     report = clinics.read_when_there(folder / "report.json")
-    assert report["ended"] == "Aborted."
+    assert report["ended"] == "The run was aborted."
     assert [entry["question"] for entry in report["disclosures"]][:2] == ["Schema", "Facts"]
     assert (folder / "report.html").exists()

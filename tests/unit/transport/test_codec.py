@@ -313,3 +313,7 @@ def test_packed_values_that_say_they_are_large_are_not_unpacked():
     assert codec.decode(data, TwoPacked, unpacked=700).second.data == b"defg"
     with pytest.raises(StorageError, match="TwoPacked would unpack to more numbers than it may"):
         codec.decode(data, TwoPacked, unpacked=699)
+    sent = codec.decode(data, TwoPacked)
+    assert codec.encode(sent, unpacked=700) == data
+    with pytest.raises(StorageError, match="TwoPacked would unpack to more numbers than it may"):
+        codec.encode(sent, unpacked=699)

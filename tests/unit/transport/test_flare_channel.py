@@ -1,6 +1,7 @@
 """The channel between organisations without its engine: resident parties behind plain bytes."""
 
 import threading
+import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -122,6 +123,47 @@ def test_a_slow_party_is_waited_for(parties):
     timer.start()
     assert channel_over(wire).sum(CountAsk(1)).counts.tolist() == [6, 3]
     assert parties["west"].asked == 1
+
+
+@dataclass(frozen=True)
+class LongAsk(CountAsk):
+    body: bytes = b""
+
+
+def test_a_large_question_may_be_long_on_its_way(parties):
+    """At 4 MB a second to all together, 2 MB to each of three may take a second and a half."""
+    wire = Wire(parties)
+    for resident in wire.residents.values():
+        resident._known["LongAsk"] = LongAsk
+    sent = []
+
+    def late(targets, data):
+        time.sleep(0.2)  # longer than a silence may be
+        sent.append(len(data))
+        return wire(targets, data) if len(sent) > 2 else {}
+
+    assert channel_over(late).sum(LongAsk(1, body=bytes(1 << 21))).counts.tolist() == [6, 3]
+    sent.clear()
+    with pytest.raises(PartyLostError):  # which a short one may not
+        channel_over(late).sum(CountAsk(1))
+
+
+def test_a_question_that_nobody_would_unpack_is_not_sent(parties, monkeypatch):
+    def too_large(*_, **__):
+        raise StorageError("A CountAsk would unpack to more numbers than it may hold.")
+
+    wire = Wire(parties)
+    monkeypatch.setattr("spinney.transport.codec.encode", too_large)
+    with pytest.raises(ProtocolError, match=r"The job is too large .* fewer trees, less depth"):
+        channel_over(wire).sum(CountAsk(1))
+    assert not wire.sent
+
+
+def test_a_party_whose_part_has_ended_says_so(parties):
+    wire = Wire(parties)
+    wire.residents["west"].close()
+    with pytest.raises(ProtocolError, match="Party 'west': This party's part of the job has ended"):
+        channel_over(wire).sum(CountAsk(1))
 
 
 def test_a_silent_party_is_lost_by_name(parties):

@@ -269,7 +269,7 @@ class Run:
     def _tell(self, *, force: bool = False, **changes: Any) -> None:
         """Write the status down, but not at every step; log where it stands."""
         before = self._status
-        self._status = msgspec.structs.replace(before, **changes)
+        self._status = msgspec.structs.replace(before, updated=time(), **changes)
         if any(getattr(before, name) != getattr(self._status, name) for name in _LOGGED):
             _LOG.info("%s: %s.", self._status.name, standing_of(self._status).rstrip("."))
         if force or monotonic() - self._told > _TELL_EVERY:

@@ -116,16 +116,23 @@ def abort(run: str, kit: Path) -> Status:
     """End a run; what parties have released stays in their ledgers and records."""
     with session(kit) as opened:
         known = _run_of(opened, run)
-        meta = opened.meta(known)
-        status = status_in(meta)
-        if status.state in OVER:
-            raise SettingError(f"The run {run!r} is over already: {status.state}.")
-        if status.state == PAUSED:
-            if meta["submitter_name"] != person_of(kit):
-                raise PolicyError(f"Only {meta['submitter_name']}, who started it, may abort it.")
-            return _abort_paused(opened, status)
-        opened.abort(status.job or known)
-        return _followed(opened, known, lambda _: None)
+        aborted = ""
+        while True:  # an attempt that had just ended is followed by another
+            meta = opened.meta(known)
+            status = status_in(meta)
+            if status.state == ABORTED and aborted:
+                return status
+            if status.state in OVER:
+                raise SettingError(f"The run {run!r} is over already: {status.state}.")
+            if status.state == PAUSED:
+                if meta["submitter_name"] != person_of(kit):
+                    who = meta["submitter_name"]
+                    raise PolicyError(f"Only {who}, who started it, may abort it.")
+                return _abort_paused(opened, status)
+            if (status.job or known) != aborted:
+                aborted = status.job or known
+                opened.abort(aborted)
+            time.sleep(_EVERY)
 
 
 def _abort_paused(opened: Session, paused: Status) -> Status:

@@ -46,8 +46,6 @@ def run_coordinator(path: Path, say: Say) -> int:
     own = file.coordinator
     _require_kit(file.kit, "server.crt", "spinney coordinator init")
     admin_port = own.admin_port or own.port + 1
-    for port in (own.port, admin_port):
-        require_free(port)
     file.runs.mkdir(parents=True, exist_ok=True)
     environment = {
         COORDINATOR_VARIABLE: str(path.resolve()),
@@ -55,8 +53,10 @@ def run_coordinator(path: Path, say: Say) -> int:
         "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "3",
     }
     arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
-    say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {admin_port}.")
     with alone_with(file.kit):
+        for port in (own.port, admin_port):
+            require_free(port)
+        say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {admin_port}.")
         command = [_SERVER, *arguments, f"org={own.organisation}", "config_folder=config"]
         return _run(command, environment, file.kit, say)[0]
 

@@ -134,6 +134,8 @@ class RunParty:
 
     def close(self) -> None:
         """Let other jobs begin."""
+        if self._begun:
+            _LOG.info("Job %r has ended here.", self._agreed.name)
         self._busy.close()
 
     def _proposal(self, ask: ProposalAsk) -> ProposalReply:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any
 
-from spinney.errors import PartyLostError, ProtocolError, SpinneyError
+from spinney.errors import PartyLostError, ProtocolError, SpinneyError, StorageError
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, summed
 from spinney.transport.flare.wire import REFUSED, WORKING, Answer, Envelope, opened, raised
 
 _NOTHING = "none: the coordinator sees each party's reply"
 _ADDED = "summed by the coordinator; not masked"
+_SLOWEST = 1 << 22  # bytes a second, to all parties together
 
 Send = Callable[[Sequence[str], bytes], Mapping[str, object]]
 """Puts bytes to parties and returns what came back in time; who is missing did not answer."""
@@ -37,6 +38,11 @@ class Hearing:
     number: int = 0
     answered: list[str] = field(default_factory=list)
     asked: tuple[str, ...] = ()
+
+
+def transfer_seconds(n_bytes: int) -> float:
+    """Return how long so many bytes may be on their way, beside the time any message may take."""
+    return n_bytes / _SLOWEST
 
 
 class FlareChannel(Channel):
@@ -114,7 +120,7 @@ class FlareChannel(Channel):
             raise _too_few(ask, present, asked, quorum)
         self._number += 1
         kind = type(ask).__name__
-        question = Envelope(self._run, self._attempt, self._number, kind, codec.encode(ask))
+        question = Envelope(self._run, self._attempt, self._number, kind, _encoded(ask))
         hearing = Hearing(kind.removesuffix("Ask"), self._number, [], asked)
         answers = self._asked(question, present, hearing)
         if len(answers) < quorum:
@@ -128,6 +134,7 @@ class FlareChannel(Channel):
         data = codec.encode(question)
         answers: dict[str, Answer] = {}
         begin = monotonic()
+        silence = self._limits.silence + transfer_seconds(len(data) * len(present))
         last_heard = dict.fromkeys(present, begin)
         pending = list(present)
         while pending:
@@ -141,9 +148,7 @@ class FlareChannel(Channel):
                     answers[name] = found
                     hearing.answered.append(name)
             pending = [
-                name
-                for name in pending
-                if name not in answers and now - last_heard[name] < self._limits.silence
+                name for name in pending if name not in answers and now - last_heard[name] < silence
             ]
         self._watch(hearing)
         return answers
@@ -185,6 +190,17 @@ class FlareChannel(Channel):
         up = {name: len(answer.body) for name, answer in heard.items()}
         numbered = (len(self.rounds) + 1, question, verb, ask.reveals, protection)
         self.rounds.append(Round(*numbered, down, up, perf_counter() - begin, tuple(heard)))
+
+
+def _encoded(ask: Ask[Any]) -> bytes:
+    """Return a question's bytes; raise if no party would unpack it."""
+    try:
+        return codec.encode(ask, unpacked=codec.UNPACKED_LIMIT)
+    except StorageError as error:
+        raise ProtocolError(
+            f"{error} The job is too large for one question: use fewer trees, less depth, or more "
+            "rows to a leaf."
+        ) from None
 
 
 def _too_few(

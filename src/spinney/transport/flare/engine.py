@@ -21,7 +21,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 
 from spinney.errors import SpinneyError
-from spinney.transport.flare.channel import Send
+from spinney.transport.flare.channel import Send, transfer_seconds
 from spinney.transport.flare.resident import Resident
 
 _LOG: Final = logging.getLogger("spinney.engine")
@@ -87,7 +87,7 @@ class CoordinatorSide(Controller):  # type: ignore[misc]
             targets=list(targets),
             topic=_TOPIC,
             request=request,
-            timeout=self._reply_seconds,
+            timeout=self._reply_seconds + transfer_seconds(len(data) * len(targets)),
             fl_ctx=fl_ctx,
             optional=True,
         )

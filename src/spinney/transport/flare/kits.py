@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from zipfile import BadZipFile, ZipFile
@@ -46,8 +47,15 @@ _RIGHTS: Final = {
 }
 
 
+def require_engine() -> None:
+    """Raise unless the engine is installed."""
+    if find_spec("nvflare") is None:
+        raise MissingExtraError("nvflare", "flare", "A deployed job")
+
+
 def tool(arguments: Sequence[str], failure: str) -> None:
     """Run the engine's command line tool."""
+    require_engine()
     command = [sys.executable, "-m", "nvflare.cli", *arguments]
     done = subprocess.run(  # noqa: S603  our own interpreter, our own arguments
         command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
@@ -55,14 +63,13 @@ def tool(arguments: Sequence[str], failure: str) -> None:
     if done.returncode == 0:
         return
     said = (done.stderr + done.stdout).strip()
-    if "No module named nvflare" in said:
-        raise MissingExtraError("nvflare", "flare", "A deployed job")
     lines = [line for line in said.splitlines() if line.strip()]
     raise StorageError(failure, local=f"The engine says: {' '.join(lines)[:600]}")
 
 
 def make_authority(ca: Path, *, project: str, host: str, port: int, admin_port: int) -> None:
     """Make the authority that signs certificates, and the profile that all kits share."""
+    require_engine()
     if (ca / "rootCA.key").exists():
         raise SettingError(
             f"There is an authority in {str(ca)!r} already. Keep it: a new one would shut all "
@@ -122,6 +129,10 @@ def asked_in(request: Path) -> tuple[str, str]:
 
 def approve(ca: Path, request: Path, signed: Path, *, days: int) -> None:
     """Sign a request."""
+    if signed.exists():
+        raise SettingError(
+            f"The request {request.name!r} was signed before: send {str(signed)!r} back."
+        )
     arguments = ["--ca-dir", str(ca), "--profile", str(profile_of(ca)), "--out", str(signed)]
     tool(
         ["cert", "approve", str(request), *arguments, "--valid-days", str(days)],
@@ -143,12 +154,18 @@ def assemble(signed: Path, request: Path, kit: Path, fingerprint: str) -> None:
     try:
         tool(
             ["package", str(signed), *arguments, "--fingerprint", fingerprint],
-            "The start kit cannot be made. Was the request signed for this folder's key, and is "
-            "the fingerprint the one that the coordinator told you by another way?",
+            "The start kit cannot be made. Was the request signed for this folder's key?",
         )
         (made,) = workspace.glob("*/prod_*/*")
         kit.parent.mkdir(parents=True, exist_ok=True)
         made.rename(kit)
+    except StorageError as error:
+        if "fingerprint" in error.local.casefold():  # the engine would tell the one it found
+            raise SettingError(
+                "The fingerprint is not that of the federation which signed this. Do not join; ask "
+                "the coordinator by telephone."
+            ) from None
+        raise
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
 

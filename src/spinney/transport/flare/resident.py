@@ -67,6 +67,7 @@ class Resident:
         self._number = 0
         self._digest = b""
         self._answer: Future[Answer] | None = None
+        self._closed = False
 
     def answer(self, data: object) -> bytes:
         """Return the answer to an envelope, as bytes."""
@@ -90,6 +91,8 @@ class Resident:
 
     def close(self) -> None:
         """Take no more questions."""
+        with self._lock:
+            self._closed = True
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _begun(self, envelope: Envelope) -> "Future[Answer]":
@@ -98,6 +101,8 @@ class Resident:
             raise ProtocolError("The question belongs to another job than this party has joined.")
         digest = sha256(envelope.kind.encode() + b"\0" + envelope.body).digest()
         with self._lock:
+            if self._closed:
+                raise ProtocolError("This party's part of the job has ended.")
             if envelope.number == self._number and self._answer is not None:
                 if digest != self._digest:
                     raise ProtocolError(
