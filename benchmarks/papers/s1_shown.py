@@ -69,7 +69,7 @@ def _noisy(cells: list[tuple[str, Cell, Found]], to: Shown) -> None:
             title = f"Figure {figure}: {mechanism}, {given}, two parties, rows of C1"
             note = f"{word}; total: what the ledger says of the whole forest"
             rows = part.drop(columns=["mechanism", "given"]).to_dict("records")
-            to.tables.append(Table(title, rows, note))
+            to.tables.extend([Table(title, rows, note)] if rows else [])
     to.tables.append(Table("Figures 6 and 7, without noise", exact.to_dict("records")))
     at_one = noisy[(noisy["given"] == "epsilon_per_count") & (noisy["epsilon"] == 1.0)]
     names = {"noisy_histograms": "total_histograms", "perturbed_input": "total_input"}

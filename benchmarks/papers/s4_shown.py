@@ -59,7 +59,10 @@ def shown(cells: list[tuple[str, Cell, Found]]) -> Shown:
         pictures["figure_5"] = partial(_draw_nursery, nursery, truex)
     return Shown(
         [
-            Table("Figures 6, 7 and 10: mean Delta over tables, by N and c", varied),
+            *(
+                [Table("Figures 6, 7 and 10: mean Delta over tables, by N and c", varied)]
+                * bool(varied)
+            ),
             Table("Table II: defaults", _defaults()),
             *tables,
         ],
