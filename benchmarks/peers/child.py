@@ -1,8 +1,10 @@
-"""Run one peer once, in whatever environment has it: python child.py adapter.py rows.npz settings.
+"""Run one peer, in whatever environment has it: python child.py adapter.py rows.npz settings.
 
-Prints one line of JSON: seconds and CPU seconds of training, growth of peak memory, bytes that
-travelled where they are known, accuracy. Training is first done on a few rows, untimed: what is
-compiled or imported late is not counted. Nothing but numpy is needed here.
+`settings` is a JSON list: the peer trains once with each of them. One line is printed: a mark, and
+as JSON for each of them seconds and CPU seconds of training, growth of peak memory, accuracy, and
+what the adapter tells when asked afterwards (version, rounds, bytes that travelled). Training is
+first done on a few rows, untimed: what is compiled or imported late is not counted. Nothing but
+numpy is needed here.
 """
 
 import gc
@@ -16,34 +18,43 @@ from pathlib import Path
 
 import numpy as np
 
+MARK = "found: "
 _WARM_UP = 400
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    adapter, path, settings = sys.argv[1:]
+    adapter, path, asked = sys.argv[1:]
     sys.path.insert(0, str(Path(adapter).parent))
     trained = runpy.run_path(adapter)["trained"]
-    how = {name: _as_tuple(value) for name, value in json.loads(settings).items()}
     rows = dict(np.load(path))
-    few = {name: rows[name][:_WARM_UP] for name in ("X", "y", "party")}
-    trained(few, **how)
+    seed = int(rows.pop("seed"))
+    settings = [
+        {"seed": seed} | {name: _as_tuple(value) for name, value in one.items()}
+        for one in json.loads(asked)
+    ]
+    trained({name: rows[name][:_WARM_UP] for name in ("X", "y", "party")}, **settings[0])
+    print("\n" + MARK + json.dumps([measured(trained, rows, one) for one in settings]))
+
+
+def measured(trained, rows, settings):
+    """Train once; return what it took and how well it predicts."""
+    own = {name: rows[name] for name in ("X", "y", "party")}
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins anew
     held, before = _kilobytes("VmRSS"), resource.getrusage(resource.RUSAGE_SELF)
     begin = time.perf_counter()
-    predict, facts = trained({name: rows[name] for name in few}, **how)
+    predict, facts = trained(own, **settings)
     seconds = time.perf_counter() - begin
     after, peak = resource.getrusage(resource.RUSAGE_SELF), _kilobytes("VmHWM")
     right = np.asarray(predict(rows["X_test"])).astype(int) == rows["y_test"]
-    found = {
+    return {
         "seconds": seconds,
         "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "peak MB": (peak - held) / 1024,
         "accuracy": float(right.mean()),
-        **facts,
+        **facts(),
     }
-    print("\n" + json.dumps(found))
 
 
 def _as_tuple(value):

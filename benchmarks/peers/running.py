@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
-from statistics import median
+from statistics import mean, median, quantiles, stdev
 from typing import Any
 
 from harness import RESULTS
-from peers.peers import Peer
+from peers.child import MARK
+from peers.peers import Peer, Settings, Workload
 
 _HERE = Path(__file__).parent
 ENVIRONMENTS = RESULTS / "peers" / "envs"
@@ -43,10 +46,51 @@ def python_of(peer: Peer, *, install: bool) -> tuple[str, str]:
     return str(python), ""
 
 
-def once(peer: Peer, python: str, rows: Path) -> Row:
-    """Run a peer once; return what it found, or what went wrong."""
+@dataclass(frozen=True)
+class Case:
+    """A peer with one setting of its grid, and what it found or why not in each turn."""
+
+    peer: Peer
+    setting: Settings
+    turns: list[Row] = field(default_factory=list)
+
+    @property
+    def ran(self) -> bool:
+        return all("accuracy" in turn for turn in self.turns)
+
+    def each(self, name: str) -> list[float]:
+        """Return a number of every turn."""
+        return [turn[name] for turn in self.turns]
+
+    def row(self) -> Row:
+        """Return the row of a table: medians, means and spreads, or why there are none."""
+        facts: Row = {"learner": self.peer.name, "kind": self.peer.kind}
+        if not self.ran:
+            bad = next(turn for turn in self.turns if "accuracy" not in turn)
+            return facts | {"note": " ".join(f"{word}: {why}" for word, why in bad.items())}
+        last = self.turns[-1]
+        moved = last["bytes"]
+        chatter = next((turn["chatter"] for turn in self.turns if "chatter" in turn), "")
+        said = f"; printed after its result: {chatter}" if chatter else ""
+        return facts | {
+            "version": last["version"],
+            "rounds": last["rounds"],
+            "seconds": round(median(self.each("seconds")), 3),
+            "middle half": _middle(self.each("seconds")),
+            "CPU seconds": round(median(self.each("cpu")), 3),
+            "peak MB": round(median(self.each("peak MB")), 1),
+            "MB that travel": None if moved is None else round(moved / 1e6, 2),
+            "accuracy": round(mean(self.each("accuracy")), 4),
+            "sd": round(spread(self.each("accuracy")), 4),
+            "note": self.peer.note + said,
+        }
+
+
+def once(peer: Peer, python: str, rows: Path) -> list[Row]:
+    """Run a peer once; return for each setting what it found, or what went wrong."""
     adapter = _HERE / "adapters" / f"{peer.adapter}.py"
-    command = [python, str(_HERE / "child.py"), str(adapter), str(rows), json.dumps(peer.settings)]
+    settings = json.dumps([peer.settings | one for one in peer.grid])
+    command = [python, str(_HERE / "child.py"), str(adapter), str(rows), settings]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "2")
     kept = {} if peer.environment else {"PYTHONPATH": os.pathsep.join(sys.path)}
     try:
@@ -55,43 +99,50 @@ def once(peer: Peer, python: str, rows: Path) -> Row:
             env={**os.environ, "PYTHONPATH": "", **threads, **kept},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return {"failed": f"ran for more than {_MINUTES:g} minutes"}
+        return [{"failed": f"ran for more than {_MINUTES:g} minutes"}] * len(peer.grid)
     if done.returncode:
         ended = f"crashed (exit {done.returncode})"
-        return {"failed": f"{ended}: {_last(done.stderr)}"}
-    found: Row = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+        return [{"failed": f"{ended}: {_last(done.stderr)}"}] * len(peer.grid)
+    _, mark, told = done.stdout.rpartition("\n" + MARK)
+    if not mark:
+        ended = f"ended without a result: {_last(done.stdout or done.stderr)}"
+        return [{"failed": ended}] * len(peer.grid)
+    result, _, after = told.partition("\n")
+    found: list[Row] = json.loads(result)
+    return [row | {"chatter": _last(after)} for row in found] if after.strip() else found
 
 
-def interleaved(peers: tuple[Peer, ...], rows: Path, repeats: int, *, install: bool) -> list[Row]:
-    """Run the peers in turns; return a row for each: medians, or why there are none."""
+def interleaved(
+    peers: tuple[Peer, ...], workload: Workload, n_turns: int, *, install: bool
+) -> list[Case]:
+    """Run the peers in turns, each turn on rows of its own; return what every setting found."""
     pythons = {peer.name: python_of(peer, install=install) for peer in peers}
-    found: dict[str, list[Row]] = {peer.name: [] for peer in peers}
-    for turn in range(repeats):
-        start = turn % len(peers)
-        for peer in peers[start:] + peers[:start]:  # nobody always comes first
-            python, why = pythons[peer.name]
-            row = once(peer, python, rows) if python else {"skipped": why}
-            found[peer.name].append(row)
-            print(f"{peer.name}: {row}", flush=True)
-    return [_summary(peer, found[peer.name]) for peer in peers]
+    cases = {peer.name: [Case(peer, one) for one in peer.grid] for peer in peers}
+    with tempfile.TemporaryDirectory() as place:
+        for turn in range(n_turns):
+            rows = Path(place) / f"{turn}.npz"
+            workload.save(rows, turn)
+            start = turn % len(peers)
+            for peer in peers[start:] + peers[:start]:  # nobody always comes first
+                python, why = pythons[peer.name]
+                skipped = [{"skipped": why}] * len(peer.grid)
+                found = once(peer, python, rows) if python else skipped
+                for case, row in zip(cases[peer.name], found, strict=True):
+                    case.turns.append(row)
+                    print(f"turn {turn}, {peer.name} {case.setting or ''}: {row}", flush=True)
+            rows.unlink()
+    return [case for peer in peers for case in cases[peer.name]]
 
 
-def _summary(peer: Peer, runs: list[Row]) -> Row:
-    facts = {"learner": peer.name, "kind": peer.kind}
-    bad = next((run for run in runs if "accuracy" not in run), None)
-    if bad is not None:
-        return facts | {"note": " ".join(f"{word}: {why}" for word, why in bad.items())}
-    moved = runs[0]["bytes"]
-    return facts | {
-        "version": runs[0]["version"],
-        "seconds": round(median(run["seconds"] for run in runs), 3),
-        "CPU seconds": round(median(run["cpu"] for run in runs), 3),
-        "peak MB": round(median(run["peak MB"] for run in runs), 1),
-        "MB that travel": None if moved is None else round(moved / 1e6, 2),
-        "accuracy": round(float(median(run["accuracy"] for run in runs)), 4),
-        "note": peer.note,
-    }
+def spread(values: list[float]) -> float:
+    """Return the standard deviation over turns."""
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def _middle(values: list[float]) -> str:
+    """Return the quartiles."""
+    low, _, high = quantiles(values, method="inclusive") if len(values) > 1 else values * 3
+    return f"{low:.3f} to {high:.3f}"
 
 
 def _last(text: str | None) -> str:

@@ -1,0 +1,187 @@
+"""What the turns come to: tables, and sentences that claim no more than they allow."""
+
+from math import sqrt
+from statistics import mean
+
+from papers.experiment import Shown, Table
+from peers.peers import DEPTH, EPSILONS, N_PARTIES, N_TREES, PRIVATREE
+from peers.running import Case, Row, spread
+
+_WORDS = {"n_estimators": "{} trees", "max_depth": "depth {}", "n_bins": "{} bins"}
+_NOT_HERE = "measured for our notes with the authors' code, not by this harness; one site, 3 runs"
+_INSTALL = "`make peers INSTALL=1` installs them"
+
+
+def workload(cases: list[Case]) -> Shown:
+    """Return the peers' workload: everybody's row, and who is faster and more accurate."""
+    ours = _ran(cases, "Spinney")
+    rows = [_timed(case, ours) for case in cases]
+    note = f"{N_PARTIES} parties, {N_TREES} trees, depth {DEPTH}; {len(cases[0].turns)} turns"
+    title = "The peers' workload: 40,000 rows for training, 20 columns"
+    facts = {"found": " ".join((*_accuracy(cases), *_speed(cases), *_missing(cases)))}
+    return Shown([Table(title, rows, note, timed=True)], facts)
+
+
+def private(cases: list[Case]) -> Shown:
+    """Return private learners as they come and at their best, who is ahead, and all settings."""
+    rows, found = [], []
+    for epsilon in EPSILONS:
+        at = [case for case in cases if case.setting["epsilon"] == epsilon]
+        learners = dict.fromkeys(case.peer.name for case in at)
+        for name in learners:
+            grid = [case for case in at if case.peer.name == name]
+            best = best_of(grid) if grid[0].ran else grid[0]
+            rows += [_private_row(grid[0], "as set")]
+            rows += [_private_row(best, f"best of {len(grid)}")] if best is not grid[0] else []
+        rows += [_privatree(epsilon)]
+        found += _ahead(at, epsilon)
+    title = "Private learners at the same epsilon: 16,000 rows for training, 20 columns"
+    note = f"{N_PARTIES} parties where there are parties; {len(cases[0].turns)} turns"
+    facts = {"found": " ".join((*found, *_missing(cases)))}
+    every = Table("All settings of private learners that were tried: accuracy", _grid(cases), note)
+    return Shown([Table(title, rows, note, timed=True), every], facts)
+
+
+def best_of(cases: list[Case]) -> Case:
+    """Return the case that is right most often."""
+    return max(cases, key=lambda case: mean(case.each("accuracy")))
+
+
+def against(case: Case, other: Case) -> str:
+    """Say how two cases compare, turn by turn, and whether so many turns can tell."""
+    pairs = zip(case.each("accuracy"), other.each("accuracy"), strict=True)
+    gaps = [a - b for a, b in pairs]
+    middle, error = mean(gaps), spread(gaps) / sqrt(len(gaps))
+    ahead = sum(gap > 0 for gap in gaps)
+    if len(gaps) < 2 or abs(middle) <= 2 * error:  # standard errors
+        verdict = "which is within the scatter"
+    else:
+        verdict = f"so {case.peer.name} is {'ahead' if middle > 0 else 'behind'}"
+    return (
+        f"turn by turn {middle:+.4f} with a standard deviation of {spread(gaps):.4f}, above in "
+        f"{ahead} of {len(gaps)}, {verdict}"
+    )
+
+
+def _accuracy(cases: list[Case]) -> list[str]:
+    ours, pooled = _ran(cases, "Spinney"), _ran(cases, "scikit-learn")
+    said = [
+        f"{who} reaches {_spread(case)}." if case else f"{who} did not run."
+        for who, case in (("Our forest", ours), ("scikit-learn on pooled rows", pooled))
+    ]
+    if ours and pooled:
+        said += [f"Ours less scikit-learn's: {against(ours, pooled)}."]
+    return said
+
+
+def _speed(cases: list[Case]) -> list[str]:
+    theirs = [case for case in cases if case.peer.kind == "federated" and case.ran]
+    if not theirs:
+        return [f"No federated peer ran: {_INSTALL}."]
+    rows = [case.row() for case in theirs]
+    fastest = min(rows, key=lambda row: row["seconds"])
+    said = [
+        f"The fastest of the {len(rows)} federated peers that ran is {fastest['learner']}:",
+        f"{fastest['seconds']:.3f} s, accuracy {fastest['accuracy']:.4f}.",
+    ]
+    for who, name in (("Our forest", "Spinney"), ("With masks it", "Spinney, masked")):
+        ours = _ran(cases, name)
+        if ours is None:
+            said += [f"{name} did not run."]
+            continue
+        seconds = ours.row()["seconds"]
+        faster = [row["learner"] for row in rows if row["seconds"] <= seconds]
+        always = sum(_wins(ours, case) == len(case.turns) for case in theirs)
+        order = f"slower than {' and '.join(faster)}" if faster else "faster than all of them"
+        said += [
+            f"{who} takes {seconds:.3f} s: by medians {order},",
+            f"and in every single turn faster than {always} of the {len(rows)}.",
+        ]
+    return said
+
+
+def _ahead(cases: list[Case], epsilon: float) -> list[str]:
+    """Say who is ahead at an epsilon, as they come and at their best."""
+    ours = [case for case in cases if case.peer.kind == "ours" and case.ran]
+    theirs = [case for case in cases if case.peer.name == "diffprivlib" and case.ran]
+    said = []
+    if ours:
+        firsts = {case.peer.name: case for case in reversed(ours)}  # the first of each stays
+        best, first = best_of(ours), best_of(list(firsts.values()))
+        said += [
+            f"At epsilon {epsilon:g} and over four parties, our better learner as it comes",
+            f"({_called(first)}) reaches {_spread(first)}, our best setting ({_called(best)})",
+            f"{_spread(best)}.",
+        ]
+    if theirs:
+        peak = best_of(theirs)
+        said += [
+            f"At epsilon {epsilon:g} diffprivlib, with all rows on one site, reaches",
+            f"{_spread(theirs[0])} with the workload's {_setting(theirs[0])}, and {_spread(peak)}",
+            f"at its best ({_setting(peak)}).",
+        ]
+    if ours and theirs:
+        said += [f"Our best less its best: {against(best, peak)}."]
+    return said
+
+
+def _missing(cases: list[Case]) -> list[str]:
+    names = dict.fromkeys(case.peer.name for case in cases if not case.ran)
+    return [f"Not run: {', '.join(names)}."] if names else []
+
+
+def _timed(case: Case, ours: Case | None) -> Row:
+    row = case.row()
+    note = row.pop("note")
+    faster = _wins(ours, case) if ours and case.ran and case.peer.kind != "ours" else None
+    return row | {"turns we are faster": faster, "note": note}
+
+
+def _private_row(case: Case, which: str) -> Row:
+    row = case.row()
+    note = row.pop("note")
+    seed_0 = case.turns[0].get("accuracy")
+    setting = {"learner": row.pop("learner"), "setting": f"{which}: {_setting(case)}"}
+    return {"epsilon": case.setting["epsilon"], **setting, **row, "seed 0": seed_0, "note": note}
+
+
+def _privatree(epsilon: float) -> Row:
+    return {
+        "epsilon": epsilon, "learner": "PrivaTree", "setting": "depth 4", "kind": "pooled",
+        "seed 0": PRIVATREE[epsilon], "note": _NOT_HERE,
+    }  # fmt: skip
+
+
+def _grid(cases: list[Case]) -> list[Row]:
+    lines: dict[tuple[str, str], Row] = {}
+    for case in cases:
+        if case.ran:
+            name = (case.peer.name, _setting(case))
+            line = lines.setdefault(name, dict(zip(("learner", "setting"), name, strict=True)))
+            found, at = case.row(), f"epsilon {case.setting['epsilon']:g}"
+            line |= {at: found["accuracy"], f"{at}, sd": found["sd"]}
+    return list(lines.values())
+
+
+def _ran(cases: list[Case], name: str) -> Case | None:
+    return next((case for case in cases if case.peer.name == name and case.ran), None)
+
+
+def _wins(ours: Case, other: Case) -> int:
+    pairs = zip(ours.each("seconds"), other.each("seconds"), strict=True)
+    return sum(a < b for a, b in pairs)
+
+
+def _spread(case: Case) -> str:
+    found = case.row()
+    return f"{found['accuracy']:.4f} ± {found['sd']:.4f}"
+
+
+def _setting(case: Case) -> str:
+    return ", ".join(
+        _WORDS[name].format(value) for name, value in case.setting.items() if name in _WORDS
+    )
+
+
+def _called(case: Case) -> str:
+    return f"{case.peer.name.removeprefix('Spinney, ')}, {_setting(case)}"
