@@ -54,10 +54,17 @@ def _keep(
         "runs": [origin | {"cells": ran}],
         "facts": made.facts,
         "tables": made.tables,
+        "turns": [_turns(case) for case in cases if case.ran],
         "pictures": [],
     }
     for folder in (RESULTS / "peers", PUBLISHED) if publish else (RESULTS / "peers",):
         keep(found, made, folder)
+
+
+def _turns(case: Case) -> dict[str, Any]:
+    """Return what the tables sum up."""
+    numbers = {name: case.each(name) for name in ("seconds", "accuracy")}
+    return {"learner": case.peer.name, **case.setting, **numbers}
 
 
 def _origin() -> dict[str, Any]:

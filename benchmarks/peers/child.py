@@ -1,22 +1,22 @@
 """Run one peer, in whatever environment has it: python child.py adapter.py rows.npz settings.
 
 `settings` is a JSON list: the peer trains once with each of them. One line is printed: a mark, and
-as JSON for each of them seconds and CPU seconds of training, growth of peak memory, accuracy, and
-what the adapter tells when asked afterwards (version, rounds, bytes that travelled). Training is
-first done on a few rows, untimed: what is compiled or imported late is not counted. Nothing but
-numpy is needed here.
+as JSON for each of them seconds and CPU seconds of training, the share of the cores that others
+used meanwhile, growth of peak memory, accuracy, and what the adapter tells when asked afterwards
+(version, rounds, bytes that travelled). Training is first done on a few rows, untimed: what is
+compiled or imported late is not counted. Nothing but numpy and `harness` is needed here.
 """
 
-import gc
 import json
-import resource
 import runpy
 import sys
-import time
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+
+from harness import timed
 
 MARK = "found: "
 _WARM_UP = 400
@@ -40,17 +40,13 @@ def main() -> None:
 def measured(trained, rows, settings):
     """Train once; return what it took and how well it predicts."""
     own = {name: rows[name] for name in ("X", "y", "party")}
-    gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins anew
-    held, before = _kilobytes("VmRSS"), resource.getrusage(resource.RUSAGE_SELF)
-    begin = time.perf_counter()
-    predict, facts = trained(own, **settings)
-    seconds = time.perf_counter() - begin
-    after, peak = resource.getrusage(resource.RUSAGE_SELF), _kilobytes("VmHWM")
+    held = _kilobytes("VmRSS")
+    sample, (predict, facts) = timed(lambda: trained(own, **settings))
+    peak = _kilobytes("VmHWM")
     right = np.asarray(predict(rows["X_test"])).astype(int) == rows["y_test"]
     return {
-        "seconds": seconds,
-        "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        **asdict(sample),
         "peak MB": (peak - held) / 1024,
         "accuracy": float(right.mean()),
         **facts(),

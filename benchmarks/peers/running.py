@@ -92,11 +92,11 @@ def once(peer: Peer, python: str, rows: Path) -> list[Row]:
     settings = json.dumps([peer.settings | one for one in peer.grid])
     command = [python, str(_HERE / "child.py"), str(adapter), str(rows), settings]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "2")
-    kept = {} if peer.environment else {"PYTHONPATH": os.pathsep.join(sys.path)}
+    path = [str(_HERE.parent)] if peer.environment else sys.path
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=60 * _MINUTES,
-            env={**os.environ, "PYTHONPATH": "", **threads, **kept},
+            env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(path)},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return [{"failed": f"ran for more than {_MINUTES:g} minutes"}] * len(peer.grid)

@@ -1,8 +1,9 @@
 """What the turns come to: tables, and sentences that claim no more than they allow."""
 
 from math import sqrt
-from statistics import mean
+from statistics import mean, median
 
+from harness import QUIET
 from papers.experiment import Shown, Table
 from peers.peers import DEPTH, EPSILONS, N_PARTIES, N_TREES, PRIVATREE
 from peers.running import Case, Row, spread
@@ -18,7 +19,8 @@ def workload(cases: list[Case]) -> Shown:
     rows = [_timed(case, ours) for case in cases]
     note = f"{N_PARTIES} parties, {N_TREES} trees, depth {DEPTH}; {len(cases[0].turns)} turns"
     title = "The peers' workload: 40,000 rows for training, 20 columns"
-    facts = {"found": " ".join((*_accuracy(cases), *_speed(cases), *_missing(cases)))}
+    said = (*_accuracy(cases), *_speed(cases), *_disturbed(cases), *_missing(cases))
+    facts = {"found": " ".join(said)}
     return Shown([Table(title, rows, note, timed=True)], facts)
 
 
@@ -102,27 +104,34 @@ def _speed(cases: list[Case]) -> list[str]:
 
 def _ahead(cases: list[Case], epsilon: float) -> list[str]:
     """Say who is ahead at an epsilon, as they come and at their best."""
-    ours = [case for case in cases if case.peer.kind == "ours" and case.ran]
     theirs = [case for case in cases if case.peer.name == "diffprivlib" and case.ran]
-    said = []
-    if ours:
-        firsts = {case.peer.name: case for case in reversed(ours)}  # the first of each stays
-        best, first = best_of(ours), best_of(list(firsts.values()))
-        said += [
-            f"At epsilon {epsilon:g} and over four parties, our better learner as it comes",
-            f"({_called(first)}) reaches {_spread(first)}, our best setting ({_called(best)})",
-            f"{_spread(best)}.",
-        ]
-    if theirs:
-        peak = best_of(theirs)
-        said += [
-            f"At epsilon {epsilon:g} diffprivlib, with all rows on one site, reaches",
-            f"{_spread(theirs[0])} with the workload's {_setting(theirs[0])}, and {_spread(peak)}",
-            f"at its best ({_setting(peak)}).",
-        ]
-    if ours and theirs:
-        said += [f"Our best less its best: {against(best, peak)}."]
+    said = [f"At epsilon {epsilon:g} {_reached(theirs)}, all rows on one site."] if theirs else []
+    for name in dict.fromkeys(case.peer.name for case in cases if case.peer.kind == "ours"):
+        ours = [case for case in cases if case.peer.name == name and case.ran]
+        if ours:
+            said += [f"{'There' if said else f'At epsilon {epsilon:g}'} {_reached(ours)}."]
+        if ours and theirs:
+            said += [f"Its best less diffprivlib's: {against(best_of(ours), best_of(theirs))}."]
     return said
+
+
+def _reached(grid: list[Case]) -> str:
+    first, best = grid[0], best_of(grid)
+    return (
+        f"{first.peer.name} reaches {_spread(first)} as set ({_setting(first)}) and "
+        f"{_spread(best)} with the best of {len(grid)} settings ({_setting(best)})"
+    )
+
+
+def _disturbed(cases: list[Case]) -> list[str]:
+    """Say so where others used the cores: learners with two threads suffer more than we do."""
+    shares = [share for case in cases if case.ran for share in case.each("foreign")]
+    if not shares or median(shares) <= QUIET:
+        return []
+    return [
+        f"The machine was not quiet (others used {100 * median(shares):.0f} % of the cores), which",
+        "slows learners of two threads most: the order in time is not settled by this run.",
+    ]
 
 
 def _missing(cases: list[Case]) -> list[str]:
@@ -134,7 +143,8 @@ def _timed(case: Case, ours: Case | None) -> Row:
     row = case.row()
     note = row.pop("note")
     faster = _wins(ours, case) if ours and case.ran and case.peer.kind != "ours" else None
-    return row | {"turns we are faster": faster, "note": note}
+    busy = f"{100 * median(case.each('foreign')):.0f} %" if case.ran else None
+    return row | {"turns we are faster": faster, "others' cores": busy, "note": note}
 
 
 def _private_row(case: Case, which: str) -> Row:
@@ -181,7 +191,3 @@ def _setting(case: Case) -> str:
     return ", ".join(
         _WORDS[name].format(value) for name, value in case.setting.items() if name in _WORDS
     )
-
-
-def _called(case: Case) -> str:
-    return f"{case.peer.name.removeprefix('Spinney, ')}, {_setting(case)}"

@@ -102,7 +102,7 @@ def shown(tmp_path, monkeypatch):
         def once(peer, _python, _rows):
             if peer.name in failing:
                 return [{"failed": "crashed"}] * len(peer.grid)
-            found = {"seconds": 1.0, "cpu": 1.0, "peak MB": 1.0, "accuracy": 0.9}
+            found = {"seconds": 1.0, "cpu": 1.0, "foreign": 0.5, "peak MB": 1.0, "accuracy": 0.9}
             return [{**found, "bytes": 1, "rounds": 1, "version": "1"} for _ in peer.grid]
 
         for name in {peer.environment for peer in (*peers.PEERS, *peers.PRIVATE)} - {""}:
@@ -133,7 +133,9 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     assert "No federated peer ran: `make peers INSTALL=1` installs them." in text
     assert "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows reaches" in text
     assert "Not run: FedTree, flwr-trees forest, " in text
-    assert "our best setting (private tree, depth 5, 10 bins) 0.9000" in text
+    assert "The machine was not quiet (others used 50 % of the cores)" in text
+    assert "At epsilon 1 Spinney, private tree reaches 0.9000 ± 0.0000 as set (depth 5, 10" in text
+    assert kept["turns"][0] == {"learner": "Spinney", "seconds": [1, 1], "accuracy": [0.9, 0.9]}
     assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 8
 
 
@@ -141,7 +143,7 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     ("name", "said"),
     [
         ("Spinney", "Our forest did not run. scikit-learn on pooled rows reaches 0.9000"),
-        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. Not run: Spinney"),
+        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. The machine was not"),
         ("scikit-learn", "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows did not"),
         ("diffprivlib", "Not run: diffprivlib."),
     ],
