@@ -3,6 +3,8 @@
 from math import sqrt
 from statistics import mean, median
 
+from scipy.stats import t
+
 from harness import QUIET
 from papers.experiment import Shown, Table
 from peers.peers import DEPTH, EPSILONS, N_PARTIES, N_TREES, PRIVATREE
@@ -55,7 +57,7 @@ def against(case: Case, other: Case) -> str:
     gaps = [a - b for a, b in pairs]
     middle, error = mean(gaps), spread(gaps) / sqrt(len(gaps))
     ahead = sum(gap > 0 for gap in gaps)
-    if len(gaps) < 2 or abs(middle) <= 2 * error:  # standard errors
+    if len(gaps) < 2 or abs(middle) <= t.ppf(0.975, len(gaps) - 1) * error:
         verdict = "which is within the scatter"
     else:
         verdict = f"so {case.peer.name} is {'ahead' if middle > 0 else 'behind'}"

@@ -165,7 +165,7 @@ def case(name, *accuracies):
 
 
 def test_who_is_ahead_is_said_only_where_the_turns_can_tell():
-    good, bad, odd = case("good", 0.9, 0.8), case("bad", 0.8, 0.71), case("odd", 0.8, 0.9)
+    good, bad, odd = case("good", 0.9, 0.8), case("bad", 0.8, 0.701), case("odd", 0.8, 0.9)
     assert telling.against(good, bad).endswith("above in 2 of 2, so good is ahead")
     assert telling.against(bad, good).endswith("above in 0 of 2, so bad is behind")
     assert telling.against(good, odd).endswith("above in 1 of 2, which is within the scatter")
