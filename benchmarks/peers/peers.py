@@ -107,7 +107,7 @@ PRIVATE = (
     ),
     Peer(
         "Spinney, private forest", "ours", {"learner": "PrivateForestClassifier"}, "ours",
-        note="four parties, who trust nobody",
+        note="four parties, of whom secure sums count on two to be honest",
         grid=_private({"n_estimators": 20, "max_depth": 5}, *_FORESTS),
     ),
     Peer(
