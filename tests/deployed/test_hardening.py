@@ -135,13 +135,17 @@ def test_a_key_is_rotated_as_the_run_book_says(federation):
     said = federation.spinney(
         "coordinator", "approve", "coordinator.toml", str(request), folder="coordinator"
     )
-    assert "rota asks to be party" in said.stdout
+    assert "Signed: rota, as party. Unless that is right, do not send it back." in said.stdout
     process = federation.processes.pop("rota")
     process.terminate()
     process.wait(30)
-    signed = ("request-2/rota.signed.zip", "--fingerprint", federation.fingerprint)
     folders = ("--request", "request-2", "--kit", "kit-2")
-    federation.spinney("party", "join", *signed, *folders, folder="rota")
+    join = ("party", "join", "request-2/rota.signed.zip", *folders, "--fingerprint")
+    other = federation.fingerprint[:-2] + ("00" if federation.fingerprint[-2:] != "00" else "11")
+    refused = federation.spinney(*join, other, folder="rota", check=False)
+    assert "Do not join; ask the coordinator by telephone." in refused.stderr
+    assert federation.fingerprint not in refused.stderr  # nobody is to copy it from there
+    federation.spinney(*join, federation.fingerprint, folder="rota")
     file = federation.root / "rota" / "party.toml"
     file.write_text(file.read_text().replace("n_jobs = 1", 'kit = "kit-2"'))
     output, until = federation.root / "rota" / "output.txt", time.monotonic() + 120

@@ -29,6 +29,16 @@ def test_only_parties_and_people_are_signed_for(tmp_path, kind):
         approve(tmp_path / "coordinator.toml", request, 30)
 
 
+def test_a_request_that_was_signed_before_is_not_signed_again(tmp_path):
+    coordinator_in(tmp_path)
+    request = tmp_path / "north.request.zip"
+    with ZipFile(request, "w") as files:
+        files.writestr("request.json", json.dumps({"name": "north", "cert_type": "client"}))
+    (tmp_path / "north.signed.zip").write_bytes(b"signed")
+    with pytest.raises(SettingError, match=r"was signed before: send '.*north\.signed\.zip' back"):
+        approve(tmp_path / "coordinator.toml", request, 30)
+
+
 @pytest.mark.parametrize("content", [b"no archive", None])
 def test_what_is_no_request_is_told(tmp_path, content):
     coordinator_in(tmp_path)
