@@ -23,6 +23,7 @@ from harness import machine, versions
 from papers.experiment import Cell, Experiment, Found, Paper
 
 _HOME = Path(__file__).parents[2]
+_RESULTS = (":(exclude)docs/results", ":(exclude)docs/results.md")
 
 
 class Store:
@@ -194,7 +195,12 @@ def _numbers(found: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, and whether files differ from it."""
-    command = ["git", "-C", str(_HOME), "describe", "--always", "--dirty", "--abbrev=9"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the commit that is checked out, and whether files differ from it, but for results."""
+    git = ["git", "-C", str(_HOME)]
+    named = subprocess.run(
+        [*git, "describe", "--always", "--abbrev=9"], capture_output=True, text=True, check=False
+    )
+    same = subprocess.run(  # a part of a run that was published makes no later one dirty
+        [*git, "diff", "--quiet", "HEAD", "--", ".", *_RESULTS], check=False
+    )
+    return (named.stdout.strip() or "unknown") + ("" if same.returncode == 0 else "-dirty")

@@ -113,6 +113,23 @@ def test_cells_are_exported_with_their_origin(written, tmp_path):
     assert {row["metric"] for row in found} == {"propose 5 1.0"}
 
 
+def test_a_commit_is_dirty_by_code_and_not_by_results(tmp_path, monkeypatch):
+    store = import_module("papers.store")
+    monkeypatch.setattr(store, "_HOME", tmp_path)
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    for name in ("code.py", "docs/results/s1.json", "docs/results.md"):
+        (tmp_path / name).write_text("before")
+    as_somebody = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "-q"], ["add", "."], [*as_somebody, "commit", "-qm", "first"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    (tmp_path / "docs" / "results" / "s1.json").write_text("after")
+    (tmp_path / "docs" / "results.md").write_text("after")
+    clean = store.commit()
+    assert len(clean) == 9
+    (tmp_path / "code.py").write_text("after")
+    assert store.commit() == f"{clean}-dirty"
+
+
 # ------------------------------------------------------------------------------- running
 
 
