@@ -93,6 +93,18 @@ def retried(federation, *arguments):
 
 
 @STARTED_AGAIN
+def test_a_side_that_is_stopped_in_the_middle_and_started_again(federation, who):
+    """Not killed: it tidies up, and must not refuse what it is asked meanwhile."""
+    path, run = started(federation, f"{who}-stopped")
+    federation.wait_for_round(run, 2)
+    stopped = federation.processes.pop(who)
+    stopped.terminate()
+    stopped.wait(30)
+    federation.start(who)
+    assert finish(federation, run, path)["present"] == list(federation.parties)
+
+
+@STARTED_AGAIN
 def test_a_job_process_that_dies_alone_is_started_again(federation, who):
     path, run = started(federation, f"{who}-job-process")
     with in_round(federation, run, 8):

@@ -13,7 +13,7 @@ from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.transport.flare.channel import FlareChannel, Limits
 from spinney.transport.flare.resident import Resident
-from spinney.transport.flare.wire import Answer, Envelope, raised, refusal
+from spinney.transport.flare.wire import WORKING, Answer, Envelope, raised, refusal
 from spinney.transport.journal import Journal, Journaled
 
 
@@ -159,11 +159,13 @@ def test_a_question_that_nobody_would_unpack_is_not_sent(parties, monkeypatch):
     assert not wire.sent
 
 
-def test_a_party_whose_part_has_ended_says_so(parties):
+def test_a_party_that_is_stopped_refuses_nothing_so_that_the_run_can_go_on(parties):
     wire = Wire(parties)
     wire.residents["west"].close()
-    with pytest.raises(ProtocolError, match="Party 'west': This party's part of the job has ended"):
-        channel_over(wire).sum(CountAsk(1))
+    asked = Envelope("run", 1, 1, "CountAsk", codec.encode(CountAsk(1)))
+    answer = codec.decode(wire.residents["west"].answer(codec.encode(asked)), Answer)
+    assert answer.state == WORKING
+    assert parties["west"].asked == 0
 
 
 def test_a_silent_party_is_lost_by_name(parties):

@@ -123,7 +123,8 @@ class PartySide(Executor):  # type: ignore[misc]
             self._resident = self.begin(_link(fl_ctx))
             fl_ctx.get_engine().register_aux_message_handler(_TOPIC, self._answered)
         elif event_type == EventType.END_RUN and self._resident is not None:
-            self._resident.close()
+            ended, self._resident = self._resident, None
+            ended.close()
             self.end()
 
     def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:

@@ -7,7 +7,7 @@ meanwhile is told that it goes on.
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
 from hashlib import sha256
 from threading import Lock
@@ -79,13 +79,11 @@ class Resident:
             return codec.encode(refusal(nowhere, error))
         assert isinstance(envelope, Envelope)
         try:
-            future = self._begun(envelope)
+            return codec.encode(self._begun(envelope).result(self._hold))
         except SpinneyError as error:
             _LOG.warning("Question %d was refused: %s", envelope.number, error)
             return codec.encode(refusal(envelope, error))
-        try:
-            return codec.encode(future.result(self._hold))
-        except NotYetError:
+        except (NotYetError, CancelledError):
             here = (envelope.run, envelope.attempt, envelope.number)
             return codec.encode(Answer(*here, WORKING, "", "", b""))
 
@@ -101,8 +99,8 @@ class Resident:
             raise ProtocolError("The question belongs to another job than this party has joined.")
         digest = sha256(envelope.kind.encode() + b"\0" + envelope.body).digest()
         with self._lock:
-            if self._closed:
-                raise ProtocolError("This party's part of the job has ended.")
+            if self._closed:  # no refusal, which would end the run: it may go on in a new attempt
+                raise CancelledError
             if envelope.number == self._number and self._answer is not None:
                 if digest != self._digest:
                     raise ProtocolError(
