@@ -15,8 +15,8 @@ import numpy as np
 from data import Split, drawn
 from harness import CORES, arguments, foreign, interleaved, median, save, table
 from spinney.protocols import horizontal_forest
-from spinney.protocols.growing import Job
-from spinney.protocols.horizontal_forest import LevelAsk
+from spinney.protocols.horizontal_forest.messages import LevelAsk
+from spinney.protocols.rows.levels import Job
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
 from spinney.tables.columns import MatrixColumns

@@ -27,10 +27,16 @@ from harness import (
     timed,
     timed_by_cpu,
 )
-from spinney import VerticalForestClassifier, deal_columns
 from spinney.errors import PrivacyLeakWarning
+from spinney.estimators.vertical_forest import VerticalForestClassifier
 from spinney.privacy.homomorphic import available
-from spinney.protocols.matching import MATCHINGS, MatchingParty, match, shared_sizes
+from spinney.protocols.vertical_forest.matching import (
+    MATCHINGS,
+    MatchingParty,
+    match,
+    shared_sizes,
+)
+from spinney.tables.deal import deal_columns
 from spinney.transport.in_process import InProcess
 
 _DRAWN_SHARE = 0.632  # of the rows in a bootstrap

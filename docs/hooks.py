@@ -52,7 +52,7 @@ def _protocols() -> Iterator[str]:
 
 
 def _messages() -> Iterator[str]:
-    from spinney.service.registry import ENTRIES  # noqa: PLC0415  loads every protocol
+    from spinney.jobs.registry import ENTRIES  # noqa: PLC0415  loads every protocol
 
     for entry in ENTRIES:
         yield f"## {entry.name}"

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import warnings
 from importlib import import_module
@@ -14,6 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # the papers' baselines
 
 # A kernel's first call compiles it, which no deadline foresees; the cores are shared.
 settings.register_profile(

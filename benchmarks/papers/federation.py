@@ -12,10 +12,11 @@ import numpy as np
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_forest, private_tree
-from spinney.protocols.paying import ClaimsAsk, ClaimsReply
-from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.accounts.account import ClaimsAsk, ClaimsReply
+from spinney.protocols.settings import PrivacySettings
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Channel
 
 N_PARTIES = 5

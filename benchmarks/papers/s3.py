@@ -21,8 +21,8 @@ from sklearn.tree import DecisionTreeClassifier
 from papers.experiment import Experiment, Found, Paper
 from papers.federation import N_PARTIES, Federation
 from papers.s3_others import PRIVATREE, TABLES, needs, others, yardstick
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns
 
 SIZES, COLUMNS, DEPTHS, RHOS = (100, 250, 1000), (10, 25, 50), (5, 10), (0.3, 0.9)
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)

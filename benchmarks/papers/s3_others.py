@@ -21,8 +21,8 @@ from sklearn.tree import DecisionTreeClassifier
 from data import shared
 from papers.experiment import Cell, Found
 from papers.federation import N_PARTIES, Federation
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns
 
 METHODS = ("histograms", "save_budget", "propose", "noisy_max", "forest", "auto")
 EXACT = ("central", "local")

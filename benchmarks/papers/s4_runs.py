@@ -12,13 +12,13 @@ from sklearn.metrics import f1_score, mean_squared_error
 from sklearn.preprocessing import KBinsDiscretizer
 
 from data import shared
+from papers import truex as truex_tree
 from papers.experiment import Found
-from spinney import GeneticTreeClassifier, GeneticTreeRegressor
+from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import truex_tree
-from spinney.protocols.private_settings import PrivacySettings, as_text
-from spinney.protocols.secure_sums import secured
+from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.settings import PrivacySettings, as_text
 from spinney.tables.frames import columns_of
 from spinney.transport.in_process import InProcess
 

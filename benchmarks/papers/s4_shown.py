@@ -13,8 +13,8 @@ from matplotlib import pyplot as plt
 
 from papers.experiment import Cell, Found, Shown, Table
 from papers.s4_runs import SETS, TRUEX
-from spinney import GeneticTreeClassifier, GeneticTreeRegressor
-from spinney.protocols.genetic_settings import POPULATION
+from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
+from spinney.protocols.genetic_tree.settings import POPULATION
 
 Records = list[tuple[Cell, Found]]
 _TABLE_2 = {  # symbol: (ours, the paper's)

@@ -5,13 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.protocols import extra_trees, horizontal_forest
-from spinney.protocols.drawn_cuts import CutsAsk
-from spinney.protocols.secure_sums import secured
+from spinney.protocols.extra_trees.messages import CutsAsk
+from spinney.protocols.horizontal_forest.messages import LevelAsk
+from spinney.protocols.secure_sums.simulated import secured
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 
 
@@ -46,7 +51,7 @@ class Forest:
         return secured(parties, InProcess, self.protocol.SUMMED, job="test")
 
 
-HORIZONTAL = Forest(horizontal_forest, horizontal_forest.LevelAsk)
+HORIZONTAL = Forest(horizontal_forest, LevelAsk)
 EXTRA = Forest(
     extra_trees, CutsAsk, {"bootstrap": False, "binning": "magnitudes", "thresholds": "public"}
 )

@@ -10,6 +10,12 @@ import numpy as np
 import pandas as pd
 
 import spinney.protocols
+from spinney.deployment.questions import (
+    ModelAsk,
+    ModelReply,
+    ProposalAsk,
+    ProposalReply,
+)
 from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
@@ -17,34 +23,34 @@ from spinney.estimators.horizontal_forest import (
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import (
-    explaining,
+    explanation as explaining,
+)
+from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
-    matching,
     private_forest,
     private_tree,
-    truex_tree,
     vertical_forest,
 )
-from spinney.protocols.private_settings import PrivacySettings
-from spinney.protocols.rosters import KeyAsk, RosterParty, RosterReply, secured_over
-from spinney.protocols.secure_sums import secured
-from spinney.protocols.vertical_prediction import PredictingParty, join_parts
-from spinney.service.deployed.questions import (
-    ModelAsk,
-    ModelReply,
-    ProposalAsk,
-    ProposalReply,
+from spinney.protocols.secure_sums.roster import (
+    KeyAsk,
+    RosterParty,
+    RosterReply,
+    secured_over,
 )
+from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.settings import PrivacySettings
+from spinney.protocols.vertical_forest import matching
+from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
 from spinney.transport.in_process import InProcess
 
-for found in pkgutil.iter_modules(spinney.protocols.__path__):
-    importlib.import_module(f"spinney.protocols.{found.name}")
+for found in pkgutil.walk_packages(spinney.protocols.__path__, "spinney.protocols."):
+    importlib.import_module(found.name)
 
 
 def kinds_of(base):
@@ -179,7 +185,7 @@ class Enrolled:
 
 
 def evolve(X, random, connect):
-    """Run a job of evolved trees, for numbers, and one of Truex's tree."""
+    """Run jobs of evolved trees: for numbers, and one with noise."""
     how: dict[str, Any] = {
         "needs_ranges": True,
         "schema": None,
@@ -202,15 +208,6 @@ def evolve(X, random, connect):
     privacy = PrivacySettings(job="evolved", epsilon="10")
     small = {"population_size": 4, "n_generations": 2, "max_depth": 3, "privacy": privacy}
     genetic_tree.train(connect(sides), genetic_tree.Settings(task="classification", **small))
-    kinds = fit_input(
-        HorizontalForestClassifier(), X[["kind"]], np.arange(60) % 2, is_classifier=True, **how
-    )
-    sides = {
-        name: truex_tree.Party(table, Ledger.in_memory(name))
-        for name, table in dealt_tables(kinds.table, np.arange(60) % 3).items()
-    }
-    privacy = PrivacySettings(job="truex", epsilon="10")
-    truex_tree.train(connect(sides), truex_tree.Settings(privacy=privacy, max_depth=1))
 
 
 def private_jobs():

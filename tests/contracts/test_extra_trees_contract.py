@@ -6,9 +6,9 @@ import pytest
 from contracts.forest_jobs import EXTRA, small_table  # type: ignore[import-not-found]
 from spinney.errors import ProtocolError, SettingError
 from spinney.protocols import extra_trees
-from spinney.protocols.drawn_cuts import CutsAsk
-from spinney.protocols.extra_trees import Party
-from spinney.protocols.setup import CountsReply
+from spinney.protocols.extra_trees.messages import CutsAsk
+from spinney.protocols.extra_trees.party import Party
+from spinney.protocols.rows.setup import CountsReply
 from spinney.report.report import Report
 from spinney.tables.schema import Label, Schema
 from spinney.tables.table import MemoryTable

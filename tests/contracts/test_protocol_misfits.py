@@ -12,8 +12,12 @@ from contracts.forest_jobs import (  # type: ignore[import-not-found]
 )
 from spinney.errors import PartyLostError, ProtocolError, SchemaError, TableError
 from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import Party
-from spinney.protocols.setup import CountsReply, EdgesAsk, FactsAsk
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.rows.setup import (
+    CountsReply,
+    EdgesAsk,
+    FactsAsk,
+)
 from spinney.tables.schema import Label
 from spinney.transport.channel import Ask
 from spinney.transport.in_process import InProcess

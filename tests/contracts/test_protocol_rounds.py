@@ -11,21 +11,20 @@ from contracts.forest_jobs import (  # type: ignore[import-not-found]
     job,
     masked,
 )
-from spinney import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
+from spinney.errors import ProtocolError
+from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
-    deal_rows,
 )
-from spinney.errors import ProtocolError
 from spinney.protocols import horizontal_forest
-from spinney.protocols.adaptive_histograms import AdaptiveAsk
-from spinney.protocols.growing import Job
-from spinney.protocols.horizontal_forest import Party
-from spinney.protocols.secure_sums import secured
-from spinney.protocols.setup import FactsAsk
+from spinney.protocols.horizontal_forest.messages import AdaptiveAsk
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.setup import FactsAsk
+from spinney.protocols.secure_sums.simulated import secured
 from spinney.report.report import Report
+from spinney.tables.deal import deal_rows
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from spinney.trees.binning import Binning

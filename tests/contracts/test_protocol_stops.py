@@ -9,9 +9,9 @@ from contracts.forest_jobs import (  # type: ignore[import-not-found]
     connected,
     job,
 )
-from spinney import HorizontalForestClassifier
+from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import Party
+from spinney.protocols.horizontal_forest.party import Party
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

@@ -7,20 +7,21 @@ import pytest
 
 import spinney.protocols
 from contracts.sent_messages import ASKS, REPLIES  # type: ignore[import-not-found]
-from spinney import HorizontalForestClassifier
+from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.protocols import (
-    explaining,
+    explanation as explaining,
+)
+from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
-    matched_forest,
     private_forest,
     private_tree,
-    truex_tree,
     vertical_forest,
 )
-from spinney.protocols.genetic_asks import StructureAsk
-from spinney.protocols.setup import EdgesAsk
+from spinney.protocols.genetic_tree.messages import StructureAsk
+from spinney.protocols.rows.setup import EdgesAsk
+from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.transport.channel import Ask
 
 WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each question
@@ -29,40 +30,55 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "EdgesAsk": ("horizontal_forest", "single cells, exactly: those at which bins end"),
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
     "RangesAsk": ("extra_trees", "each party's smallest and largest bin in every node"),
-    "NoisyCutsAsk": ("noisy_cuts", "noisy counts on both sides of every drawn cut"),
+    "NoisyCutsAsk": (
+        "extra_trees.noisy_coordinator",
+        "noisy counts on both sides of every drawn cut",
+    ),
     "CutsAsk": ("extra_trees", "how many rows of each class stand on each side of every drawn cut"),
     "AdaptiveAsk": ("horizontal_forest", "each party's own histograms, bin means included"),
     "QualityAsk": ("horizontal_forest", "its quality counts (a confusion matrix, or error sums)"),
     "ExplainAsk": (
-        "explaining",
+        "explanation",
         "summed over parties, a confusion matrix (or four sums of errors)",
     ),
-    "MeetAsk": ("matching", "each party's number of ids and of which kind they are"),
-    "SecretAsk": ("matching", "letters it cannot open"),
-    "TakeAsk": ("matching", "letters it cannot open"),
-    "TagsAsk": ("matching", "the tags of all ids"),
-    "RequestAsk": ("matching", "a private set intersection with each of the others"),
-    "RespondAsk": ("matching", "which rows it shares with each of the others"),
-    "SharedAsk": ("matching", "the size of the intersection"),
-    "CommonAsk": ("matching", "which of its own rows all parties share"),
+    "MeetAsk": (
+        "vertical_forest.matching",
+        "each party's number of ids and of which kind they are",
+    ),
+    "SecretAsk": ("vertical_forest.matching", "letters it cannot open"),
+    "TakeAsk": ("vertical_forest.matching", "letters it cannot open"),
+    "TagsAsk": ("vertical_forest.matching", "the tags of all ids"),
+    "RequestAsk": (
+        "vertical_forest.matching",
+        "a private set intersection with each of the others",
+    ),
+    "RespondAsk": ("vertical_forest.matching", "which rows it shares with each of the others"),
+    "SharedAsk": ("vertical_forest.matching", "the size of the intersection"),
+    "CommonAsk": ("vertical_forest.matching", "which of its own rows all parties share"),
     "HoldingsAsk": ("vertical_forest", "how many rows and columns each party has"),
     "LabelsAsk": ("vertical_forest", "the encoded label of every row"),
     "StartAsk": ("vertical_forest", "the samples"),
     "GainAsk": ("vertical_forest", "each party's best gain in each node"),
     "SplitAsk": ("vertical_forest", "the partitions"),
     "FinishAsk": ("vertical_forest", "that every party has its part"),
-    "SealAsk": ("vertical_sums", "carries ciphertexts"),
-    "SumsAsk": ("vertical_sums", "sees counts of rows in cells"),
-    "ChooseAsk": ("vertical_sums", "learns the choices"),
-    "CutAsk": ("vertical_sums", "which of their cuts were chosen"),
-    "LeavesAsk": ("vertical_prediction", "each party's side of every cut that a row may meet"),
-    "ValuesAsk": ("vertical_prediction", "answers with predictions, which the coordinator sees"),
+    "SealAsk": ("vertical_forest.encrypted_coordinator", "carries ciphertexts"),
+    "SumsAsk": ("vertical_forest.encrypted_coordinator", "sees counts of rows in cells"),
+    "ChooseAsk": ("vertical_forest.encrypted_coordinator", "learns the choices"),
+    "CutAsk": ("vertical_forest.encrypted_coordinator", "which of their cuts were chosen"),
+    "LeavesAsk": (
+        "vertical_forest.prediction",
+        "each party's side of every cut that a row may meet",
+    ),
+    "ValuesAsk": (
+        "vertical_forest.prediction",
+        "answers with predictions, which the coordinator sees",
+    ),
     "JudgeAsk": ("vertical_forest", "a confusion matrix, or error sums, from the label party"),
-    "PartAsk": ("vertical_prediction", "a party that consents gives its whole part away"),
-    "JoinAsk": ("paying", "learns that a party joins"),
-    "ClaimsAsk": ("paying", "its claims: prices that follow from the job's settings"),
-    "NoisyLevelAsk": ("noisy_histograms", "noisy histograms of every open node"),
-    "LeafAsk": ("noisy_histograms", "noisy counts of every leaf"),
+    "PartAsk": ("vertical_forest.prediction", "a party that consents gives its whole part away"),
+    "JoinAsk": ("accounts.account", "learns that a party joins"),
+    "ClaimsAsk": ("accounts.account", "its claims: prices that follow from the job's settings"),
+    "NoisyLevelAsk": ("row_forest.noisy_rows", "noisy histograms of every open node"),
+    "LeafAsk": ("row_forest.noisy_rows", "noisy counts of every leaf"),
     "ForestJoinAsk": ("private_forest", "that it joins"),
     "RandomLeavesAsk": ("private_forest", "the noisy class counts of their leaves"),
     "TreeJoinAsk": ("private_tree", "that it joins"),
@@ -77,25 +93,23 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "VotesAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
     "ScoresAsk": ("genetic_tree", "of depths, votes and scores only sums over the active parties"),
     "ChoiceAsk": ("genetic_tree", "how many parties keep their own tree"),
-    "NoisyJoinAsk": ("noisy_evolution", "that it joins, its claims"),
-    "OwnTreeAsk": ("noisy_evolution", "that it has a tree of its own"),
-    "ProposalAsk": ("service.deployed.questions", "whether a party takes part, or the rule"),
-    "ModelAsk": ("service.deployed.questions", "that a party has kept the model"),
-    "NoisyScoresAsk": ("noisy_evolution", "learns counts with noise"),
-    "TruexJoinAsk": ("truex_tree", "that it joins, its claims"),
-    "TruexAsk": ("truex_tree", "noisy counts of the rows of open nodes by cell and class"),
-    "KeyAsk": ("rosters", "the parties' public keys, signatures and certificates"),
-    "RosterAsk": ("rosters", "the parties' public keys, signatures and certificates"),
-    "EpochAsk": ("secure_sums", "each other's public keys"),
-    "LettersAsk": ("secure_sums", "fresh keys"),
-    "MaskedAsk": ("secure_sums", "learns the sum over the parties that answered"),
-    "RevealAsk": ("secure_sums", "who dropped out"),
+    "NoisyJoinAsk": ("genetic_tree.noisy", "that it joins, its claims"),
+    "OwnTreeAsk": ("genetic_tree.noisy", "that it has a tree of its own"),
+    "ProposalAsk": ("deployment.questions", "whether a party takes part, or the rule"),
+    "ModelAsk": ("deployment.questions", "that a party has kept the model"),
+    "NoisyScoresAsk": ("genetic_tree.noisy", "learns counts with noise"),
+    "KeyAsk": ("secure_sums.roster", "the parties' public keys, signatures and certificates"),
+    "RosterAsk": ("secure_sums.roster", "the parties' public keys, signatures and certificates"),
+    "EpochAsk": ("secure_sums.channel", "each other's public keys"),
+    "LettersAsk": ("secure_sums.channel", "fresh keys"),
+    "MaskedAsk": ("secure_sums.channel", "learns the sum over the parties that answered"),
+    "RevealAsk": ("secure_sums.channel", "who dropped out"),
 }
 
 
 def doc_of(module):
     """Return the text of a protocol's docstring, or of another module's."""
-    place = module if "." in module else f"protocols.{module}"
+    place = module if module.startswith("deployment.") else f"protocols.{module}"
     return " ".join((importlib.import_module(f"spinney.{place}").__doc__ or "").split())
 
 
@@ -130,7 +144,6 @@ PROTOCOLS = (  # each with all the questions that its parties answer
     matched_forest,
     private_forest,
     private_tree,
-    truex_tree,
     vertical_forest,
 )
 BRIEFLY = {"ClaimsAsk": "its claims", "JoinAsk": "that a party joins"}
@@ -166,7 +179,7 @@ def test_a_question_that_a_protocol_does_not_tell_of_is_found():
 
     assert untold(private_tree, (*private_tree.ASKS, PeekAsk)) == ["PeekAsk"]
     assert untold(private_forest, (*private_forest.ASKS, StructureAsk)) == ["StructureAsk"]
-    assert untold(truex_tree, (EdgesAsk,)) == ["EdgesAsk"]
+    assert untold(private_tree, (EdgesAsk,)) == ["EdgesAsk"]
 
 
 def test_it_is_said_that_edges_come_from_exact_cells(ward_table, ward_labels):
@@ -180,7 +193,7 @@ def test_it_is_said_that_edges_come_from_exact_cells(ward_table, ward_labels):
     assert "| parties | the forest as it grows, and all bin edges: the roundest number" in text
 
 
-SHARED = "setup"  # its questions are told of in the protocols that ask them
+SHARED = "rows.setup"  # its questions are told of in the protocols that ask them
 
 
 @pytest.mark.parametrize("ask", ASKS, ids=[ask.__name__ for ask in ASKS])
@@ -195,17 +208,16 @@ def test_a_file_that_asks_says_who_learns_what(ask):
     [
         "horizontal_forest",
         "extra_trees",
-        "secure_sums",
-        "noisy_histograms",
+        "secure_sums.channel",
+        "row_forest.noisy_rows",
         "private_tree",
         "private_forest",
         "vertical_forest",
-        "vertical_sums",
-        "vertical_prediction",
-        "matching",
-        "matched_forest",
+        "vertical_forest.encrypted_coordinator",
+        "vertical_forest.prediction",
+        "vertical_forest.matching",
+        "vertical_forest.matched",
         "genetic_tree",
-        "truex_tree",
     ],
 )
 def test_a_protocol_says_how_many_rounds_and_bytes_it_takes(module):

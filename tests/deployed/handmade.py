@@ -11,12 +11,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from spinney.service.config import load_job
-from spinney.service.deployed.agreed import TRAIN, Agreed, agreed_of
-from spinney.service.deployed.coordinator_file import CoordinatorFile, load_coordinator
-from spinney.service.deployed.party_file import load_party
-from spinney.service.deployed.runs import RunFolder, Status
-from spinney.service.deployed.site import RunParty
+from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
+from spinney.deployment.coordinator.runs import RunFolder, Status
+from spinney.deployment.job import (
+    TRAIN,
+    Agreed,
+    agreed_of,
+)
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.process import RunParty
+from spinney.jobs.file import load_job
 from spinney.transport.flare.channel import FlareChannel, Limits
 from spinney.transport.flare.engine import Link
 from spinney.transport.flare.resident import Resident

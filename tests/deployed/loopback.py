@@ -17,7 +17,7 @@ from spinney.transport.flare.session import session
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLINICS = ("st-mary", "north", "lakeside")
 OVER = ("finished", "failed", "paused", "aborted")
-_SPINNEY = (sys.executable, "-m", "spinney.service")
+_SPINNEY = (sys.executable, "-m", "spinney.cli")
 LEAD = "alice@clinics.example.org"
 
 
@@ -85,7 +85,7 @@ class Federation:
     def spinney(self, *arguments: str, folder: str = "", check: bool = True, seconds: float = 900):
         """Run a command; return what it printed."""
         done = subprocess.run(
-            [*self._within(folder), sys.executable, "-m", "spinney.service", *arguments],
+            [*self._within(folder), sys.executable, "-m", "spinney.cli", *arguments],
             cwd=self.root / folder,
             env=self.environment,
             capture_output=True,

@@ -4,12 +4,17 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from spinney.protocols.personal import gathered
-from spinney.protocols.secure_sums import secured
-from spinney.service import registry
-from spinney.service.deployed.agreed import Agreed
-from spinney.service.deployed.opening import memory_for, opened_ledger, rows_for, whole_table
-from spinney.service.deployed.party_file import load_party
+from spinney.deployment.job import Agreed
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.tables import (
+    memory_for,
+    opened_ledger,
+    rows_for,
+    whole_table,
+)
+from spinney.jobs import registry
+from spinney.protocols.genetic_tree.gathered import gathered
+from spinney.protocols.secure_sums.simulated import secured
 from spinney.transport.in_process import InProcess
 
 

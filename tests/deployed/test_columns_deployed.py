@@ -16,16 +16,21 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
-from spinney import load_model, load_report
+from spinney.cli.ledgers import described
+from spinney.cli.models import PartDescription
+from spinney.cli.models import described as described_model
+from spinney.deployment.coordinator.process import Run
+from spinney.deployment.job import (
+    agreed_of,
+    evaluation_of,
+    prediction_of,
+)
+from spinney.deployment.party.status import check
 from spinney.errors import BudgetError, PartyLostError, PolicyError, SettingError
-from spinney.protocols.partial_model import PartialModel
-from spinney.service.config import load_job
-from spinney.service.deployed.agreed import agreed_of, evaluation_of, prediction_of
-from spinney.service.deployed.checking import check
-from spinney.service.deployed.conductor import Run
-from spinney.service.ledgers import described
-from spinney.service.models import PartDescription
-from spinney.service.models import described as described_model
+from spinney.estimators.models import load_model
+from spinney.jobs.file import load_job
+from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.report.report import load_report
 
 BOTH = ("bank", "shop")
 COLUMNS = {

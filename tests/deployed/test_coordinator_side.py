@@ -18,17 +18,21 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
     write_party,
 )
+from spinney.deployment import client as jobs
+from spinney.deployment.client import status_in
+from spinney.deployment.coordinator.config import load_coordinator
+from spinney.deployment.coordinator.process import Run
+from spinney.deployment.coordinator.runs import RunFolder, Status
+from spinney.deployment.costs import cost_of
+from spinney.deployment.job import PROPOSE
+from spinney.deployment.text import (
+    line_of,
+    page_of,
+    seconds_left,
+)
 from spinney.errors import PartyLostError, PolicyError, ProtocolError, SettingError
 from spinney.report.release import Hardening
 from spinney.report.report import load_report
-from spinney.service.deployed import jobs
-from spinney.service.deployed.agreed import PROPOSE
-from spinney.service.deployed.conductor import Run
-from spinney.service.deployed.coordinator_file import load_coordinator
-from spinney.service.deployed.estimates import cost_of
-from spinney.service.deployed.jobs import status_in
-from spinney.service.deployed.runs import RunFolder, Status
-from spinney.service.deployed.telling import line_of, page_of, seconds_left
 from spinney.transport import codec
 from spinney.transport.flare.wire import Envelope
 

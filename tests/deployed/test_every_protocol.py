@@ -17,12 +17,13 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
-from spinney import load_model, load_report
+from spinney.cli.ledgers import described
+from spinney.deployment.coordinator.process import Run
+from spinney.deployment.job import evaluation_of
 from spinney.errors import SettingError
-from spinney.service.config import load_job
-from spinney.service.deployed.agreed import evaluation_of
-from spinney.service.deployed.conductor import Run
-from spinney.service.ledgers import described
+from spinney.estimators.models import load_model
+from spinney.jobs.file import load_job
+from spinney.report.report import load_report
 
 EXACT = {
     "horizontal_forest": {},

@@ -14,13 +14,13 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     kits,
     write_party,
 )
+from spinney.deployment.coordinator.config import load_coordinator
+from spinney.deployment.job import Agreed
+from spinney.deployment.party.config import load_party
+from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.errors import SpinneyError
-from spinney.service.config import load_job
-from spinney.service.deployed.agreed import Agreed
-from spinney.service.deployed.coordinator_file import load_coordinator
-from spinney.service.deployed.party_file import load_party
-from spinney.service.deployed.questions import ModelAsk, ProposalAsk
-from spinney.service.registry import ENTRIES
+from spinney.jobs.file import load_job
+from spinney.jobs.registry import ENTRIES
 from spinney.transport import codec
 from spinney.transport.flare.jobs import app_files, job_of_app, job_of_args
 from spinney.transport.flare.wire import Answer, Envelope

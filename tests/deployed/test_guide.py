@@ -29,7 +29,7 @@ def test_from_nothing_to_a_trained_federation_by_the_guide(tmp_path):
     port = free_port()
     binary = tmp_path / "bin"
     binary.mkdir()
-    (binary / "spinney").write_text(f'#!/bin/sh\nexec {sys.executable} -m spinney.service "$@"\n')
+    (binary / "spinney").write_text(f'#!/bin/sh\nexec {sys.executable} -m spinney.cli "$@"\n')
     (binary / "spinney").chmod(0o755)
     environment = {
         **os.environ,

@@ -9,12 +9,13 @@ import pytest
 from deployed import by_columns, wide  # type: ignore[import-not-found]
 from deployed.loopback import CLINICS, EXAMPLES, Federation  # type: ignore[import-not-found]
 from oracles.pooled_explanation import Pooled  # type: ignore[import-not-found]
-from spinney import load_model, load_report
-from spinney.protocols.explaining import explain, question_of
-from spinney.service.config import load_job
-from spinney.service.deployed.agreed import evaluation_of
-from spinney.service.deployed.opening import table_for
-from spinney.service.deployed.party_file import load_party
+from spinney.deployment.job import evaluation_of
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.tables import table_for
+from spinney.estimators.models import load_model
+from spinney.jobs.file import load_job
+from spinney.protocols.explanation import explain, question_of
+from spinney.report.report import load_report
 from spinney.transport.in_process import InProcess
 
 pytestmark = pytest.mark.slow

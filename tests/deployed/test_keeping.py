@@ -14,9 +14,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     coordinator_in,
     status_of,
 )
+from spinney.deployment.coordinator.runs import RunFolder, Status
+from spinney.deployment.coordinator.supervision import Keeping
 from spinney.errors import StorageError
-from spinney.service.deployed.keeping import Keeping
-from spinney.service.deployed.runs import RunFolder, Status
 
 LONG_AGO = 1.0  # beyond all patience
 

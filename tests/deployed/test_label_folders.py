@@ -15,16 +15,16 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     kits,
     write_party,
 )
+from spinney.deployment.costs import cost_of
+from spinney.deployment.job import PROPOSE
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.policy import Policy, check_policy
+from spinney.deployment.party.tables import table_for
+from spinney.deployment.questions import ProposalAsk
 from spinney.errors import PolicyError, SettingError, TableError
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
-from spinney.service.deployed.agreed import PROPOSE
-from spinney.service.deployed.estimates import cost_of
-from spinney.service.deployed.opening import table_for
-from spinney.service.deployed.party_file import load_party
-from spinney.service.deployed.policy import Policy, check_policy
-from spinney.service.deployed.questions import ProposalAsk
 from spinney.tables.holding import Holding
 from spinney.tables.records import records_of
 

@@ -12,11 +12,11 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.fl_exception import NotAuthenticated
 
 from deployed.handmade import coordinator_in  # type: ignore[import-not-found]
+from spinney.deployment import place
+from spinney.deployment.coordinator.runs import COORDINATOR_VARIABLE
+from spinney.deployment.coordinator.supervisor import Keeper
+from spinney.deployment.enrolment import approve
 from spinney.errors import SettingError, StorageError
-from spinney.service.deployed import place
-from spinney.service.deployed.enrolment import approve
-from spinney.service.deployed.keeper import Keeper
-from spinney.service.deployed.runs import COORDINATOR_VARIABLE
 
 
 @pytest.mark.parametrize("kind", ["server", "org_admin"])

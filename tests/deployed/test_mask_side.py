@@ -12,15 +12,19 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     agreed_job,
     clinics_in,
 )
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.identity import KitIdentity
+from spinney.deployment.party.tables import schema_for
 from spinney.errors import PolicyError, ProtocolError
 from spinney.privacy.masking import MaskAsk, UnmaskAsk
-from spinney.protocols.paying import ClaimsAsk
-from spinney.protocols.rosters import KeyAsk, RosterAsk, secured_over
-from spinney.protocols.secure_sums import MaskedAsk, RevealAsk
-from spinney.protocols.setup import FactsAsk
-from spinney.service.deployed.identity import KitIdentity
-from spinney.service.deployed.opening import schema_for
-from spinney.service.deployed.party_file import load_party
+from spinney.protocols.accounts.account import ClaimsAsk
+from spinney.protocols.rows.setup import FactsAsk
+from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
+from spinney.protocols.secure_sums.roster import (
+    KeyAsk,
+    RosterAsk,
+    secured_over,
+)
 from spinney.transport import codec
 from spinney.transport.flare.channel import FlareChannel
 

@@ -16,6 +16,13 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     clinics_in,
     write_party,
 )
+from spinney.cli.ledgers import described
+from spinney.deployment.job import PROPOSE, Agreed
+from spinney.deployment.party import admission as accepted
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.process import run_of
+from spinney.deployment.party.tables import table_for
+from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.errors import (
     PolicyError,
     ProtocolError,
@@ -25,17 +32,10 @@ from spinney.errors import (
     TableError,
 )
 from spinney.protocols import horizontal_forest
-from spinney.protocols.growing import Job
-from spinney.protocols.horizontal_forest import LevelAsk
-from spinney.protocols.rosters import secured_over
-from spinney.protocols.setup import FactsAsk, SchemaAsk
-from spinney.service.deployed import accepted
-from spinney.service.deployed.agreed import PROPOSE, Agreed
-from spinney.service.deployed.opening import table_for
-from spinney.service.deployed.party_file import load_party
-from spinney.service.deployed.questions import ModelAsk, ProposalAsk
-from spinney.service.deployed.site import run_of
-from spinney.service.ledgers import described
+from spinney.protocols.horizontal_forest.messages import LevelAsk
+from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
+from spinney.protocols.secure_sums.roster import secured_over
 from spinney.tables.holding import Holding
 from spinney.transport.flare.engine import Link
 from spinney.transport.in_process import InProcess
@@ -241,7 +241,7 @@ def test_a_clock_set_back_does_not_shut_the_party(tmp_path, monkeypatch):
 
 
 def test_two_jobs_at_once_are_never_mixed(clinics, monkeypatch):
-    monkeypatch.setattr("spinney.service.deployed.site._WAIT", 0.3)
+    monkeypatch.setattr("spinney.deployment.party.process._WAIT", 0.3)
     agreed = agreed_job(clinics)
     first = Sites(clinics, agreed, run="run-1")
     first.channel().ask(SchemaAsk())

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from deployed.handmade import ASKER, agreed_job  # type: ignore[import-not-found]
+from spinney.deployment.party.policy import Policy, check_policy
 from spinney.errors import PolicyError, SettingError
 from spinney.report.release import Hardening
-from spinney.service.deployed.policy import Policy, check_policy
 
 POLICIES = {
     "other protocols": (

@@ -9,11 +9,11 @@ import pytest
 from deployed import by_columns  # type: ignore[import-not-found]
 from deployed.loopback import Federation  # type: ignore[import-not-found]
 from deployed.one_process import models_of  # type: ignore[import-not-found]
-from spinney import load_model
-from spinney.service.config import load_job
-from spinney.service.deployed.agreed import agreed_of
-from spinney.service.ledgers import described
-from spinney.service.registry import ENTRIES
+from spinney.cli.ledgers import described
+from spinney.deployment.job import agreed_of
+from spinney.estimators.models import load_model
+from spinney.jobs.file import load_job
+from spinney.jobs.registry import ENTRIES
 
 _SMALL = {"n_estimators": 5, "max_depth": 3}
 EXACT: dict[str, dict[str, Any]] = {

@@ -19,16 +19,16 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
     write_party,
 )
-from spinney import load_report
+from spinney.deployment import process as running
+from spinney.deployment.coordinator.process import Run
+from spinney.deployment.coordinator.runs import RunFolder
+from spinney.deployment.coordinator.unfinished import write_unfinished
+from spinney.deployment.party.guard import RunRecord
+from spinney.deployment.party.status import status
+from spinney.deployment.text import party_page
 from spinney.errors import PartyLostError, ProtocolError, SettingError, StorageError
-from spinney.protocols.setup import SchemaAsk
-from spinney.service.deployed import running
-from spinney.service.deployed.checking import status
-from spinney.service.deployed.conductor import Run
-from spinney.service.deployed.ending import write_unfinished
-from spinney.service.deployed.guard import RunRecord
-from spinney.service.deployed.runs import RunFolder
-from spinney.service.deployed.telling import party_page
+from spinney.protocols.rows.setup import SchemaAsk
+from spinney.report.report import load_report
 
 
 def refused(path: Path, words: str) -> None:
@@ -88,8 +88,13 @@ def test_clocks_that_differ_change_nothing(tmp_path, monkeypatch):
     agreed = agreed_job(tmp_path)
     models = []
     for run, ahead in (("run-1", 0.0), ("run-2", 86_400.0)):
-        for module in ("accepted", "advance", "runs", "conductor"):
-            name = f"spinney.service.deployed.{module}.time"
+        for module in (
+            "party.admission",
+            "party.progress",
+            "coordinator.runs",
+            "coordinator.process",
+        ):
+            name = f"spinney.deployment.{module}.time"
             monkeypatch.setattr(name, lambda ahead=ahead: 1_800_000_000.0 + ahead)
         sites = Sites(tmp_path, agreed, run=run)
         Run(coordinator_in(tmp_path), agreed, link_to(tmp_path, run), sites.bytes_to).conduct()

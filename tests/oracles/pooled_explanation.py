@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spinney.protocols import explaining
-from spinney.protocols.explaining import ExplainAsk, ExplainReply
+from spinney.protocols import explanation as explaining
+from spinney.protocols.explanation import ExplainAsk, ExplainReply
 from spinney.seeds import derived
 from spinney.tables.table import Table
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spinney import (
+from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
-    VerticalForestClassifier,
-    VerticalForestRegressor,
-    deal_columns,
 )
+from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
+from spinney.tables.deal import deal_columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

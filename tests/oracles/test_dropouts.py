@@ -18,8 +18,13 @@ from hypothesis import strategies as st
 
 from spinney.errors import PartyLostError, ProtocolError
 from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import Party
-from spinney.protocols.secure_sums import EpochAsk, MaskedAsk, RevealAsk, secured
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.secure_sums.channel import (
+    EpochAsk,
+    MaskedAsk,
+    RevealAsk,
+)
+from spinney.protocols.secure_sums.simulated import secured
 from spinney.report.report import Report
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema

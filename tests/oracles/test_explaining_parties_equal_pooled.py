@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from oracles.pooled_explanation import Pooled  # type: ignore[import-not-found]
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import ProtocolError
-from spinney.protocols import explaining
-from spinney.protocols.secure_sums import secured
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
+from spinney.protocols import explanation as explaining
+from spinney.protocols.secure_sums.simulated import secured
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from spinney import (
+from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
-    deal_rows,
 )
 from spinney.estimators.inputs import dealt_tables, fit_input
 from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import LevelAsk, Party
+from spinney.protocols.horizontal_forest.messages import LevelAsk
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.tables.deal import deal_rows
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 

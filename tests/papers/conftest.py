@@ -1,6 +1,5 @@
 """The papers' experiments live in benchmarks/, which draws them; here they are judged."""
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 import treelite
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 TABLES = sorted(path.stem for path in DATA.glob("*.parquet"))

@@ -16,10 +16,9 @@ import numpy as np
 
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_tree
-from spinney.protocols.paying import ClaimsAsk, ClaimsReply
-from spinney.protocols.private_settings import PrivacySettings
-from spinney.protocols.tree_deciding import decided
-from spinney.protocols.tree_questions import (
+from spinney.protocols.accounts.account import ClaimsAsk, ClaimsReply
+from spinney.protocols.private_tree.coordinator import decided
+from spinney.protocols.private_tree.messages import (
     BoundsAsk,
     CellsAsk,
     Grown,
@@ -27,6 +26,8 @@ from spinney.protocols.tree_questions import (
     SidesAsk,
     TreeLeavesAsk,
 )
+from spinney.protocols.private_tree.party import _NOT_A_CUT
+from spinney.protocols.settings import PrivacySettings
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Ask, Channel
 from spinney.trees.public_cells import fixed_costs
@@ -92,7 +93,7 @@ class Watched:
     def own_scores(self, grown: Grown) -> Integers:
         """Return the scores by which a party proposes."""
         able = grown.public.cells.can_cut(grown.frontier)
-        return np.where(able, -self.party._counts.costs(grown), private_tree._NOT_A_CUT)
+        return np.where(able, -self.party._counts.costs(grown), _NOT_A_CUT)
 
 
 def evidence(run: tuple[Alone, list[Any]], without: Watched, within: Watched) -> float:

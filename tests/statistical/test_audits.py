@@ -19,9 +19,13 @@ from spinney.privacy.mechanisms import (
     DiscreteLaplace,
     PermuteAndFlip,
     RandomisedResponse,
+)
+from spinney.privacy.release import (
+    _LEDGER_TOKEN,
+    Charge,
+    Exact,
     Shares,
 )
-from spinney.privacy.release import _LEDGER_TOKEN, Charge, Exact
 from statistical.audit import audit  # type: ignore[import-not-found]
 
 N = 200_000

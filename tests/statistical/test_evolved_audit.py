@@ -5,28 +5,31 @@ and the law of the noise.
 """
 
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from spinney.protocols import genetic_tree, truex_tree
-from spinney.protocols.evolving import BREED
-from spinney.protocols.genetic_asks import EvolvingJob
-from spinney.protocols.noisy_evolution import (
+from spinney.protocols import genetic_tree
+from spinney.protocols.genetic_tree.coordinator import BREED
+from spinney.protocols.genetic_tree.messages import EvolvingJob, NoisyScoresAsk
+from spinney.protocols.genetic_tree.noisy import (
     NoisyPlan,
-    NoisyScoresAsk,
     NoisySearch,
     leaves_of_rows,
 )
-from spinney.protocols.private_settings import PrivacySettings
-from spinney.protocols.truex_plan import TruexPlan
-from spinney.protocols.truex_tree import TruexAsk
+from spinney.protocols.settings import PrivacySettings
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.table import MemoryTable
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import Alone  # type: ignore[import-not-found]
+
+truex_tree = import_module("papers.truex")
+TruexPlan = import_module("papers.truex.plan").TruexPlan
+TruexAsk = import_module("papers.truex.tree").TruexAsk
 
 pytestmark = pytest.mark.usefixtures("seeded")
 ILL = Label("ill", "class", ("no", "yes"))

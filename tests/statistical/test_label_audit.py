@@ -8,10 +8,11 @@ import pytest
 from spinney.privacy.labels import bloom_filters
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import extra_trees
-from spinney.protocols.drawn_cuts import CutsAsk
-from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.extra_trees.messages import CutsAsk
+from spinney.protocols.settings import PrivacySettings
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from statistical.audit import audit  # type: ignore[import-not-found]
 

@@ -10,9 +10,9 @@ from scipy.signal import fftconvolve
 from spinney.privacy import samplers
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import Party
-from spinney.protocols.noisy_histograms import noisy_job, plan_of
-from spinney.protocols.secure_sums import secured
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.row_forest.messages import noisy_job, plan_of
+from spinney.protocols.secure_sums.simulated import secured
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from statistical.audit import audit  # type: ignore[import-not-found]

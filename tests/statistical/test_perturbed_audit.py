@@ -9,9 +9,13 @@ import pytest
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
-from spinney.protocols.paying import Purse
-from spinney.protocols.perturbed_input import InputPlan, _codes, perturbed
-from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.accounts.account import Purse
+from spinney.protocols.row_forest.perturbed_input import (
+    InputPlan,
+    _codes,
+    perturbed,
+)
+from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.table import MemoryTable
 from statistical.audit import audit  # type: ignore[import-not-found]

@@ -13,7 +13,7 @@ from spinney.privacy import samplers
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import _LEDGER_TOKEN, Charge
 from spinney.protocols import horizontal_forest
-from spinney.protocols.horizontal_forest import Party
+from spinney.protocols.horizontal_forest.party import Party
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from statistical.tree_evidence import (  # type: ignore[import-not-found]

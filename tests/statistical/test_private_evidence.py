@@ -14,11 +14,12 @@ import pytest
 
 from spinney.privacy.mechanisms import DiscreteLaplace, PermuteAndFlip
 from spinney.privacy.noisy_max import NoisyMax
-from spinney.protocols import tree_deciding
-from spinney.protocols.tree_budget import TreePlan, _grouped
-from spinney.protocols.tree_questions import PublicTree, TreeSoFar
+from spinney.protocols.private_tree import coordinator as tree_deciding
+from spinney.protocols.private_tree.budget import TreePlan, _grouped
+from spinney.protocols.private_tree.messages import PublicTree, TreeSoFar
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.table import MemoryTable
 from spinney.trees.public_cells import Cells
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import (  # type: ignore[import-not-found]
@@ -175,7 +176,7 @@ def test_the_exact_odds_of_a_choice_keep_to_its_price_and_come_near_it(rows, job
 
 @pytest.mark.parametrize(("rows", "job"), [(TURNED_AHEAD, AHEAD), (TURNED_PROPOSALS, PROPOSALS)])
 def test_the_exact_odds_can_fail(rows, job, monkeypatch):
-    monkeypatch.setattr("spinney.protocols.tree_budget._ROW", Fraction(1))
+    monkeypatch.setattr("spinney.protocols.private_tree.budget._ROW", Fraction(1))
     said, price = most_evidence(of_bits(*rows), job)
     assert said > 2 * price
 
@@ -213,7 +214,7 @@ def test_published_algorithm_6_is_caught(monkeypatch):
 @pytest.mark.parametrize(("rows", "job"), [(TURNED_AHEAD, AHEAD), (TURNED_PROPOSALS, PROPOSALS)])
 def test_a_choice_whose_scores_are_counted_in_rows_is_caught(rows, job, monkeypatch):
     """Scores are sixteenths of a row, so that one record moves them by sixteen."""
-    monkeypatch.setattr("spinney.protocols.tree_budget._ROW", Fraction(1))
+    monkeypatch.setattr("spinney.protocols.private_tree.budget._ROW", Fraction(1))
     found = choices(of_bits(*rows), partial(job, epsilon=Fraction(2)), 60)
     assert found.refutes(1.0), found
 

@@ -15,10 +15,12 @@ import pytest
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.protocols import private_forest, private_tree
-from spinney.protocols.private_settings import PrivacySettings
-from spinney.protocols.tree_settings import Method
+from spinney.protocols.private_forest.budget import ForestPlan as PrivateForestPlan
+from spinney.protocols.private_tree.settings import Method
+from spinney.protocols.settings import PrivacySettings
+from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MatrixColumns, MemoryTable
+from spinney.tables.table import MemoryTable
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import Alone  # type: ignore[import-not-found]
 
@@ -117,8 +119,8 @@ def test_a_forest_whose_trees_forget_each_other_is_caught(monkeypatch):
     def forgetful(self):
         return DiscreteLaplace(Fraction(8), shares=None)  # T times too little, and more
 
-    monkeypatch.setattr(private_forest.ForestPlan, "noise", property(forgetful))
-    monkeypatch.setattr(private_forest.ForestPlan, "terms", generous)
+    monkeypatch.setattr(PrivateForestPlan, "noise", property(forgetful))
+    monkeypatch.setattr(PrivateForestPlan, "terms", generous)
     assert audited(forests, 120).refutes(EPSILON)
 
 
@@ -134,8 +136,8 @@ def test_a_tree_that_counts_its_leaves_without_noise_is_caught(monkeypatch):
     def exact(self, epsilon, sensitivity):
         return DiscreteLaplace(Fraction(60), Fraction(sensitivity))
 
-    monkeypatch.setattr("spinney.protocols.tree_budget.TreePlan._laplace", exact)
-    monkeypatch.setattr("spinney.protocols.tree_budget.TreePlan.terms", generous)
+    monkeypatch.setattr("spinney.protocols.private_tree.budget.TreePlan._laplace", exact)
+    monkeypatch.setattr("spinney.protocols.private_tree.budget.TreePlan.terms", generous)
     assert audited(partial(trees, "noisy_max", in_all=True), 60).refutes(EPSILON)
 
 

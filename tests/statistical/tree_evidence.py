@@ -20,10 +20,15 @@ import numpy as np
 
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
-from spinney.protocols.growing import PartyRows
-from spinney.protocols.horizontal_forest import Party
-from spinney.protocols.noisy_histograms import LeafAsk, NoisyLevelAsk, NoisyRows, plan_of
-from spinney.protocols.private_settings import PrivacySettings
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.row_forest.messages import (
+    LeafAsk,
+    NoisyLevelAsk,
+    plan_of,
+)
+from spinney.protocols.row_forest.noisy_rows import NoisyRows
+from spinney.protocols.rows.levels import PartyRows
+from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable

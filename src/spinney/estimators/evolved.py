@@ -12,10 +12,10 @@ from spinney.estimators.inputs import checked_features
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import genetic_tree
-from spinney.protocols.genetic_settings import GeneticSettings, noisy_search
-from spinney.protocols.personal import gathered, home_model
-from spinney.protocols.private_settings import as_text
-from spinney.protocols.secure_sums import secured
+from spinney.protocols.genetic_tree.gathered import gathered, home_model
+from spinney.protocols.genetic_tree.settings import GeneticSettings, noisy_search
+from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.settings import as_text
 from spinney.report.tree_view import TreeView
 from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of

@@ -11,8 +11,7 @@ from spinney.estimators.base import PredictsClasses
 from spinney.estimators.row_forest import RowForest
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import extra_trees
-from spinney.protocols.private_settings import LabelScheme, TreeRows
-from spinney.protocols.settings import ForestSettings, MaxFeatures
+from spinney.protocols.settings import ForestSettings, LabelScheme, MaxFeatures, TreeRows
 from spinney.protocols.training import Training
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable

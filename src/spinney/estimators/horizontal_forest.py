@@ -18,8 +18,7 @@ from spinney.typing import Floats, Progress
 
 if TYPE_CHECKING:
     from spinney.privacy.ledger import Ledger
-    from spinney.protocols.private_settings import MechanismName, TreeRows
-    from spinney.protocols.settings import ForestSettings, MaxFeatures
+    from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
     from spinney.protocols.training import Training
 
 Binning = Literal["quantiles", "ranges", "adaptive"]

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from spinney.errors import SettingError
 from spinney.privacy.label_memory import LabelMemory
-from spinney.protocols.private_settings import PrivacySettings, as_text
-from spinney.protocols.randomised_labels import opened_memory
+from spinney.protocols.extra_trees.labels import opened_memory
+from spinney.protocols.settings import PrivacySettings, as_text
 from spinney.tables.table import Table
 
 _EPSILON = 2  # of a label, unless given

@@ -18,7 +18,7 @@ from spinney.estimators.private_forest import PrivateForestClassifier
 from spinney.estimators.private_tree import PrivateTreeClassifier
 from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
 from spinney.protocols.model import ForestModel
-from spinney.report.run_folder import MODEL, file_in
+from spinney.report.file_names import MODEL, file_in
 from spinney.tables.names import default_names
 
 _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {

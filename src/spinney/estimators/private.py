@@ -9,7 +9,7 @@ from uuid import uuid4
 from spinney.errors import SettingError
 
 if TYPE_CHECKING:
-    from spinney.protocols.private_settings import MechanismName, PrivacySettings
+    from spinney.protocols.settings import MechanismName, PrivacySettings
 
 
 def is_private(estimator: Any) -> bool:
@@ -32,7 +32,7 @@ def privacy_settings(estimator: Any, job: str | None = None) -> PrivacySettings 
     job
         The job's name; None: a simulated job under a name of its own.
     """
-    from spinney.protocols.private_settings import (  # noqa: PLC0415  protocols come late
+    from spinney.protocols.settings import (
         MECHANISMS,
         PrivacySettings,
         as_text,

@@ -12,9 +12,8 @@ from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
 from spinney.protocols.model import ForestModel
-from spinney.protocols.private_settings import PrivacySettings, as_text
-from spinney.protocols.secure_sums import secured
-from spinney.protocols.settings import ForestSettings
+from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.settings import ForestSettings, PrivacySettings, as_text
 from spinney.protocols.training import Training
 from spinney.report.tree_picture import tree_svg
 from spinney.report.tree_text import tree_text

@@ -7,8 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_tree
-from spinney.protocols.private_settings import as_text
-from spinney.protocols.settings import ForestSettings
+from spinney.protocols.settings import ForestSettings, as_text
 from spinney.tables.schema import Schema
 
 MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]

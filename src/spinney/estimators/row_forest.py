@@ -71,7 +71,7 @@ class RowForest(RowsEstimator):
         connect = partial(InProcess, at_once=at_once)
         if not self.secure_sum:
             return connect(parties)
-        from spinney.protocols.secure_sums import secured  # noqa: PLC0415  protocols come late
+        from spinney.protocols.secure_sums.simulated import secured  # noqa: PLC0415  protocols come late
 
         return secured(
             parties,

@@ -12,9 +12,8 @@ from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator, classes_like, printed
 from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import checked_features, fit_input, warn_of_leaks
-from spinney.protocols.private_settings import as_text
-from spinney.protocols.settings import ForestSettings
-from spinney.protocols.vertical_settings import VerticalSettings
+from spinney.protocols.settings import ForestSettings, as_text
+from spinney.protocols.vertical_forest.settings import VerticalSettings
 from spinney.seeds import job_seed
 from spinney.tables.columns import VectorColumns
 from spinney.tables.frames import columns_of
@@ -25,8 +24,8 @@ from spinney.typing import Floats, silent
 
 if TYPE_CHECKING:  # they load numba
     from spinney.protocols.model import ForestModel
-    from spinney.protocols.partial_model import PartialModel
-    from spinney.protocols.vertical_prediction import Roles
+    from spinney.protocols.vertical_forest.model import PartialModel
+    from spinney.protocols.vertical_forest.prediction import Roles
     from spinney.report.report import Holder
 
 
@@ -119,8 +118,8 @@ class VerticalForest(ForestEstimator):
         # All of it loads numba.
         from spinney.privacy.ledger import Ledger  # noqa: PLC0415
         from spinney.protocols import vertical_forest  # noqa: PLC0415
-        from spinney.protocols.leakage import label_leakage  # noqa: PLC0415
-        from spinney.protocols.vertical_labels import LabelAccount  # noqa: PLC0415
+        from spinney.protocols.vertical_forest.labels import LabelAccount  # noqa: PLC0415
+        from spinney.protocols.vertical_forest.leakage import label_leakage  # noqa: PLC0415
         from spinney.report.holders import holders_of  # noqa: PLC0415
         from spinney.report.report import Report  # noqa: PLC0415
 
@@ -165,7 +164,7 @@ class VerticalForest(ForestEstimator):
         loaded: ForestModel | None = self.__dict__.get("_joined")
         if loaded is not None:
             return loaded
-        from spinney.protocols.partial_model import joined_model  # noqa: PLC0415  loads numba
+        from spinney.protocols.vertical_forest.model import joined_model  # noqa: PLC0415  loads numba
 
         parts: dict[str, PartialModel] = self.partial_models_
         return joined_model(parts, self._consenting(parts))
@@ -193,7 +192,7 @@ class VerticalForest(ForestEstimator):
         model = model or self.__dict__.get("_joined")
         if model is not None:
             return super()._predicted(X, model)
-        from spinney.protocols.vertical_prediction import PredictingParty  # noqa: PLC0415
+        from spinney.protocols.vertical_forest.prediction import PredictingParty  # noqa: PLC0415
 
         X = checked_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)

@@ -9,14 +9,14 @@ one, and it pays for one release. `Mechanism.release` is the one place where cha
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from threading import Lock
 from typing import Any, ClassVar, Final, NoReturn, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import InternalError, SettingError
+from spinney.errors import InternalError, ProtocolError, SettingError
 from spinney.privacy.budget import Cost
 from spinney.typing import Integers
 
@@ -112,7 +112,7 @@ class Exact(_Values):
 class Noised(_Values):
     """Integers that a mechanism has randomised and a charge has paid for.
 
-    With `shares` they hold a part of the noise only: the sum over parties may be seen, one party's
+    With `privacy.release` they hold a part of the noise only: the sum over parties may be seen, one party's
     values may not, so they leave it under a mask.
     """
 
@@ -243,3 +243,30 @@ def _integers(values: Any, kind: str) -> Integers:
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         raise InternalError(f"{kind} holds 64-bit signed integers; a value is too large.")
     return array.astype(np.int64, copy=False)
+
+
+class OnlyMasked:
+    """Counters with a share of the noise. No message can carry them; a mask can."""
+
+    def __init__(self, noised: Noised) -> None:
+        if noised.shares is None:
+            raise InternalError("Counters with noise of their own need no mask.")
+        self.values = noised.values
+        self.shares = noised.shares
+
+    def pack(self, *_: bytes) -> NoReturn:
+        """Refuse: what has too little noise is not sent as it is."""
+        raise ProtocolError(
+            "This party's noise is a share, which hides nothing by itself: it leaves under a mask "
+            "only, and the question came without one. Use secure_sum=True."
+        )
+
+    packed_size = unpacked_size = unpack = pack
+
+
+def shares_in(reply: object) -> Shares | None:
+    """Return among how many parties the noise of a reply is shared; None if it is not."""
+    if not is_dataclass(reply):
+        return None
+    held = (getattr(reply, field.name) for field in fields(reply))
+    return next((value.shares for value in held if isinstance(value, OnlyMasked)), None)

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from spinney.protocols.explaining import Explained
+from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
 from spinney.tables.schema import Schema
 

@@ -11,10 +11,10 @@ import msgspec
 from spinney import __version__
 from spinney.errors import SettingError, StorageError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.explaining import Explained
-from spinney.protocols.leakage import LabelLeakage
+from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
 from spinney.protocols.training import Trained
+from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget, budgets_of
 from spinney.report.explained import (
     Explanation,
@@ -23,9 +23,9 @@ from spinney.report.explained import (
     impurity_importances,
     with_losses,
 )
+from spinney.report.file_names import REPORT, file_in
 from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
 from spinney.report.release import Hardening
-from spinney.report.run_folder import REPORT, file_in
 from spinney.tables.schema import listed
 from spinney.transport.channel import Round
 from spinney.trees.storage import write_whole

@@ -1,14 +1,108 @@
-"""What the files in a run's folder are called."""
+"""The folder of a run: its files appear whole and together, or not at all."""
 
 import os
 from pathlib import Path
+from shutil import rmtree
 
-MODEL = "model.spinney"
-REPORT = "report.json"
-PAGE = "report.html"
+import msgspec
+
+from spinney.errors import StorageError
+from spinney.protocols.model import ForestModel
+from spinney.report.file_names import (
+    MODEL,
+    PAGE,
+    REPORT,
+)
+from spinney.report.hardening import hardened
+from spinney.report.page.page import page_of
+from spinney.report.release import Hardening
+from spinney.report.report import Report
 
 
-def file_in(path: str | os.PathLike[str], name: str) -> Path:
-    """Return the path of a file, or of the one called `name` where a run's folder is given."""
-    given = Path(path)
-    return given / name if given.is_dir() else given
+def require_writable(folder: Path) -> None:
+    """Raise unless a folder can be made or written to; asked before the work, not after it."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        raise _unwritable(folder, f"{str(existing)!r} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _unwritable(folder, f"{str(existing)!r} may not be written to")
+    for name in (MODEL, REPORT, PAGE):
+        if (folder / name).is_dir():
+            raise _unwritable(folder, f"{str(folder / name)!r} is a folder")
+
+
+def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
+    """Write a run's model, report and page into a folder, replacing those of an earlier run.
+
+    The files are made in a folder of their own and moved when all are whole. Pages are passed on:
+    where the parties agreed how a model is hardened, the page holds it so. A run that ended before
+    there was a model has None.
+    """
+    drawn, done = for_page(model, report.release)
+    if done:
+        told = f"in {PAGE}: {'; '.join(done)}"
+        others = (one for one in report.hardened if one != told)
+        report = msgspec.structs.replace(report, hardened=(told, *others))
+    made = _missing_parents(folder)
+    part = f".{os.getpid()}.part"
+    beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")
+    try:
+        beside.mkdir(parents=True)
+        if model is not None:
+            _write(beside / MODEL, model.to_bytes())
+        _write(beside / REPORT, report.to_json().encode())
+        _write(beside / PAGE, page_of(report, drawn).encode())
+        _move(beside, folder)
+    except BaseException as error:
+        rmtree(beside, ignore_errors=True)
+        _remove(made)
+        if isinstance(error, OSError):
+            raise _unwritable(folder, error.strerror or str(error)) from None
+        raise
+
+
+def for_page(
+    model: ForestModel | None, release: Hardening | None
+) -> tuple[ForestModel | None, tuple[str, ...]]:
+    """Return what a page may hold of a model, and what was done to it."""
+    if model is None or release is None:
+        return model, ()
+    return hardened(model, release)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _move(beside: Path, folder: Path) -> None:
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    if not (beside / MODEL).exists():  # no report stands beside another run's model
+        (folder / MODEL).unlink(missing_ok=True)
+    for path in list(beside.iterdir()):
+        path.replace(folder / path.name)
+    beside.rmdir()
+
+
+def _missing_parents(folder: Path) -> list[Path]:
+    """Return the folders above that do not exist yet, the innermost first."""
+    return [parent for parent in folder.parents if not parent.exists()]
+
+
+def _remove(made: list[Path]) -> None:
+    for folder in made:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _unwritable(folder: Path, reason: str) -> StorageError:
+    return StorageError(
+        f"Cannot write into the folder {str(folder)!r}: {reason}. "
+        "Choose another with --out, one that you may write to."
+    )

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
 from unit.estimators.refusing import (  # type: ignore[import-not-found]
     X,
     Y,

@@ -8,13 +8,12 @@ import pandas as pd
 import pytest
 import treelite
 
-from spinney import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
+from spinney.errors import MissingExtraError, SchemaError
+from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
-from spinney.errors import MissingExtraError, SchemaError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 FACES = {

@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from spinney import VerticalForestClassifier, load_model, load_report
+from spinney.cli.main import app
+from spinney.cli.models import described
+from spinney.estimators.models import load_model
+from spinney.estimators.vertical_forest import VerticalForestClassifier
 from spinney.report.page.page import page_of
-from spinney.service.cli import app
-from spinney.service.models import described
+from spinney.report.report import load_report
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 PARTIES = {"bank": ["age", "income"], "shop": ["visits"]}

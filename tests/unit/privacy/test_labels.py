@@ -16,7 +16,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import RandomisedResponse
 from spinney.privacy.release import Exact
 from spinney.privacy.scopes import Question, Spend
-from spinney.protocols.label_estimates import Estimates
+from spinney.protocols.extra_trees.estimates import Estimates
 
 
 def released(response, labels):

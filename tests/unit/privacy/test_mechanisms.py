@@ -16,9 +16,14 @@ from spinney.privacy.mechanisms import (
     DiscreteLaplace,
     PermuteAndFlip,
     RandomisedResponse,
+)
+from spinney.privacy.release import (
+    _LEDGER_TOKEN,
+    Charge,
+    Exact,
+    Noised,
     Shares,
 )
-from spinney.privacy.release import _LEDGER_TOKEN, Charge, Exact, Noised
 
 RECORD = Unit.RECORD_ADD_REMOVE
 ONE = Fraction(1)

@@ -14,7 +14,13 @@ import spinney
 from spinney.errors import InternalError, SettingError
 from spinney.privacy import release
 from spinney.privacy.budget import Cost, Measure, Unit
-from spinney.privacy.release import Charge, Exact, LedgerToken, Noised, Shares
+from spinney.privacy.release import (
+    Charge,
+    Exact,
+    LedgerToken,
+    Noised,
+    Shares,
+)
 
 SOURCES = Path(spinney.__file__).parent
 

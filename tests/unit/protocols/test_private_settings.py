@@ -13,13 +13,21 @@ from hypothesis import strategies as st
 from spinney.errors import InternalError, SettingError
 from spinney.privacy.accounting import Account, Line
 from spinney.privacy.budget import Cost, Measure, Unit, subsampled_cost
-from spinney.privacy.mechanisms import Shares
-from spinney.protocols.budgeting import ForestPlan, before_sampling, trees_by_levels
-from spinney.protocols.dealing import dealt_rows
-from spinney.protocols.facts import public_binning
-from spinney.protocols.perturbed_input import InputPlan
-from spinney.protocols.private_settings import PrivacySettings, as_text, fraction_of
-from spinney.protocols.settings import ForestSettings
+from spinney.privacy.release import Shares
+from spinney.protocols.row_forest.budget import (
+    ForestPlan,
+    before_sampling,
+    trees_by_levels,
+)
+from spinney.protocols.row_forest.dealing import dealt_rows
+from spinney.protocols.row_forest.perturbed_input import InputPlan
+from spinney.protocols.rows.facts import public_binning
+from spinney.protocols.settings import (
+    ForestSettings,
+    PrivacySettings,
+    as_text,
+    fraction_of,
+)
 from spinney.tables.schema import Column, Label, Schema
 
 RECORD = Unit.RECORD_ADD_REMOVE

@@ -4,8 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import PolicyError, SettingError
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
 from spinney.report.hardening import hardened
 from spinney.report.release import AS_IS, Hardening
 from spinney.tables.frames import columns_of

@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney import GeneticTreeClassifier, HorizontalForestClassifier, deal_rows
+from spinney.estimators.genetic_tree import GeneticTreeClassifier
+from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.protocols.training import Unfinished
 from spinney.report.page.markup import Html, tag
 from spinney.report.page.packed_trees import level_order, packed
 from spinney.report.page.page import page_of
 from spinney.report.report import PartyQuality, Report
+from spinney.tables.deal import deal_rows
 from spinney.transport.channel import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from spinney.errors import SpinneyError
-from spinney.tables.frames import columns_of, describe, encode_target
+from spinney.tables.describe import describe
+from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.readers import Source, describe_source, read_table
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable, keys_of_ids

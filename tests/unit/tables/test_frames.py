@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from spinney.errors import SchemaError, SettingError, TableError
 from spinney.tables.columns import MatrixColumns
-from spinney.tables.frames import columns_of, describe, encode_target, feature_names
+from spinney.tables.describe import describe
+from spinney.tables.frames import columns_of, encode_target
+from spinney.tables.names import feature_names
 from spinney.tables.schema import Column, Label, Schema
 
 LABEL = Label("ill", "class", ("no", "yes"))

@@ -23,8 +23,8 @@ JOB_LIMIT: Final = 1 << 20
 """How many bytes a job may have."""
 
 _SOON: Final = 0.5  # seconds: parties ask for tasks, of which there are none, and learn of the end
-_CONDUCTOR: Final = "spinney.service.deployed.conductor.Conductor"
-_SITE: Final = "spinney.service.deployed.site.Site"
+_CONDUCTOR: Final = "spinney.deployment.coordinator.process.Conductor"
+_SITE: Final = "spinney.deployment.party.process.Site"
 
 
 def app_files(job: bytes) -> dict[str, str]:

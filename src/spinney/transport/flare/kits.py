@@ -18,9 +18,9 @@ from zipfile import BadZipFile, ZipFile
 
 from spinney.errors import MissingExtraError, SettingError, StorageError
 
-_GATE: Final = "spinney.service.deployed.gate.Gate"
-_KEEPER: Final = "spinney.service.deployed.keeper.Keeper"
-_PLACE: Final = "spinney.service.deployed.place.Place"
+_GATE: Final = "spinney.deployment.party.gate.Gate"
+_KEEPER: Final = "spinney.deployment.coordinator.supervisor.Keeper"
+_PLACE: Final = "spinney.deployment.place.Place"
 _NOBODY: Final = {
     "submit_job": "none",
     "clone_job": "none",
@@ -296,7 +296,7 @@ def _logging() -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "plain": {"format": "%(asctime)s %(name)s %(levelname)s %(message)s"},
-            "json": {"()": "spinney.service.deployed.logs.JsonLines"},
+            "json": {"()": "spinney.deployment.logs.JsonLines"},
         },
         "handlers": {
             "logFileHandler": {**rotating, "formatter": "plain", "filename": "log.txt"},

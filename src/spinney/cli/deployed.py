@@ -1,0 +1,378 @@
+"""The commands of deployed jobs: `spinney coordinator`, `spinney party`, `spinney job`."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from spinney.cli.errors import told
+
+coordinator = typer.Typer(no_args_is_help=True, help="Run a federation's coordinator.")
+
+
+party = typer.Typer(no_args_is_help=True, help="Take part in a federation with your own table.")
+
+
+job = typer.Typer(no_args_is_help=True, help="Propose, start and watch jobs of a federation.")
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+
+
+CoordinatorFile = Annotated[Path, typer.Argument(help="The coordinator's file, TOML.")]
+
+
+PartyFile = Annotated[Path, typer.Argument(help="The party's file, TOML.")]
+
+
+JobFile = Annotated[Path, typer.Argument(help="The job file, TOML.")]
+
+
+Run = Annotated[str, typer.Argument(help="A run: its id, the beginning of it, or its job's name.")]
+
+
+Kit = Annotated[
+    Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="Your own start kit, as a person.")
+]
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The folder for model and report.", show_default="runs/<job's name>"),
+]
+
+
+_KIT = Path("kit")
+
+
+@coordinator.command("init")
+def coordinator_init(
+    context: typer.Context, path: CoordinatorFile, *, debug: Debug = False
+) -> None:
+    """Make the authority that signs certificates, and the coordinator's own start kit."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.enrolment import init  # noqa: PLC0415
+
+        fingerprint = init(path)
+        typer.echo(
+            f"The federation's fingerprint; tell it to every party by telephone:\n{fingerprint}"
+        )
+
+
+@coordinator.command("approve")
+def coordinator_approve(
+    context: typer.Context,
+    path: CoordinatorFile,
+    request: Annotated[Path, typer.Argument(help="The request that somebody sent.")],
+    *,
+    days: Annotated[int, typer.Option(help="For how long the certificate is valid.")] = 365,
+    debug: Debug = False,
+) -> None:
+    """Sign a request, so that its sender can join."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.enrolment import approve  # noqa: PLC0415
+
+        made = approve(path, request, days)
+        typer.echo(
+            f"Signed: {made.name}, as {made.role}. Unless that is right, do not send it back."
+        )
+        typer.echo(f"To be sent back: {made.signed}")
+        typer.echo(f"The federation's fingerprint: {made.fingerprint}")
+
+
+@coordinator.command("remove")
+def coordinator_remove(
+    context: typer.Context,
+    path: CoordinatorFile,
+    name: Annotated[str, typer.Argument(help="The party or person to shut out.")],
+    *,
+    debug: Debug = False,
+) -> None:
+    """Shut a party or a person out, whatever certificate it holds."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.enrolment import remove  # noqa: PLC0415
+
+        remove(path, name)
+        typer.echo(f"{name} is shut out. Approve a new request to let it in again.")
+
+
+@coordinator.command("run")
+def coordinator_run(context: typer.Context, path: CoordinatorFile, *, debug: Debug = False) -> None:
+    """Run the coordinator until it is told to stop."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.process import run_coordinator  # noqa: PLC0415
+
+        raise typer.Exit(run_coordinator(path, typer.echo))
+
+
+@party.command("request")
+def party_request(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The party's name, or a person's e-mail address.")],
+    federation: Annotated[str, typer.Argument(help="The federation's name.")],
+    *,
+    role: Annotated[
+        str, typer.Option(help="party; or, for a person: lead (may start jobs), member (may look).")
+    ] = "party",
+    organisation: Annotated[str, typer.Option(help="The organisation's name.")] = "",
+    out: Annotated[Path, typer.Option(help="The folder for the key and the request.")] = Path(
+        "request"
+    ),
+    debug: Debug = False,
+) -> None:
+    """Make a key, which stays here, and a request, which goes to the coordinator."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.enrolment import request  # noqa: PLC0415
+
+        made = request(name, federation, role, organisation, out)
+        typer.echo(f"Send this to the coordinator: {made}\nThe key stays in {out}; never send it.")
+
+
+@party.command("join")
+def party_join(
+    context: typer.Context,
+    signed: Annotated[Path, typer.Argument(help="The signed request that came back.")],
+    *,
+    fingerprint: Annotated[
+        str, typer.Option(help="The federation's fingerprint, as the coordinator told you.")
+    ],
+    request: Annotated[Path, typer.Option(help="The folder with the key.")] = Path("request"),
+    kit: Annotated[Path, typer.Option(help="The folder for the start kit.")] = _KIT,
+    debug: Debug = False,
+) -> None:
+    """Make the start kit where the key is."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.enrolment import join  # noqa: PLC0415
+
+        join(signed, request, kit, fingerprint)
+        typer.echo(f"The start kit is in {kit}.")
+
+
+@party.command("check")
+def party_check(
+    context: typer.Context,
+    path: PartyFile,
+    *,
+    against: Annotated[
+        Path | None, typer.Option("--job", help="A job file: would this party take part?")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Open the table, check it and the policy, and say what a job could ask; nothing leaves."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import text as telling  # noqa: PLC0415
+        from spinney.deployment.party import status as checking  # noqa: PLC0415
+
+        found = checking.check(path, against)
+        typer.echo(telling.as_json(found) if as_json else telling.party_page(found, ()))
+
+
+@party.command("status")
+def party_status(
+    context: typer.Context, path: PartyFile, *, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Say whether the party runs, what left it, and what its budget still allows."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import text as telling  # noqa: PLC0415
+        from spinney.deployment.party import status as checking  # noqa: PLC0415
+
+        facts, runs = checking.status(path)
+        shown = telling.as_json({**facts, "runs": runs}) if as_json else None
+        typer.echo(shown or telling.party_page(facts, runs))
+
+
+@party.command("run")
+def party_run(context: typer.Context, path: PartyFile, *, debug: Debug = False) -> None:
+    """Join the federation and answer jobs that the policy allows, until told to stop."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment.process import run_party  # noqa: PLC0415
+
+        raise typer.Exit(run_party(path, typer.echo))
+
+
+@job.command("propose")
+def job_propose(
+    context: typer.Context,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Ask every party for yes or no, and say what the job would cost; starts nothing."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+        from spinney.deployment import text as telling
+
+        made = jobs.propose(path, kit, _teller())
+        typer.echo(telling.as_json(made) if as_json else telling.proposal(made))
+        if any(made.answers.values()):
+            raise typer.Exit(30)
+
+
+@job.command("start")
+def job_start(
+    context: typer.Context,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    wait: Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")] = False,
+    out: Out = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Start a job; parties that refuse say by which rule."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+
+        run = jobs.start(path, kit)
+        _followed(run, kit, out, wait=wait, as_json=as_json)
+
+
+@job.command("evaluate")
+def job_evaluate(
+    context: typer.Context,
+    run: Run,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    out: Out = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Have the parties judge a finished run's model: its score, and which columns matter."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+
+        _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
+
+
+@job.command("predict")
+def job_predict(
+    context: typer.Context,
+    run: Run,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict by a forest over columns, with all its parties; its label party gets the result."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+
+        _followed(jobs.predict(run, path, kit), kit, None, wait=True, as_json=as_json)
+
+
+@job.command("resume")
+def job_resume(
+    context: typer.Context,
+    run: Run,
+    path: JobFile,
+    *,
+    kit: Kit = _KIT,
+    wait: Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")] = False,
+    out: Out = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Go on with a paused run from its last finished round."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+
+        known = jobs.resume(run, path, kit)
+        _followed(known, kit, out, wait=wait, as_json=as_json)
+
+
+@job.command("follow")
+def job_follow(
+    context: typer.Context,
+    run: Run,
+    *,
+    kit: Kit = _KIT,
+    out: Out = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Watch a run until it is over, and fetch its model."""
+    with told(debug=debug or context.obj):
+        _followed(run, kit, out, wait=True, as_json=as_json)
+
+
+@job.command("list")
+def job_list(
+    context: typer.Context, *, kit: Kit = _KIT, as_json: Json = False, debug: Debug = False
+) -> None:
+    """List all runs, newest first."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+        from spinney.deployment import text as telling
+
+        found = jobs.listed(kit)
+        lines = "\n".join(map(telling.line_of, found)) or "There are no runs."
+        typer.echo(telling.as_json(found) if as_json else lines)
+
+
+@job.command("show")
+def job_show(
+    context: typer.Context,
+    run: Run,
+    *,
+    kit: Kit = _KIT,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say how a run stands."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+        from spinney.deployment import text as telling
+
+        found = jobs.shown(run, kit)
+        typer.echo(telling.as_json(found) if as_json else telling.page_of(found))
+
+
+@job.command("abort")
+def job_abort(context: typer.Context, run: Run, *, kit: Kit = _KIT, debug: Debug = False) -> None:
+    """End a run for good."""
+    with told(debug=debug or context.obj):
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+        from spinney.deployment import text as telling
+
+        typer.echo(telling.line_of(jobs.abort(run, kit)))
+
+
+def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: bool) -> None:
+    from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import text as telling
+
+    if wait:
+        found, folder = jobs.follow(run, kit, out, _teller())
+        where = "" if folder is None else f"; model and report: {folder}"
+        typer.echo(telling.as_json(found) if as_json else telling.line_of(found) + where)
+        if found.state != "finished":
+            raise typer.Exit(41)
+    else:
+        typer.echo(telling.as_json({"run": run}) if as_json else run)
+
+
+def _teller() -> Callable[[Any], None]:
+    """Return what tells the progress on stderr: all of it to a terminal, turns to a file."""
+    from spinney.deployment.text import line_of  # noqa: PLC0415
+
+    last: Any = None
+
+    def tell(status: Any) -> None:
+        nonlocal last
+        line = line_of(status)
+        found = line if sys.stderr.isatty() else (status.state, status.message)
+        if found != last:
+            typer.echo(line, err=True)
+        last = found
+
+    return tell

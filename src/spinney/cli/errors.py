@@ -1,0 +1,127 @@
+"""How a command ends: one line for an error, an exit code in its range, no traceback.
+
+```text
+0          done
+2          the command line itself is wrong
+10 to 19   settings       20 to 29   tables and files
+30 to 39   privacy        40 to 49   transport
+70         a bug in Spinney
+130        interrupted
+```
+"""
+
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import typer
+
+from spinney.errors import InternalError, SpinneyError, SpinneyWarning, StorageError
+
+INTERNAL = InternalError.exit_code
+
+
+INTERRUPTED = 130
+
+
+_BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+
+
+@dataclass
+class Ending:
+    """What must be known to say truly how a command ended."""
+
+    interrupted: bool = False
+    written: bool = False  # the command's files are in their place
+
+
+@contextmanager
+def told(*, debug: bool) -> Iterator[Ending]:
+    """Run a command; if it fails, say why in one line on stderr and exit with its code.
+
+    Parameters
+    ----------
+    debug
+        Show the traceback too.
+    """
+    ending = Ending()
+    try:
+        with _warnings_last(), _watching(ending):
+            yield ending
+    except (typer.Exit, typer.Abort):
+        raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  every failure is told
+        if debug:
+            traceback.print_exception(error)
+        raise typer.Exit(_tell(error, ending)) from None
+
+
+def say(text: str) -> None:
+    """Write one line to stderr."""
+    typer.echo(" ".join(text.split()), err=True)
+
+
+def _tell(error: BaseException, ending: Ending) -> int:
+    """Say how a command failed and return its exit code."""
+    if ending.interrupted or isinstance(error, KeyboardInterrupt):
+        say("Interrupted." if ending.written else "Interrupted; nothing was written.")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, and needs no word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    if isinstance(error, SpinneyError) and not isinstance(error, InternalError):
+        say(f"spinney: {error}")
+        return error.exit_code
+    if isinstance(error, OSError) and error.filename:  # the machine's answer, not our bug
+        reason = error.strerror or type(error).__name__
+        say(f"spinney: {reason}: {str(error.filename)!r}. Check the path, and that you may use it.")
+        return StorageError.exit_code
+    if isinstance(error, MemoryError):
+        say("spinney: There is not enough memory. Use fewer trees, less depth or fewer rows.")
+        return INTERNAL
+    what = f"{type(error).__name__}: {error}".strip(". ")
+    say(f"spinney: internal error ({what}); please report it. --debug shows the traceback.")
+    return INTERNAL
+
+
+@contextmanager
+def _warnings_last() -> Iterator[None]:
+    """Say Spinney's own warnings, a line each, once the work is done; an error stands alone."""
+    met: dict[str, None] = {}
+
+    def keep(message: Warning | str, category: type[Warning], *_: object) -> None:
+        if issubclass(category, SpinneyWarning):
+            met[str(message)] = None
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", SpinneyWarning)
+        warnings.showwarning = keep  # type: ignore[assignment]
+        yield
+    for text in met:
+        say(f"spinney: warning: {text}")
+
+
+@contextmanager
+def _watching(ending: Ending) -> Iterator[None]:
+    """Remember an interrupt, since a library may turn it into an error of its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        ending.interrupted = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,142 @@
+"""`spinney model export` and `spinney model predict`: a model put to use outside."""
+
+import csv
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+import pyarrow as pa
+
+from spinney.errors import PolicyError, SettingError, StorageError, TableError
+from spinney.estimators.models import load_model
+from spinney.estimators.to_onnx import onnx_forest
+from spinney.estimators.to_treelite import treelite_forest
+from spinney.protocols.model import ForestModel
+from spinney.report.file_names import (
+    MODEL,
+    PAGE,
+    REPORT,
+    file_in,
+)
+from spinney.report.hardening import hardened
+from spinney.report.release import Hardening
+from spinney.report.report import Report, load_report
+from spinney.report.run_folder import for_page
+from spinney.tables.readers import NOTHING, Source
+from spinney.tables.schema import Label, Schema, listed
+from spinney.tables.table import BATCH_ROWS
+from spinney.trees.storage import write_whole
+
+FORMATS = ("onnx", "treelite", "spinney")
+
+
+Wanted = Callable[[Hardening], Hardening]
+"""What the command line changes in the terms that hold by default."""
+
+
+def exported(
+    source: Path, target: Path, form: str, wanted: Wanted, party: str | None = None
+) -> tuple[str, ...]:
+    """Write a model in another form, hardened; return what was done to it.
+
+    What a run's parties agreed on is kept to. Of a model that holds a tree for each party, that of
+    `party` is written.
+    """
+    if form not in FORMATS:
+        raise SettingError(f"--to must be one of {', '.join(FORMATS)}; got {form!r}.")
+    whole = ForestModel.load(file_in(source, MODEL))
+    if whole.owners and party is None:
+        raise SettingError(
+            f"This model holds a tree for each party. Say whose, with --party: "
+            f"{', '.join(whole.owners)}."
+        )
+    report = load_report(source) if (source / REPORT).is_file() else None
+    against = [] if report is None else [one.party for one in report.holders if not one.consents]
+    if against:
+        raise PolicyError(
+            f"{listed(map(repr, against))} did not consent to join its part with the others'. A "
+            "vertical forest leaves its parties only if all of them agree: a job with "
+            "join_parts = true asks them."
+        )
+    how = wanted(Hardening() if report is None or report.release is None else report.release)
+    if report is not None and report.release is not None:
+        how.require_within(report.release)
+    model, done = hardened(whole if party is None else whole.of_owner(party), how)
+    if form == "onnx":
+        write_whole(target, onnx_forest(model).SerializeToString())
+    elif form == "treelite":
+        write_whole(target, treelite_forest(model).serialize_bytes())
+    else:
+        model.save(target)
+    if report is not None:
+        _note_export(source, whole, report, f"{_what_left(whole, target, form)}: {_told(done)}")
+    return done
+
+
+def _what_left(model: ForestModel, target: Path, form: str) -> str:
+    agreed = f", with the consent of {' and '.join(model.consent)}" if model.consent else ""
+    return f"taken out as {target.name} ({form}{agreed})"
+
+
+def _told(done: tuple[str, ...]) -> str:
+    return "; ".join(done) or "as it is"
+
+
+def _note_export(folder: Path, model: ForestModel, before: Report, told: str) -> None:
+    """Write into a run's report what left, and how it was hardened."""
+    report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
+    report.save(folder / REPORT)
+    report.to_html(folder / PAGE, for_page(model, report.release)[0])
+
+
+def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:
+    """Predict every row of a file; return the predictions as CSV, and how many there are."""
+    text = StringIO()
+    n_rows = _predict(source, table, text)
+    if out is not None:
+        write_whole(out, text.getvalue().encode())
+    return text.getvalue(), n_rows
+
+
+def _predict(source: Path, table: Path, out: TextIO) -> int:
+    model = load_model(source)
+    schema = model.model_.schema
+    writer = csv.writer(out, lineterminator="\n")
+    has_classes = hasattr(model, "classes_")
+    shares_of = [f"share of {name}" for name in model.classes_] if has_classes else []
+    writer.writerow([schema.label.name, *shares_of])
+    n_rows = 0
+    for frame in _frames(table, schema):
+        n_rows += len(frame)
+        if has_classes:
+            shares = model.predict_proba(frame)
+            best = model.classes_.take(shares.argmax(axis=1))
+            pairs = zip(best, shares.tolist(), strict=True)
+            writer.writerows([one, *map(repr, row)] for one, row in pairs)
+        else:
+            writer.writerows([repr(value)] for value in model.predict(frame).tolist())
+    if not n_rows:
+        raise TableError(f"{str(table)!r} has no rows. Check the file.")
+    return n_rows
+
+
+def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
+    """Give the model's columns of a file, some rows at a time, read as in training."""
+    if not table.is_file():
+        raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
+    # Whatever stands where the label would be is not read: at prediction nobody knows it.
+    own = Schema(schema.columns, Label(NOTHING, "number"))
+    source = Source("parquet" if table.suffix == ".parquet" else "csv", str(table))
+    stream = source.stream(own)
+    found = stream.names()
+    missing = [name for name in schema.names if name not in found]
+    if missing:
+        raise StorageError(
+            f"{str(table)!r} has no column {missing[0]!r}, which the model asks for. "
+            f"It has: {', '.join(found)}."
+        )
+    for frame in stream.frames(schema.names, BATCH_ROWS):
+        columns = [cells.data for cells in frame.cells]
+        yield pa.table(columns, names=list(schema.names))

@@ -1,0 +1,353 @@
+"""The `spinney` command: argument parsing only.
+
+Nothing heavy is imported until a command runs, so that `spinney --help` answers at once.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spinney import __version__
+from spinney.cli import deployed as cli_deployed
+from spinney.cli.errors import told
+
+app = typer.Typer(
+    name="spinney",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Decision trees and forests grown together by organisations that may not pool their rows.",
+)
+
+
+model = typer.Typer(no_args_is_help=True, help="Look at a saved model, use it, take it out.")
+
+
+app.add_typer(model, name="model")
+
+
+report = typer.Typer(no_args_is_help=True, help="Read a run's report.")
+
+
+app.add_typer(report, name="report")
+
+
+runs = typer.Typer(help="Past runs: list them, compare two.")
+
+
+app.add_typer(runs, name="runs")
+
+
+ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: what its data has cost.")
+
+
+app.add_typer(ledger, name="ledger")
+
+
+app.add_typer(cli_deployed.coordinator, name="coordinator")
+
+
+app.add_typer(cli_deployed.party, name="party")
+
+
+app.add_typer(cli_deployed.job, name="job")
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+_AS_AGREED = "as the run's parties agreed, else %s"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  typer's way of calling
+    if wanted:
+        typer.echo(f"spinney {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    *,
+    debug: Debug = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+    del version
+    context.obj = debug
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    *,
+    out: Annotated[Path, typer.Option(help="The folder for model and report.")] = Path(
+        "spinney-demo"
+    ),
+    trees: Annotated[int, typer.Option(help="How many trees a forest has.")] = 100,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Five simulated companies grow one forest, and see what joining brings."""
+    with told(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import shown  # noqa: PLC0415
+
+        with shown() as stages:
+            stages.begin("starting")
+            from spinney.simulation import demo as work  # noqa: PLC0415
+
+            outcome = work.run_demo(trees, out, stages)
+        ending.written = True
+        from spinney.cli.text import show  # noqa: PLC0415
+
+        show(outcome, work.OPENING, as_json=as_json)
+
+
+@app.command()
+def simulate(
+    context: typer.Context,
+    job: Annotated[
+        Path,
+        typer.Argument(help="The job file, TOML (docs/files.md); with --label a CSV or Parquet."),
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for model and report.", show_default="runs/<job's name>"),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Of a CSV or Parquet file: the column to predict.")
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="With --label: classification or regression.")
+    ] = "classification",
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a job file over one local table dealt out to parties, or one table per party."""
+    with told(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import shown  # noqa: PLC0415
+
+        with shown() as stages:
+            stages.begin("starting")
+            from spinney.simulation import run as work  # noqa: PLC0415
+
+            outcome = work.simulate(job, out, stages, label, task)
+        ending.written = True
+        from spinney.cli.text import opening, show  # noqa: PLC0415
+
+        show(outcome, opening(outcome), as_json=as_json)
+
+
+@model.command("show")
+def model_show(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    *,
+    tree: Annotated[
+        int | None, typer.Option(help="Print this tree as text; they count from 1.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a saved model is: its trees, its columns, its label; or print a tree as text."""
+    with told(debug=debug or context.obj):
+        from spinney.cli.models import described, tree_as_text  # noqa: PLC0415
+
+        if tree is not None:
+            typer.echo(tree_as_text(path, tree))
+            return
+        found = described(path)
+        typer.echo(found.to_json() if as_json else str(found))
+
+
+@model.command("export")
+def model_export(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    out: Annotated[Path, typer.Argument(help="The file to write.")],
+    *,
+    to: Annotated[str, typer.Option(help="onnx, treelite or spinney.")] = "onnx",
+    smallest_leaf: Annotated[
+        int | None,
+        typer.Option(
+            help="Close splits with fewer rows than this on a side.", show_default=_AS_AGREED % 5
+        ),
+    ] = None,
+    threshold_digits: Annotated[
+        int | None,
+        typer.Option(help="Digits of thresholds, 15 for all.", show_default=_AS_AGREED % 4),
+    ] = None,
+    value_digits: Annotated[
+        int | None,
+        typer.Option(help="Digits of predictions, 15 for all.", show_default=_AS_AGREED % 3),
+    ] = None,
+    exact_counts: Annotated[
+        bool | None,
+        typer.Option(help="Keep exact counts of rows in nodes.", show_default=_AS_AGREED % "no"),
+    ] = None,
+    party: Annotated[
+        str | None, typer.Option(help="Whose tree, of a model with one for each party.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Write a model for another runtime, hardened as the run's parties agreed, or by default."""
+    with told(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import shown  # noqa: PLC0415
+
+        with shown() as stages:
+            stages.begin(f"writing {out}")
+            from spinney.cli.export import exported  # noqa: PLC0415
+
+            numbers = (smallest_leaf, threshold_digits, value_digits)
+            done = exported(
+                path, out, to, lambda how: how.changed(*numbers, exact_counts=exact_counts), party
+            )
+        ending.written = True
+        for step in done:
+            typer.echo(f"Hardened: {step}.")
+        typer.echo(f"Model   {out}")
+
+
+@model.command("predict")
+def model_predict(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    table: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the model's columns.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV to write.", show_default="stdout")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Predict for every row of a file; needs no network."""
+    with told(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import shown  # noqa: PLC0415
+
+        with shown() as stages:
+            stages.begin(f"predicting the rows of {table}")
+            from spinney.cli.export import predict_file  # noqa: PLC0415
+
+            text, n_rows = predict_file(path, table, out)
+        ending.written = True
+        typer.echo(text if out is None else f"{n_rows} rows  {out}", nl=out is not None)
+
+
+@report.command("open")
+def report_open(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.html.")],
+    *,
+    debug: Debug = False,
+) -> None:
+    """Open a run's page in the browser; where there is none, say where the page is."""
+    with told(debug=debug or context.obj):
+        import webbrowser  # noqa: PLC0415
+
+        from spinney.cli.models import page_in  # noqa: PLC0415
+
+        page = page_in(path)
+        if webbrowser.open(page.resolve().as_uri()):  # typer's `launch` knows of no failure
+            typer.echo(f"Opened  {page}")
+        else:
+            typer.echo(f"No browser answers here. Open it yourself: {page}")
+
+
+@report.command("show")
+def report_show(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.json.")],
+    *,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print a run's report as text."""
+    with told(debug=debug or context.obj):
+        from spinney.report.report import load_report  # noqa: PLC0415
+
+        found = load_report(path)
+        typer.echo(found.to_json() if as_json else str(found))
+
+
+RunsFolder = Annotated[Path, typer.Option("--in", help="The folder that holds runs.")]
+
+
+@runs.callback(invoke_without_command=True)
+def runs_alone(context: typer.Context) -> None:
+    """List past runs, unless a command says more."""
+    if context.invoked_subcommand is None:
+        runs_list(context)
+
+
+@runs.command("list")
+def runs_list(
+    context: typer.Context,
+    *,
+    folder: RunsFolder = Path("runs"),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List past runs and how well their models do."""
+    with told(debug=debug or context.obj):
+        from spinney.cli.runs import in_json, listed_runs, runs_as_text  # noqa: PLC0415
+
+        found = listed_runs(folder)
+        typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
+
+
+@runs.command("compare")
+def runs_compare(
+    context: typer.Context,
+    first: Annotated[Path, typer.Argument(help="A run's folder.")],
+    second: Annotated[Path, typer.Argument(help="Another's.")],
+    *,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show two runs side by side: their scores, costs and settings."""
+    with told(debug=debug or context.obj):
+        from spinney.cli.runs import compared_runs, in_json  # noqa: PLC0415
+
+        found = compared_runs(first, second)
+        typer.echo(in_json(found) if as_json else str(found))
+
+
+LedgerFile = Annotated[Path, typer.Argument(help="A party's ledger file.")]
+
+
+@ledger.command("show")
+def ledger_show(
+    context: typer.Context,
+    path: LedgerFile,
+    *,
+    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what left the party, what each release cost, and what that promises to whom."""
+    with told(debug=debug or context.obj):
+        from spinney.cli.ledgers import described  # noqa: PLC0415
+
+        found = described(path, job)
+        typer.echo(found.to_json() if as_json else str(found))
+
+
+@ledger.command("verify")
+def ledger_verify(context: typer.Context, path: LedgerFile, *, debug: Debug = False) -> None:
+    """Check that no entry was changed or lost, and that no budget was passed."""
+    with told(debug=debug or context.obj):
+        from spinney.cli.ledgers import verified  # noqa: PLC0415
+
+        typer.echo(verified(path))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

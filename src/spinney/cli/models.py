@@ -1,0 +1,138 @@
+"""`spinney model show`: what a saved model is, a tree of it as text; where a run's page is."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from spinney.errors import SettingError, StorageError
+from spinney.protocols.model import ForestModel
+from spinney.protocols.vertical_forest.matched import PART
+from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.report.file_names import (
+    MODEL,
+    PAGE,
+    file_in,
+)
+from spinney.report.render import size
+from spinney.report.tree_text import tree_text
+from spinney.report.words import some
+from spinney.tables.schema import Schema
+from spinney.trees.partial import ELSEWHERE
+
+
+class ModelDescription(msgspec.Struct, frozen=True):
+    """A saved model in a few facts."""
+
+    path: str
+    protocol: str
+    n_trees: int
+    depth: int
+    n_nodes: int
+    n_bytes: int
+    schema: Schema
+    importances: dict[str, float]
+    consent: tuple[str, ...] = ()  # of a forest joined from parts: who agreed
+
+    def to_json(self) -> str:
+        """Return the description as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def __str__(self) -> str:
+        label = self.schema.label
+        outputs = f", one of {', '.join(map(str, label.classes))}" if label.classes else ""
+        width = max(map(len, self.importances))
+        trees = some(self.n_trees, "tree", "trees")
+        told = f"{some(self.n_nodes, 'node', 'nodes')}, {size(self.n_bytes)}"
+        lines = [
+            f"{self.path}: {self.protocol}, {trees}, depth {self.depth}, {told}",
+            f"predicts {label.name!r}, a {label.kind}{outputs}",
+            f"from {some(len(self.schema.columns), 'column', 'columns')}, by importance:",
+        ]
+        if self.consent:
+            lines.insert(1, f"joined from its parts with the consent of {', '.join(self.consent)}")
+        ranked = sorted(self.importances.items(), key=lambda found: -found[1])
+        lines += [f"  {name:<{width}}  {share:.3f}" for name, share in ranked]
+        return "\n".join(lines)
+
+
+class PartDescription(msgspec.Struct, frozen=True):
+    """A party's own part of a forest over columns."""
+
+    path: str
+    party: str
+    n_trees: int
+    splits: dict[str, int]  # by its own columns
+    n_elsewhere: int  # splits by columns of the other parties
+    has_leaves: bool
+
+    def to_json(self) -> str:
+        """Return the description as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def __str__(self) -> str:
+        width = max(map(len, self.splits), default=0)
+        own = f"{sum(self.splits.values())} splits{', and all leaves' if self.has_leaves else ''}"
+        lines = [
+            f"{self.path}: {self.party}'s part of a forest of {self.n_trees} trees",
+            f"has {own}; {self.n_elsewhere} splits are others'",
+        ]
+        ranked = sorted(self.splits.items(), key=lambda found: -found[1])
+        return "\n".join(lines + [f"  {name:<{width}}  {n}" for name, n in ranked])
+
+
+def described(path: Path) -> ModelDescription | PartDescription:
+    """Read a saved model, or that of a run's folder, and say what it is; a part likewise."""
+    file = file_in(path, MODEL)
+    part = file_in(path, PART)
+    if part.name == PART and part.is_file() and not (path / MODEL).is_file():
+        return _part_described(part)
+    model = ForestModel.load(file)
+    forest, schema = model.forest, model.schema
+    shares = np.round(forest.importances(len(schema.columns)), 6).tolist()
+    return ModelDescription(
+        str(file),
+        model.protocol,
+        forest.n_trees,
+        int(forest.depths.max()),
+        forest.n_nodes,
+        file.stat().st_size,
+        schema,
+        dict(zip(schema.names, shares, strict=True)),
+        model.consent,
+    )
+
+
+def _part_described(file: Path) -> PartDescription:
+    model = PartialModel.load(file)
+    feature = model.part.feature
+    return PartDescription(
+        str(file),
+        model.party,
+        model.part.n_trees,
+        {
+            column.name: int((feature == number).sum())
+            for number, column in enumerate(model.columns)
+        },
+        int((feature == ELSEWHERE).sum()),
+        model.label is not None,
+    )
+
+
+def tree_as_text(path: Path, number: int) -> str:
+    """Return one tree of a saved model, counted from 1, as text."""
+    model = ForestModel.load(file_in(path, MODEL))
+    n_trees = model.forest.n_trees
+    if not 1 <= number <= n_trees:
+        raise SettingError(f"The model has trees 1 to {n_trees}; got {number}.")
+    return tree_text(model, number - 1).rstrip()
+
+
+def page_in(path: Path) -> Path:
+    """Return where the page of a run is."""
+    page = file_in(path, PAGE)
+    if not page.is_file():
+        raise StorageError(
+            f"There is no page {str(page)!r}. Give the folder of a run; each has a {PAGE}."
+        )
+    return page

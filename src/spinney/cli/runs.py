@@ -1,0 +1,148 @@
+"""`spinney runs`: the runs in a folder, and two of them beside each other."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from spinney.errors import StorageError
+from spinney.report.file_names import REPORT
+from spinney.report.render import size
+from spinney.report.report import Report, load_report
+from spinney.report.verdicts import score_names
+from spinney.report.words import some
+
+
+class RunLine(msgspec.Struct, frozen=True):
+    """One run in a few facts; `problem` says why its report cannot be read."""
+
+    run: str
+    protocol: str = ""
+    n_parties: int = 0
+    n_trees: int = 0
+    depth: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    scores: dict[str, float] = {}  # means over parties
+    problem: str = ""
+    ended: str = ""  # why it ended before its end
+
+
+def listed_runs(folder: Path) -> tuple[RunLine, ...]:
+    """Return the runs in a folder, by name."""
+    if not folder.is_dir():
+        raise StorageError(
+            f"There is no folder {str(folder)!r}. Give the folder that holds your runs."
+        )
+    found = sorted(path.parent for path in folder.glob(f"*/{REPORT}"))
+    return tuple(_line(path) for path in found)
+
+
+def runs_as_text(lines: tuple[RunLine, ...], folder: Path) -> str:
+    """Return the list as people read it."""
+    if not lines:
+        return f"No run in {str(folder)!r} yet. `spinney simulate` writes one."
+    width = max(len(line.run) for line in lines)
+    told = []
+    for line in lines:
+        if line.problem:
+            told.append(f"{line.run:<{width}}  {line.problem}")
+            continue
+        if line.ended:
+            told.append(f"{line.run:<{width}}  {line.protocol}  ended early: {line.ended}")
+            continue
+        scores = "  ".join(f"{name} {score:.3f}" for name, score in line.scores.items())
+        parties = some(line.n_parties, "party", "parties")
+        trees = some(line.n_trees, "tree", "trees")
+        told.append(
+            f"{line.run:<{width}}  {line.protocol}  {parties}  {trees}, depth {line.depth}  "
+            f"{scores}  {line.seconds:.1f} s"
+        )
+    return "\n".join(told)
+
+
+class RunComparison(msgspec.Struct, frozen=True):
+    """Two runs, fact by fact."""
+
+    runs: tuple[str, str]
+    facts: dict[str, tuple[str, str]]
+    different_settings: dict[str, tuple[str, str]]
+
+    def __str__(self) -> str:
+        rows = [("", *self.runs), *((name, *both) for name, both in self.facts.items())]
+        lines = _aligned(rows)
+        if not self.different_settings:
+            return "\n".join([*lines, "", "Their settings are the same."])
+        told = _aligned([(name, *both) for name, both in self.different_settings.items()])
+        return "\n".join([*lines, "", "Settings that differ:", *told])
+
+
+_FACTS: dict[str, Callable[[Report], str]] = {
+    "protocol": lambda r: r.protocol,
+    "parties": lambda r: str(len(r.parties)),
+    "trees": lambda r: str(r.n_trees),
+    "depth": lambda r: str(r.depth),
+    "nodes": lambda r: f"{r.n_nodes:,}",
+    "noise": lambda r: "yes" if r.is_private else "no",
+    "ended early": lambda r: r.ended or "no",
+    "rounds": lambda r: str(r.rounds),
+    "from the busiest party": lambda r: size(max(r.bytes_up.values(), default=0)),
+    "seconds": lambda r: f"{sum(r.seconds.values()):.2f}",
+}
+
+
+def compared_runs(first: Path, second: Path) -> RunComparison:
+    """Return two runs beside each other."""
+    a, b = load_report(first), load_report(second)
+    facts = {name: (of(a), of(b)) for name, of in _FACTS.items()}
+    scores_a, scores_b = mean_scores(a), mean_scores(b)
+    for name in dict.fromkeys([*scores_a, *scores_b]):
+        facts[f"mean {name}"] = (_score(scores_a, name), _score(scores_b, name))
+    settings = {
+        name: (repr(a.settings.get(name)), repr(b.settings.get(name)))
+        for name in dict.fromkeys([*a.settings, *b.settings])
+        if a.settings.get(name) != b.settings.get(name)
+    }
+    return RunComparison((str(first), str(second)), facts, settings)
+
+
+def mean_scores(report: Report) -> dict[str, float]:
+    """Return the model's scores, every party counting the same."""
+    found = {}
+    for name in score_names(report.quality):
+        known = [q.scores[name] for q in report.quality if name in q.scores]
+        found[name] = round(sum(known) / len(known), 6)
+    return found
+
+
+def in_json(found: object) -> str:
+    """Return a list or a comparison as one JSON document."""
+    return msgspec.json.format(msgspec.json.encode(found)).decode()
+
+
+def _score(scores: dict[str, float], name: str) -> str:
+    return f"{scores[name]:.4f}" if name in scores else "-"
+
+
+def _line(folder: Path) -> RunLine:
+    try:
+        report = load_report(folder)
+    except StorageError as error:
+        return RunLine(folder.name, problem=str(error.public))
+    return RunLine(
+        folder.name,
+        report.protocol,
+        len(report.parties),
+        report.n_trees,
+        report.depth,
+        report.rounds,
+        round(sum(report.seconds.values()), 6),
+        mean_scores(report),
+        ended=report.ended,
+    )
+
+
+def _aligned(rows: list[tuple[str, str, str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    padded = (zip(row, widths, strict=True) for row in rows)
+    return ["  ".join(f"{cell:<{w}}" for cell, w in row).rstrip() for row in padded]

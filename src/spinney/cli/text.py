@@ -1,0 +1,133 @@
+"""An outcome as people read it in a terminal."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spinney.report.render import size
+from spinney.report.words import some
+from spinney.simulation.outcome import Outcome
+
+_WORD_OF_SCORE = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2"}
+
+
+def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
+    """Print an outcome to stdout: as one JSON document, or as text that begins with `opening`."""
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if as_json:
+        console.out(outcome.to_json(), highlight=False)
+        return
+    console.print(opening)
+    if any(party.n_held_out for party in outcome.parties):
+        console.print()
+        console.print(_table(outcome))
+        console.print()
+        console.print(joining(outcome))
+        if note := means(outcome):
+            console.print(note)
+    else:
+        console.print("No rows were held out, so the forests are not compared.")
+    if outcome.identical_to_pooled is not None:
+        console.print(_identity(outcome))
+    if outcome.privacy:
+        console.print("\nThe joint forest carries noise; local and pooled forests carry none.")
+        console.print("Privacy, as every party's ledger says:")
+        for claim in outcome.privacy:
+            console.print(f"- {claim}")
+        console.print()
+    up = max(outcome.bytes_up.values())
+    down = max(outcome.bytes_down.values())
+    console.print(
+        f"{outcome.rounds} rounds; {size(up)} from and {size(down)} to the busiest party; "
+        f"{outcome.seconds:.2f} s."
+    )
+    console.print(f"Model   {outcome.model}")
+    console.print(f"Report  {outcome.report}")
+    console.print(f"Page    {outcome.page}")
+
+
+def opening(outcome: Outcome) -> str:
+    """Return the line that says what was run."""
+    rows = [party.n_training + party.n_held_out for party in outcome.parties]
+    held = f"{rows[0]:,} rows in common" if outcome.shares_rows else f"{sum(rows):,} rows"
+    who = f"{outcome.name}: {some(len(outcome.parties), 'party', 'parties')} with {held}"
+    trees = some(outcome.n_trees, "tree", "trees")
+    if outcome.is_personal:
+        return f"{who} evolved a tree for each of them, depth {outcome.depth} at most."
+    return f"{who} grew a forest of {trees}, depth {outcome.depth}."
+
+
+def joining(outcome: Outcome) -> str:
+    """Say in one sentence whether joining helped, by every score."""
+    parts = []
+    for score, (n_helped, n_compared) in outcome.helped.items():
+        if not n_compared:
+            continue
+        alone = outcome.mean["local"][score]
+        together = outcome.mean["federated"][score]
+        parts.append(
+            f"{n_helped} of {n_compared} parties by {_WORD_OF_SCORE[score]} "
+            f"(mean {_number(alone)} alone, {_number(together)} together)"
+        )
+    if not parts:
+        return "No party could grow and judge a forest alone, so there is nothing to compare with."
+    return f"Joining helped {' and '.join(parts)}."
+
+
+def means(outcome: Outcome) -> str:
+    """Say which parties the means leave out, if any."""
+    left_out = {}
+    for score, (_, n_compared) in outcome.helped.items():
+        if 0 < n_compared < len(outcome.parties):
+            left_out[_WORD_OF_SCORE[score]] = f"{n_compared} of {len(outcome.parties)}"
+    if not left_out:
+        return ""
+    counts = " and ".join(f"{count} by {score}" for score, count in left_out.items())
+    return (
+        f"The means leave out parties at which not every forest could be judged: they are over "
+        f"{counts}."
+    )
+
+
+def _identity(outcome: Outcome) -> Text:
+    if outcome.identical_to_pooled:
+        return Text("The federated forest is identical to the pooled one, bit for bit.", "green")
+    if not outcome.expects_identical:
+        return Text(
+            "The federated forest is not the pooled one: adaptive histograms are approximate."
+        )
+    return Text(
+        "WARNING: THE FEDERATED FOREST IS NOT IDENTICAL TO THE POOLED ONE. It should be: this is "
+        "a bug in Spinney. Please report it with the job and its report.",
+        "bold red",
+    )
+
+
+def _table(outcome: Outcome) -> Table:
+    models = [model for model in ("local", "federated", "pooled") if model in outcome.mean]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("held-out rows of")
+    table.add_column("rows", justify="right")
+    for model in models:
+        for place, score in enumerate(outcome.score_names):
+            heading = "" if place else model
+            table.add_column(f"{heading}\n{_WORD_OF_SCORE[score]}", justify="right")
+    for party in outcome.parties:
+        cells = [
+            _number((getattr(party, model) or {}).get(score))
+            for model in models
+            for score in outcome.score_names
+        ]
+        table.add_row(Text(party.party), str(party.n_held_out), *cells)
+    averaged = [
+        _number(outcome.mean[model].get(score)) for model in models for score in outcome.score_names
+    ]
+    table.add_section()
+    table.add_row("plain mean", "", *averaged, style="bold")
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}"

@@ -1,0 +1,1 @@
+"""Jobs between organisations, over NVIDIA FLARE."""

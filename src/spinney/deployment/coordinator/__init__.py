@@ -1,0 +1,1 @@
+"""The coordinator's side of deployed jobs: its file, its runs, its processes."""

@@ -1,0 +1,134 @@
+"""The coordinator's file: what the federation is called, where it is reached, how long it waits.
+
+```toml
+[coordinator]
+name = "clinics"
+host = "trees.example.org"
+port = 8002
+
+[limits]
+silence_seconds = 60
+```
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spinney.errors import SettingError
+from spinney.jobs.file import read_toml
+from spinney.jobs.sections import section
+
+_SECTIONS = ("coordinator", "limits")
+
+
+_REMOVED = "removed.txt"
+
+
+_LEAST_REPLY = 5.0
+
+
+class CoordinatorIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The federation's name and address; where its authority, its kit and its runs are."""
+
+    name: str
+    host: str
+    port: int = 8002
+    admin_port: int | None = None
+    organisation: str = "coordinator"
+    ca: str = "ca"
+    kit: str = "kit"
+    runs: str = "runs"
+    n_jobs: int | None = None
+
+
+class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How long and how much.
+
+    Attributes
+    ----------
+    silence_seconds
+        A party that is not heard for so long is lost to the present attempt.
+    patience_seconds
+        A party that stays away for so long is dropped, if the quorum allows, or the job pauses.
+    reply_seconds
+        How long a message may take; a party that works longer says so in between.
+    message_bytes
+        No message may be longer.
+    attempts
+        How often a job is tried again that makes no progress.
+    """
+
+    silence_seconds: float = 60.0
+    patience_seconds: float = 600.0
+    reply_seconds: float = 15.0
+    message_bytes: int = 1 << 31
+    attempts: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("silence_seconds", "reply_seconds", "message_bytes", "attempts"):
+            if not getattr(self, name) > 0:
+                raise SettingError(f"{name} must be above 0; got {getattr(self, name)}.")
+        if self.reply_seconds < _LEAST_REPLY:
+            raise SettingError(
+                f"reply_seconds must be at least {_LEAST_REPLY:g}: a party at work says so every "
+                f"two seconds. Got {self.reply_seconds:g}."
+            )
+        if self.silence_seconds < self.reply_seconds:
+            raise SettingError(
+                "silence_seconds must be at least reply_seconds, or one late message ends an "
+                f"attempt; got {self.silence_seconds:g} and {self.reply_seconds:g}."
+            )
+
+
+class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A coordinator's file as it was read; paths in it are relative to its folder."""
+
+    folder: Path
+    coordinator: CoordinatorIdentity
+    limits: LimitsConfig
+
+    @property
+    def ca(self) -> Path:
+        """The authority that signs certificates."""
+        return self.folder / self.coordinator.ca
+
+    @property
+    def kit(self) -> Path:
+        """The start kit."""
+        return self.folder / self.coordinator.kit
+
+    @property
+    def runs(self) -> Path:
+        """Where runs are written."""
+        return self.folder / self.coordinator.runs
+
+    def removed(self) -> frozenset[str]:
+        """Return who was removed from the federation, looked up afresh: it holds at once."""
+        try:
+            return frozenset((self.folder / _REMOVED).read_text().split())
+        except FileNotFoundError:
+            return frozenset()
+
+    def remove(self, names: frozenset[str]) -> None:
+        """Write down who is removed."""
+        (self.folder / _REMOVED).write_text("\n".join(sorted(names)) + "\n")
+
+
+def load_coordinator(path: Path) -> CoordinatorFile:
+    """Read and check a coordinator's file."""
+    given: dict[str, Any] = read_toml(path, "coordinator file")
+    where = f"{path.name!r}"
+    for name in given:
+        if name not in _SECTIONS:
+            raise SettingError(
+                f"Unknown section [{name}] in {where}. Known sections: [coordinator], [limits]."
+            )
+    if "coordinator" not in given:
+        raise SettingError(f"{where} has no [coordinator] section. Add it; docs/deploy.md has one.")
+    return CoordinatorFile(
+        folder=path.resolve().parent,
+        coordinator=section(given, "coordinator", CoordinatorIdentity, where),
+        limits=section(given, "limits", LimitsConfig, where),
+    )

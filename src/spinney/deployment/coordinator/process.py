@@ -1,0 +1,294 @@
+"""The coordinator's process of a job: it trains as in one process, over another channel."""
+
+import logging
+import os
+from pathlib import Path
+from time import monotonic, time
+from typing import Any, Final
+
+import msgspec
+
+from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
+from spinney.deployment.coordinator.runs import (
+    COORDINATOR_VARIABLE,
+    FAILED,
+    FINISHED,
+    OVER,
+    PAUSED,
+    RUNNING,
+    WAITING,
+    RunFolder,
+    Status,
+)
+from spinney.deployment.coordinator.unfinished import told
+from spinney.deployment.evaluation import (
+    digest_of,
+    evaluated,
+    finished_run,
+)
+from spinney.deployment.job import (
+    EVALUATE,
+    PREDICT,
+    PROPOSE,
+    Agreed,
+)
+from spinney.deployment.logs import JsonLines
+from spinney.deployment.party.process import run_of
+from spinney.deployment.prediction import ROLES, predicted
+from spinney.deployment.questions import ModelAsk, ProposalAsk
+from spinney.deployment.text import standing_of
+from spinney.errors import (
+    LedgerError,
+    PartyLostError,
+    ProtocolError,
+    SpinneyError,
+    StorageError,
+)
+from spinney.protocols.model import ForestModel
+from spinney.protocols.secure_sums.channel import RevealAsk
+from spinney.protocols.secure_sums.roster import secured_over
+from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.report.file_names import MODEL
+from spinney.report.holders import holders_of, split_columns
+from spinney.report.report import Report, load_report
+from spinney.report.run_folder import write_run
+from spinney.transport import codec
+from spinney.transport.channel import Channel
+from spinney.transport.flare.channel import FlareChannel, Hearing, Limits, Send
+from spinney.transport.flare.engine import CoordinatorSide, Link
+from spinney.transport.flare.jobs import job_of_args
+from spinney.transport.journal import Journal, Journaled
+from spinney.trees.storage import write_whole
+
+_LOG: Final = logging.getLogger("spinney.coordinator")
+
+
+_LOGGED: Final = ("state", "phase", "level")
+
+
+_TELL_EVERY: Final = 0.5  # seconds
+
+
+_OPENED: Final = RevealAsk.__name__.removesuffix("Ask")
+
+
+_MATCHED: Final = CommonAsk.__name__.removesuffix("Ask")
+
+
+class Conductor(CoordinatorSide):
+    """What the engine starts at the coordinator."""
+
+    def __init__(self, job: str) -> None:
+        self._file = load_coordinator(Path(os.environ[COORDINATOR_VARIABLE]))
+        super().__init__(self._file.limits.reply_seconds)
+        self._job = job
+
+    def conduct(self, link: Link, send: Send) -> None:
+        """Do the job."""
+        Run(self._file, Agreed.of_bytes(job_of_args(self._job)), link, send).conduct()
+
+
+class Run:
+    """One attempt at a run."""
+
+    def __init__(self, file: CoordinatorFile, agreed: Agreed, link: Link, send: Send) -> None:
+        self._file = file
+        self._agreed = agreed
+        self._link = link
+        self._send = send
+        run, attempt = run_of(link)
+        JsonLines.job = run
+        self._run, self._attempt = run, attempt
+        self._folder = RunFolder(file.runs, run)
+        before = self._folder.status()
+        if before is not None and (before.attempt > attempt or before.state in OVER):
+            # The engine may still run a job that the keeper took back.
+            raise ProtocolError(f"Attempt {attempt} of this run was given up; nothing was asked.")
+        if before is not None and before.digest != agreed.digest:
+            raise ProtocolError("This run is one of another job; nothing was asked.")
+        present = tuple(link.meta.get("spinney_present") or agreed.parties)
+        self._told = 0.0
+        self._journaled: Journaled | None = None
+        self._status = Status(
+            run=run,
+            name=agreed.name,
+            kind=agreed.kind,
+            digest=agreed.digest,
+            state=RUNNING,
+            parties=agreed.parties,
+            present=present,
+            attempt=attempt,
+            job=link.job_id,
+            quorum=agreed.quorum,
+            stalled=before.stalled if before else 0,
+            begun=before.begun if before else time(),
+            since=time(),
+            rounds=before.rounds if before else 0,
+            together=before.together if before else False,
+            phase=before.phase if before else "",
+            level=before.level if before else 0,
+            levels=before.levels if before else 0,
+            trees=int(getattr(agreed.protocol_settings(), "n_estimators", 0)),
+        )
+        write_whole(self._folder.job, agreed.to_bytes())
+        self._tell(force=True)
+
+    def conduct(self) -> None:
+        """Do the job, and write down how it ended."""
+        try:
+            match self._agreed.kind:
+                case kind if kind == PROPOSE:
+                    self._propose()
+                case kind if kind == EVALUATE:
+                    self._evaluate()
+                case kind if kind == PREDICT:
+                    self._predict()
+                case _:
+                    self._train()
+        except PartyLostError as error:
+            self._tell(state=WAITING, message=str(error), waiting_since=time(), force=True)
+            raise
+        except SpinneyError as error:
+            # A disk can be cleared, a ledger put back.
+            state = PAUSED if isinstance(error, (StorageError, LedgerError)) else FAILED
+            self._tell(state=state, message=str(error), force=True)
+            raise
+
+    def _propose(self) -> None:
+        replies = self._channel(len(self._agreed.parties)).ask(ProposalAsk(self._agreed.digest))
+        answers = {name: "" if reply.accepts else reply.reason for name, reply in replies.items()}
+        self._tell(state=FINISHED, answers=answers, force=True)
+
+    def _evaluate(self) -> None:
+        agreed = self._agreed
+        run = finished_run(self._file.runs, agreed.model)
+        model = ForestModel.from_bytes((run.folder / MODEL).read_bytes(), name="the run's model")
+        journal = Journal(self._folder.rounds)
+        journaled = self._over(self._channel(len(self._status.present)), journal)
+        rows = "held-out" if agreed.held_out else "training"
+        report, found = evaluated(journaled, model, load_report(run.folder), rows)
+        self._finish(model, report, journaled)
+        said = f"{found.score} {found.baseline:.4f} over {found.n_rows} {rows} rows"
+        self._tell(state=FINISHED, message=said, force=True)
+        journal.clear()
+
+    def _predict(self) -> None:
+        """Predict from the beginning: what parties know of each other's rows is not kept."""
+        roles = (RunFolder(self._file.runs, self._agreed.model).folder / ROLES).read_bytes()
+        way = self._agreed.protocol_settings().matching
+        wire = self._channel(len(self._status.present))
+        n_rows = predicted(wire, roles, way, n_jobs=self._file.coordinator.n_jobs)
+        self._tell(
+            state=FINISHED,
+            rounds=len(wire.rounds),
+            message=f"{n_rows} rows; their predictions are in the label party's records",
+            force=True,
+        )
+
+    def _journal(self) -> Journal:
+        """Return the finished rounds of the run.
+
+        Parties forget how far they were in matching rows when they die, so that is done anew.
+        """
+        journal = Journal(self._folder.rounds)
+        if self._agreed.entry.divides == "columns":
+            asked = [found.question for found in journal.rounds()]
+            if asked and _MATCHED not in asked:
+                journal.clear()
+                return Journal(self._folder.rounds)
+        return journal
+
+    def _train(self) -> None:
+        agreed, settings = self._agreed, self._agreed.protocol_settings()
+        journal = self._journal()
+        present = self._status.present
+        wire = self._channel(len(present))  # who leaves is waited for, or dropped by the keeper
+        journaled = self._over(wire, journal)
+
+        def progress(phase: str, done: int, total: int) -> None:
+            self._count()
+            self._tell(phase=phase, level=done, levels=total)
+
+        n_jobs = self._file.coordinator.n_jobs
+        training = agreed.entry.train(journaled, settings, n_jobs=n_jobs, progress=progress)
+        digest = ""
+        if training.model is not None:  # else each party has its part, and nobody the whole
+            model = training.model.to_bytes()
+            wire.ask(ModelAsk(model), to=present)
+            digest = digest_of(model)
+        if agreed.entry.divides == "columns":
+            write_whole(self._folder.folder / ROLES, codec.encode(training.roles))
+        self._finish(training.model, self._report(training), journaled)
+        self._tell(state=FINISHED, model=digest, force=True)
+        journal.clear()
+
+    def _report(self, training: Any) -> Report:
+        """Return the report; of a forest over columns, with who owns which of its splits."""
+        if self._agreed.entry.divides == "rows":
+            return Report.of(training)
+        if training.model is None:  # whose columns are called how is told to nobody
+            return Report.of(training, holders=holders_of(training.roles, {}, ()))
+        columns = split_columns(training.roles, training.model)
+        agree = training.parties  # they took the job so
+        return Report.of(training, holders=holders_of(training.roles, columns, agree))
+
+    def _over(self, wire: FlareChannel, journal: Journal) -> Journaled:
+        """Return the channel that protocols use: its sums masked, its rounds kept."""
+        self._journaled = Journaled(self._secured(wire), journal)
+        return self._journaled
+
+    def _secured(self, wire: FlareChannel) -> Channel:
+        """Return the channel whose sums are masked, where the job says so."""
+        if not self._agreed.is_masked:
+            return wire
+        present = self._status.present
+        honest = self._agreed.honest_among(len(present))
+        return secured_over(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+
+    def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
+        write_run(self._folder.folder, model, told(report, self._agreed, self._status))
+        self._tell(rounds=len(journaled.rounds))
+
+    def _channel(self, least: int) -> FlareChannel:
+        limits = self._file.limits
+        return FlareChannel(
+            self._send,
+            run=self._run,
+            attempt=self._attempt,
+            parties=self._agreed.parties,
+            present=self._status.present,
+            least=least,
+            limits=Limits(limits.silence_seconds, limits.message_bytes),
+            watch=self._heard,
+        )
+
+    def _heard(self, hearing: Hearing) -> None:
+        """Tell who has answered, and whether the others can be done without.
+
+        A masked sum that some have opened cannot be had again over fewer: the difference would be
+        one party's counts. For the same reason bins cannot be laid again over fewer.
+        """
+        known = self._status.together
+        self._count()
+        opening = hearing.question == _OPENED or self._status.phase == "binning"
+        together = self._status.together or (self._agreed.is_masked and opening)
+        answered = tuple(hearing.answered)
+        force = together != known
+        self._tell(question=hearing.question, answered=answered, together=together, force=force)
+
+    def _count(self) -> None:
+        """Count the finished rounds; with a new one the run has moved on."""
+        rounds = 0 if self._journaled is None else len(self._journaled.rounds)
+        if rounds > self._status.rounds:
+            moved: dict[str, Any] = {"rounds": rounds, "stalled": 0, "together": False}
+            self._status = msgspec.structs.replace(self._status, **moved)
+
+    def _tell(self, *, force: bool = False, **changes: Any) -> None:
+        """Write the status down, but not at every step; log where it stands."""
+        before = self._status
+        self._status = msgspec.structs.replace(before, updated=time(), **changes)
+        if any(getattr(before, name) != getattr(self._status, name) for name in _LOGGED):
+            _LOG.info("%s: %s.", self._status.name, standing_of(self._status).rstrip("."))
+        if force or monotonic() - self._told > _TELL_EVERY:
+            self._folder.write(self._status)
+            self._told = monotonic()

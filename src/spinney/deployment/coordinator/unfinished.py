@@ -1,0 +1,42 @@
+"""The report of a run that ended before its end: what was asked, and what left, until then."""
+
+from dataclasses import asdict
+
+import msgspec
+
+from spinney.deployment.coordinator.runs import (
+    ABORTED,
+    FAILED,
+    PAUSED,
+    RunFolder,
+    Status,
+)
+from spinney.deployment.job import TRAIN, Agreed
+from spinney.errors import SpinneyError
+from spinney.protocols.training import Unfinished
+from spinney.report.report import Report
+from spinney.report.run_folder import write_run
+from spinney.transport.journal import Journal
+
+
+def write_unfinished(folder: RunFolder, status: Status) -> None:
+    """Write the report of a run that was aborted, failed or paused, where it had begun."""
+    if status.state not in (ABORTED, FAILED, PAUSED) or status.kind != TRAIN:
+        return
+    try:
+        agreed = Agreed.of_bytes(folder.job.read_bytes())
+        rounds = Journal(folder.rounds).rounds()
+        settings = asdict(agreed.protocol_settings())
+        log = Unfinished(agreed.protocol, agreed.parties, rounds, settings)
+        ended = status.message or f"The run was {status.state}."
+        write_run(folder.folder, None, told(Report.of(log, ended=ended), agreed, status))
+    except (OSError, SpinneyError):
+        return  # it never began, or there is no room: its status says why it ended
+
+
+def told(report: Report, agreed: Agreed, status: Status) -> Report:
+    """Return a report with what only a deployed run knows."""
+    dropped = tuple(name for name in agreed.parties if name not in status.present)
+    return msgspec.structs.replace(
+        report, attempts=status.attempt, dropped=dropped, release=agreed.release
+    )

@@ -1,0 +1,105 @@
+"""From nothing to start kits: each organisation makes its own key, and the coordinator signs."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
+from spinney.errors import SettingError
+from spinney.transport.flare import kits
+
+_ROLE_OF_KIND = {"client": "party", "lead": "lead", "member": "member"}
+
+
+ROLES = tuple(_ROLE_OF_KIND.values())
+
+
+_PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+_PERSON = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
+
+
+def init(path: Path) -> str:
+    """Make a federation's authority and the coordinator's own kit; return the fingerprint."""
+    file = load_coordinator(path)
+    own = file.coordinator
+    admin_port = own.admin_port or own.port + 1
+    kits.make_authority(
+        file.ca, project=own.name, host=own.host, port=own.port, admin_port=admin_port
+    )
+    server = {
+        "name": own.host,
+        "type": "server",
+        "org": _organisation(own.organisation),
+        "fed_learn_port": own.port,
+        "admin_port": admin_port,
+    }
+    request = file.folder / "request"
+    made = kits.make_request(request, project=own.name, participant=server)
+    signed = request / f"{own.host}.signed.zip"
+    kits.approve(file.ca, made, signed, days=_DAYS)
+    kits.assemble(signed, request, file.kit, kits.fingerprint_of(file.ca))
+    kits.settle_server(file.kit)
+    return kits.fingerprint_of(file.ca)
+
+
+_DAYS = 365
+
+
+def request(name: str, federation: str, role: str, organisation: str, folder: Path) -> Path:
+    """Make a key that stays, and a request that goes to the coordinator; return the request."""
+    if role not in ROLES:
+        raise SettingError(f"role must be {' or '.join(map(repr, ROLES))}; got {role!r}.")
+    if role == "party" and not _PARTY.fullmatch(name):
+        raise SettingError(
+            f"A party's name must be letters, digits, '_' or '-', at most 63; got {name!r}."
+        )
+    if role != "party" and not _PERSON.fullmatch(name):
+        raise SettingError(f"A person is named by an e-mail address; got {name!r}.")
+    participant: dict[str, Any] = {"name": name, "org": _organisation(organisation or name)}
+    kind = {"type": "client"} if role == "party" else {"type": "admin", "role": role}
+    return kits.make_request(folder, project=federation, participant=participant | kind)
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """Whom the coordinator has signed for."""
+
+    name: str
+    role: str
+    signed: Path
+    fingerprint: str  # to be told by another way
+
+
+def approve(path: Path, request_file: Path, days: int) -> Approval:
+    """Sign a request of a party or a person."""
+    file = load_coordinator(path)
+    name, kind = kits.asked_in(request_file)
+    if kind not in _ROLE_OF_KIND:
+        raise SettingError(
+            f"The request of {name!r} asks for a certificate of the kind {kind!r}. Only parties "
+            "and people, as 'lead' or 'member', are signed for."
+        )
+    signed = request_file.with_name(f"{name}.signed.zip")
+    kits.approve(file.ca, request_file, signed, days=days)
+    file.remove(file.removed() - {name})  # who was removed may be approved again
+    return Approval(name, _ROLE_OF_KIND[kind], signed, kits.fingerprint_of(file.ca))
+
+
+def join(signed: Path, request_folder: Path, kit: Path, fingerprint: str) -> None:
+    """Make the start kit where the key is."""
+    kits.assemble(signed, request_folder, kit, fingerprint)
+    if (kit / "startup" / "fed_client.json").exists():
+        kits.settle_party(kit)
+
+
+def remove(path: Path, name: str) -> None:
+    """Shut somebody out of the federation."""
+    file: CoordinatorFile = load_coordinator(path)
+    file.remove(file.removed() | {name})
+
+
+def _organisation(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)

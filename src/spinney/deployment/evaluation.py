@@ -1,0 +1,81 @@
+"""Evaluation as a job: how good a finished model is at the parties, and which columns matter.
+
+The parties answer one question, which follows from the model; each checks that it is that question
+and that model. Nothing of it carries noise, so a policy with an epsilon refuses it.
+"""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from spinney.deployment.coordinator.runs import RunFolder
+from spinney.errors import PolicyError, SettingError
+from spinney.protocols import explanation as explaining
+from spinney.protocols.explanation import (
+    ExplainAsk,
+    Explained,
+    question_of,
+)
+from spinney.protocols.model import ForestModel
+from spinney.report.file_names import MODEL
+from spinney.report.report import Report
+from spinney.tables.table import Table
+from spinney.transport import codec
+from spinney.transport.channel import Ask, Channel
+
+
+class EvaluatingParty:
+    """A party that judges the one model that it was told of, by its own rows."""
+
+    def __init__(self, table: Table, model: str, *, n_jobs: int | None = None) -> None:
+        self._party = explaining.Party(table, n_jobs=n_jobs)
+        self._model = model
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer the question about the model, and no other."""
+        if isinstance(ask, ExplainAsk):
+            self._require_agreed(ask)
+        return self._party.answer(ask)
+
+    def _require_agreed(self, ask: ExplainAsk) -> None:
+        if digest_of(ask.model.tobytes()) != self._model:
+            raise _outside("model is not the one that was named")
+        if codec.encode(ask) != codec.encode(question_of(ask.forest_model)):
+            raise _outside("question is not the one that follows from the model")
+
+
+def digest_of(model: bytes) -> str:
+    """Return by what a job names a model."""
+    return sha256(model).hexdigest()
+
+
+def finished_run(runs: Path, model: str) -> RunFolder:
+    """Return the coordinator's run that made a model."""
+    for folder in sorted(path for path in runs.iterdir() if path.is_dir()):
+        run = RunFolder(runs, folder.name)
+        status = run.status()
+        if status is not None and status.model == model and (folder / MODEL).is_file():
+            return run
+    raise SettingError("The coordinator has no finished run with this model. Train it first.")
+
+
+def evaluated(
+    channel: Channel, model: ForestModel, report: Report, rows: str
+) -> tuple[Report, Explained]:
+    """Ask the parties, and return the run's report with what they say."""
+    if model.owners or report.protocol == "genetic_tree":
+        raise SettingError(
+            "Every party has a tree of its own in this job; there is no common one to evaluate. "
+            "Each party can judge its own: spinney model predict."
+        )
+    found = explaining.explain(channel, question_of(model))
+    if found is None:
+        raise SettingError("No party has rows to evaluate the model by. Set held_out lower.")
+    return report.asked(channel.rounds).explained(model, found, rows), found
+
+
+def _outside(what: str) -> PolicyError:
+    return PolicyError(
+        f"The question is outside the job that this party accepted: its {what}. Nothing was "
+        "released."
+    )

@@ -1,0 +1,199 @@
+"""The job as every party sees it: nothing of it is one organisation's own business.
+
+It is cut out of a job file, travels as JSON, and its digest is what a party accepts.
+"""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spinney.errors import SettingError, StorageError
+from spinney.jobs.file import (
+    JobConfig,
+    JobFile,
+    SchemaConfig,
+    SettingsConfig,
+    SimulationConfig,
+)
+from spinney.jobs.registry import Entry, entry_of
+from spinney.protocols import explanation as explaining
+from spinney.report.release import Hardening
+from spinney.transport.channel import Ask
+from spinney.transport.flare.jobs import JOB_LIMIT
+
+TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
+
+
+_KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
+
+
+_MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+
+
+class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job, as it is proposed to its parties.
+
+    `kind` is "train", "evaluate", "predict", or "propose" to ask for yes or no only; that is no
+    part of the digest. `model` is the digest of the model to evaluate, or the run to predict by.
+    """
+
+    kind: str
+    name: str
+    protocol: str
+    task: str
+    parties: tuple[str, ...]
+    quorum: int
+    settings: SettingsConfig
+    schema: SchemaConfig
+    held_out: float
+    held_out_seed: int
+    model: str = ""
+    release: Hardening = Hardening()  # what a model that leaves may show at the most
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise SettingError(f"A job's kind must be {' or '.join(_KINDS)}; got {self.kind!r}.")
+        if len(set(self.parties)) < len(self.parties) or not all(self.parties):
+            raise SettingError("Every party of a job needs a name of its own.")
+        if not 1 <= self.quorum <= len(self.parties):
+            raise SettingError(
+                f"quorum must be between 1 and the number of parties, {len(self.parties)}; "
+                f"got {self.quorum}."
+            )
+        if (self.kind in (EVALUATE, PREDICT)) != bool(self.model):
+            raise SettingError("A job that evaluates or predicts names a model; no other does.")
+        if self.model and not _MODEL.fullmatch(self.model):
+            raise SettingError("A job names a model by its digest, or by its run's id.")
+        JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
+
+    def to_bytes(self) -> bytes:
+        """Return the job as JSON."""
+        data = msgspec.json.encode(self)  # in order: the order of columns counts
+        if len(data) > JOB_LIMIT:
+            raise SettingError(f"A job may have {JOB_LIMIT} bytes; got {len(data)}.")
+        return data
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> "Agreed":
+        """Return the job that `to_bytes` wrote, checked."""
+        if len(data) > JOB_LIMIT:
+            raise StorageError(f"A job may have {JOB_LIMIT} bytes; got {len(data)}.")
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            if isinstance(error.__cause__, SettingError):
+                raise error.__cause__ from None
+            raise StorageError("A job cannot be read.", local=str(error)) from None
+
+    @property
+    def digest(self) -> str:
+        """What a party accepts: the same for a proposal and its start."""
+        kind = TRAIN if self.kind == PROPOSE else self.kind
+        return sha256(msgspec.structs.replace(self, kind=kind).to_bytes()).hexdigest()
+
+    @property
+    def entry(self) -> Entry:
+        """The protocol."""
+        return entry_of(self.protocol)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the job adds no noise; a private job's model is evaluated without any, too."""
+        return self.kind in (EVALUATE, PREDICT) or self.protocol_settings().privacy is None
+
+    @property
+    def summed(self) -> tuple[type[Ask[Any]], ...]:
+        """The questions whose replies are added up."""
+        return explaining.SUMMED if self.kind == EVALUATE else self.entry.summed
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether sums are masked: by the job's wish, or since its noise is drawn in shares."""
+        privacy = self.protocol_settings().privacy
+        return bool(self.settings.secure_sum) or (privacy is not None and privacy.in_shares)
+
+    def honest_among(self, n_present: int) -> int:
+        """Return how many of those still present the masks rest on: as many may collude as ever."""
+        n_parties = len(self.parties)
+        colluders = n_parties - (self.settings.honest or (n_parties + 1) // 2)
+        return max(1, n_present - colluders)
+
+    def job_file(self, folder: Path) -> JobFile:
+        """Return the job as a job file that names no table."""
+        return JobFile(
+            folder=folder,
+            job=JobConfig(name=self.name, protocol=self.protocol, task=self.task),
+            settings=self.settings,
+            schema=self.schema,
+            table=None,
+            parties=(),
+            simulation=SimulationConfig(held_out=self.held_out, random_state=self.held_out_seed),
+            release=self.release,
+        )
+
+    def protocol_settings(self) -> Any:
+        """Return the settings of the protocol; all parties compute the same."""
+        return self.entry.settings(self.job_file(Path()), self.schema.classes)
+
+
+def evaluation_of(job: JobFile, model: str) -> Agreed:
+    """Return the job that evaluates the model which a job file's training left."""
+    trained = agreed_of(job)
+    if trained.entry.divides == "columns":
+        raise SettingError(
+            "A forest over columns has no common table to be evaluated by; its report has its "
+            "score over rows that were held out."
+        )
+    return msgspec.structs.replace(
+        trained, kind=EVALUATE, name=f"{trained.name}-evaluation", model=model
+    )
+
+
+def prediction_of(job: JobFile, run: str) -> Agreed:
+    """Return the job that predicts by the forest over columns which a run grew."""
+    trained = agreed_of(job)
+    if trained.entry.divides != "columns":
+        raise SettingError(
+            "A model over rows is a file, and predicts with no network: spinney model predict."
+        )
+    return msgspec.structs.replace(
+        trained, kind=PREDICT, name=f"{trained.name}-prediction", model=run
+    )
+
+
+def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
+    """Return what all parties are told of a job file; its tables and paths stay behind."""
+    parties = job.job.parties or tuple(party.name for party in job.parties)
+    if not parties:
+        raise SettingError(
+            'The job names no parties. Say in [job] who takes part: parties = ["north", "south"].'
+        )
+    if job.job.task == "classification" and job.schema.classes is None:
+        raise SettingError(
+            "The job does not declare its label's classes. Parties cannot read them off each "
+            "other's rows: declare them in [schema]: classes = [...]."
+        )
+    quorum = len(parties) if job.job.quorum is None else job.job.quorum
+    agreed = Agreed(
+        kind=kind,
+        name=job.job.name,
+        protocol=job.job.protocol,
+        task=job.job.task,
+        parties=parties,
+        quorum=quorum,
+        settings=msgspec.structs.replace(job.settings, n_jobs=None),
+        schema=job.schema,
+        held_out=job.simulation.held_out,
+        held_out_seed=job.simulation.random_state,
+        release=job.release or Hardening(),
+    )
+    settings = agreed.protocol_settings()  # refuses settings that cannot work
+    if quorum < len(parties) and getattr(settings, "privacy", None) is not None:
+        raise SettingError(
+            "A private job needs all its parties to the end: who leaves takes its noise along. "
+            "Drop quorum from [job]."
+        )
+    return agreed

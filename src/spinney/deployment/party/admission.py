@@ -1,0 +1,111 @@
+"""What a party has accepted, kept at the party: which job, on which table, and how many of late."""
+
+import fcntl
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Final
+
+import msgspec
+
+from spinney.deployment.job import Agreed
+from spinney.errors import PolicyError, ProtocolError, TableError
+
+_HOUR: Final = 3600.0
+
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Acceptance(msgspec.Struct, frozen=True):
+    """A job that the party said yes to, and the fingerprint of its table then."""
+
+    digest: str
+    fingerprint: str
+    at: float
+
+
+class Accepted:
+    """The jobs a party said yes to, by name."""
+
+    def __init__(self, records: Path) -> None:
+        self._folder = records / "accepted"
+
+    def accept(self, job: Agreed, fingerprint: str) -> None:
+        """Write a yes down; a job of the same name takes the place of an earlier one."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(job)
+        part = path.with_suffix(".part")
+        part.write_bytes(msgspec.json.encode(Acceptance(job.digest, fingerprint, time())))
+        part.replace(path)
+
+    def require_same_job(self, job: Agreed) -> None:
+        """Refuse a job that was changed after it was accepted."""
+        known = self._known(job)
+        if known is not None and known.digest != job.digest:
+            raise PolicyError(
+                f"Job {job.name!r} was changed after this party accepted it. Propose it again, or "
+                "give the new job a name of its own."
+            )
+
+    def require_same_table(self, job: Agreed, fingerprint: str) -> None:
+        """Refuse a job whose table changed since it was accepted; accept one that is new."""
+        known = self._known(job)
+        if known is None:
+            self.accept(job, fingerprint)
+        elif known.fingerprint != fingerprint:
+            raise TableError(
+                f"The table changed since this party accepted job {job.name!r}. Propose it again."
+            )
+
+    def _known(self, job: Agreed) -> Acceptance | None:
+        try:
+            return msgspec.json.decode(self._path(job).read_bytes(), type=Acceptance)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def _path(self, job: Agreed) -> Path:
+        return self._folder / f"{_UNSAFE.sub('_', job.name)}.json"
+
+
+def count_job(records: Path, party: str, most: int) -> None:
+    """Write down that a job begins; refuse it if too many have within an hour."""
+    records.mkdir(parents=True, exist_ok=True)
+    path = records / "begun.json"
+    now = time()
+    try:
+        begun = [float(at) for at in json.loads(path.read_text())]
+    except (FileNotFoundError, ValueError, TypeError):
+        begun = []
+    # A clock that was set back must not shut the party for long.
+    recent = [at for at in begun if now - _HOUR < at <= now]
+    if len(recent) >= most:
+        raise PolicyError(
+            f"The policy of {party!r} allows {most} jobs to begin within an hour (rule "
+            "'jobs_per_hour'). Try again later."
+        )
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([*recent, now]))
+    part.replace(path)
+
+
+@contextmanager
+def alone(records: Path, seconds: float) -> Iterator[None]:
+    """Be the only job at work at this party; one that is just ending is waited for."""
+    records.mkdir(parents=True, exist_ok=True)
+    with (records / "busy.lock").open("w") as file:
+        until = monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() > until:
+                    raise ProtocolError(
+                        "This party is at work on another job. Try again when it has ended."
+                    ) from None
+                sleep(0.2)
+        yield

@@ -1,0 +1,212 @@
+"""What a party checks before it answers, whatever the protocol, and what it writes down after.
+
+A question must repeat the settings and the schema of the job that the party accepted. Trees grow
+one way: of every level there is one version, so that nobody can try out splits. And a masked sum
+is opened for one set of parties only.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from spinney.deployment.party.progress import Advance
+from spinney.errors import PolicyError, ProtocolError, StorageError
+from spinney.protocols.accounts.account import ClaimsAsk
+from spinney.protocols.rows.setup import SchemaAsk
+from spinney.report.file_names import MODEL
+from spinney.transport import codec
+from spinney.transport.channel import Answering, Ask, is_summable
+from spinney.trees.level import Level
+from spinney.trees.storage import write_whole
+
+_DEEPEST: Final = 6  # how far into a question its settings may stand
+
+
+class RunRecord:
+    """What a party must not forget of a run, on its disk: a line for each fact."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._path = folder / "facts.jsonl"
+        self._disclosed = folder / "disclosures.jsonl"
+        self._facts: dict[str, str] = {}
+        for path in (self._path, self._disclosed):
+            _drop_half_a_line(path)
+        if self._path.exists():
+            for line in self._path.read_text().splitlines():
+                fact = json.loads(line)
+                self._facts.setdefault(fact["what"], fact["is"])
+
+    def get(self, what: str) -> str | None:
+        """Return a fact; None if it is not known."""
+        return self._facts.get(what)
+
+    def settle(self, what: str, value: str) -> bool:
+        """Write a fact down unless there is one; tell whether this is it."""
+        if what not in self._facts:
+            self._append(self._path, {"what": what, "is": value})
+            self._facts[what] = value
+        return self._facts[what] == value
+
+    def keep_model(self, model: bytes) -> None:
+        """Keep the run's model."""
+        try:
+            write_whole(self.folder / MODEL, model)
+        except StorageError as error:  # its text has a path
+            raise _no_room(error.public) from None
+
+    def disclose(self, **fields_: object) -> None:
+        """Write down that something leaves the party."""
+        self._append(self._disclosed, {"at": now(), **fields_})
+
+    @staticmethod
+    def _append(path: Path, value: dict[str, object]) -> None:
+        line = memoryview(json.dumps(value).encode() + b"\n")
+        try:
+            with path.open("ab", buffering=0) as file:
+                while line:
+                    line = line[file.write(line) :]
+                os.fsync(file.fileno())
+        except OSError as error:
+            _drop_half_a_line(path)
+            raise _no_room(str(error)) from None
+
+
+class Guarded:
+    """A party that answers only what belongs to the job it accepted.
+
+    Parameters
+    ----------
+    party
+        Answers.
+    settings, schema_digest
+        What every question must repeat; a party with columns of its own has no common schema.
+    record
+        Where what leaves is written down.
+    masked
+        Whether sums are masked.
+    advance
+        Told of every answer.
+    note_exact
+        Of jobs without noise: writes into the ledger, first, that a question is answered so.
+    """
+
+    def __init__(
+        self,
+        party: Answering,
+        settings: Any,
+        schema_digest: str | None,
+        record: RunRecord,
+        *,
+        masked: bool,
+        advance: Advance,
+        note_exact: Callable[[Ask[Any]], None] | None = None,
+    ) -> None:
+        self._party = party
+        self._settings = settings
+        self._schema_digest = schema_digest
+        self._record = record
+        self._masked = masked
+        self._advance = advance
+        self._note_exact = note_exact
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question if it belongs to the job; write down what leaves."""
+        self._require_agreed(ask, 0)
+        if isinstance(ask, ClaimsAsk):
+            self._require_own_claims(ask)
+        self._require_one_growth(ask)
+        if self._note_exact is not None and not isinstance(ask, SchemaAsk):
+            self._note_exact(ask)
+        reply = self._party.answer(ask)
+        masked = self._masked and is_summable(ask)
+        # What is masked leaves as its numbers; noise in shares cannot even be packed without.
+        ring = ask.to_ring(reply) if masked else ()
+        self._record.disclose(
+            question=type(ask).__name__.removesuffix("Ask"),
+            reveals=ask.reveals,
+            protection="masked: only the sum over parties is seen" if masked else "none",
+            bytes=sum(v.nbytes for v in ring) if masked else codec.encoded_size(reply),
+        )
+        self._advance.answered(ask)
+        return reply
+
+    def _require_agreed(self, value: Any, depth: int) -> None:
+        """Refuse a question that carries other settings, terms or schema than were accepted."""
+        if type(value) is type(self._settings):
+            if value != self._settings:
+                raise _outside("settings")
+            return
+        privacy = getattr(self._settings, "privacy", None)
+        if type(value).__name__ == "PrivacySettings" and value != privacy:
+            raise _outside("privacy settings")
+        if not is_dataclass(value) or depth > _DEEPEST:
+            return
+        for field in fields(value):
+            inner = getattr(value, field.name)
+            told = field.name == "schema_digest" and self._schema_digest is not None
+            if told and inner != self._schema_digest:
+                raise _outside("schema")
+            if is_dataclass(inner):
+                self._require_agreed(inner, depth + 1)
+
+    def _require_own_claims(self, ask: ClaimsAsk) -> None:
+        """Refuse to tell what the ledger says of any other job."""
+        privacy = getattr(self._settings, "privacy", None)
+        if privacy is None or ask.job != privacy.job:
+            raise _outside("claims")
+
+    def _require_one_growth(self, ask: Ask[Any]) -> None:
+        """Refuse levels that differ from those this party was told before."""
+        levels = getattr(ask, "levels", None)
+        if not isinstance(levels, tuple):
+            return
+        for depth, level in enumerate(levels):
+            digest = sha256(_splits_only(level).pack()).hexdigest()
+            if not self._record.settle(f"level {depth}", digest):
+                raise ProtocolError(
+                    f"Level {depth + 1} of the trees differs from what this party was told before. "
+                    "Nothing was released."
+                )
+
+
+def _drop_half_a_line(path: Path) -> None:
+    """Cut off what a crash or a full disk left of a line: it was never relied on."""
+    with suppress(FileNotFoundError), path.open("rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _splits_only(level: Any) -> Any:
+    """Return a level without what may change when a party leaves: which nodes are asked about."""
+    if isinstance(level, Level):
+        return level.replaced(child_derived=np.zeros_like(level.child_derived))
+    return level
+
+
+def now() -> str:
+    """Return the time, to be written down."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _no_room(local: str) -> StorageError:
+    return StorageError(
+        "This party cannot write down what leaves it, so nothing does. Make room on its disk, then "
+        "resume the job.",
+        local=local,
+    )
+
+
+def _outside(what: str) -> PolicyError:
+    return PolicyError(
+        f"The question is outside the job that this party accepted: its {what} differ. "
+        "Nothing was released."
+    )

@@ -1,0 +1,166 @@
+"""What a party allows. A job that asks for more is refused by the rule's name, never by data."""
+
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from spinney.deployment.job import Agreed
+from spinney.errors import PolicyError, SettingError
+from spinney.privacy.labels import BloomResponse
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """A party's rules; checked before its table is opened. What is left out is not limited.
+
+    Attributes
+    ----------
+    protocols
+        Those that may run.
+    min_parties
+        How many parties a job must have at least, and how many must answer every question.
+    secure_sum
+        Whether sums must be masked.
+    epsilon_per_job
+        The most that a job may cost; then jobs without noise are refused.
+    epsilon_total
+        The most that all jobs on the data set may cost together.
+    trust_coordinator
+        Whether a job within those limits may show the coordinator exact counts all the same.
+    min_samples_leaf
+        The fewest rows that a leaf may have.
+    exact_counts
+        Whether a model that leaves the federation may keep exact counts.
+    never
+        Columns that no job may use.
+    askers
+        The people, by the names in their certificates, who may start jobs.
+    jobs_per_hour
+        How many jobs may begin within an hour, proposals included.
+    """
+
+    protocols: tuple[str, ...] | None = None
+    min_parties: int = 2
+    secure_sum: bool = False
+    epsilon_per_job: float | None = None
+    epsilon_total: float | None = None
+    trust_coordinator: bool = False
+    min_samples_leaf: int = 1
+    exact_counts: bool = False
+    never: tuple[str, ...] = ()
+    askers: tuple[str, ...] | None = None
+    jobs_per_hour: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("epsilon_per_job", "epsilon_total"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise SettingError(f"{name} must be a finite number above 0; got {value}.")
+
+
+def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> None:
+    """Raise `PolicyError` at the first rule that a job breaks."""
+    if party not in job.parties:
+        raise _refused(party, job, "parties", "names other parties", "does not take part")
+    if policy.protocols is not None and job.protocol not in policy.protocols:
+        allowed = ", ".join(policy.protocols) or "none"
+        raise _refused(party, job, "protocols", f"asks for {job.protocol}", f"allows: {allowed}")
+    _check_parties(party, policy, job)
+    if policy.secure_sum and not job.is_masked:
+        raise _refused(party, job, "secure_sum", "adds up in the open", "requires masked sums")
+    settings = job.protocol_settings()
+    _check_leaf(party, policy, job, settings)
+    _check_epsilon(party, policy, job, settings)
+    if job.release.exact_counts and not policy.exact_counts:
+        asked, allowed = "lets exact counts leave with the model", "allows rounded ones only"
+        raise _refused(party, job, "exact_counts", asked, allowed)
+    used = job.schema.columns or ()
+    barred = [name for name in policy.never if name in used]
+    if barred:
+        raise _refused(party, job, "never", f"uses {barred[0]!r}", "never lends that column")
+    if policy.never and not used and job.entry.divides == "rows":
+        raise _refused(
+            party, job, "never", "does not list its columns", "bars some; list them in [schema]"
+        )
+    if policy.askers is not None and asker not in policy.askers:
+        raise _refused(party, job, "askers", f"comes from {asker!r}", "knows other askers only")
+
+
+def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
+    if len(job.parties) < policy.min_parties:
+        raise _refused(
+            party,
+            job,
+            "min_parties",
+            f"has {len(job.parties)} parties",
+            f"requires {policy.min_parties}",
+        )
+    if job.quorum < policy.min_parties:
+        raise _refused(
+            party,
+            job,
+            "min_parties",
+            f"would go on with {job.quorum} parties",
+            f"requires {policy.min_parties}",
+        )
+
+
+def _check_leaf(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
+    least = getattr(settings, "min_samples_leaf", 1)
+    if policy.min_samples_leaf > 1 and (
+        isinstance(least, float) or least < policy.min_samples_leaf
+    ):
+        raise _refused(
+            party,
+            job,
+            "min_samples_leaf",
+            f"asks for min_samples_leaf={least}",
+            f"requires a whole number of at least {policy.min_samples_leaf}",
+        )
+
+
+def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
+    limits = {"epsilon_per_job": policy.epsilon_per_job, "epsilon_total": policy.epsilon_total}
+    for rule, limit in limits.items():
+        if limit is None:
+            continue
+        epsilon = None if job.is_exact else epsilon_of(settings)
+        if epsilon is None:
+            raise _refused(party, job, rule, "adds no noise", f"allows epsilon={limit:g} at most")
+        if epsilon > Fraction(str(limit)):
+            raise _refused(
+                party, job, rule, f"asks for epsilon={float(epsilon):g}", f"allows {limit:g}"
+            )
+        if not policy.trust_coordinator:
+            _check_trust(party, job, settings)
+
+
+def _check_trust(party: str, job: Agreed, settings: Any) -> None:
+    """Refuse a job whose epsilon does not hold against the coordinator."""
+    hides = "hides exact counts from the coordinator"
+    method = getattr(settings, "method", None)
+    if method in ("noisy_max", "auto"):
+        asked = "shows" if method == "noisy_max" else "may show"
+        asked += f" the coordinator exact counts (method={method!r})"
+        raise _refused(party, job, "trust_coordinator", asked, f"{hides}: name method='propose'")
+    if settings.privacy.randomises_labels:
+        asked = "adds noise to labels only (label_privacy='local')"
+        raise _refused(party, job, "trust_coordinator", asked, hides)
+
+
+def epsilon_of(settings: Any) -> Fraction | None:
+    """Return what a job's settings say that it may cost; None: it adds no noise, or no limit."""
+    privacy = getattr(settings, "privacy", None)
+    amount = getattr(privacy, "epsilon", None)
+    if amount is None and getattr(privacy, "randomises_labels", False):
+        return BloomResponse(2).cost().amount  # Bloom filters': the same for any number of classes
+    return None if amount is None else Fraction(amount)
+
+
+def _refused(party: str, job: Agreed, rule: str, asked: str, allowed: str) -> PolicyError:
+    return PolicyError(
+        f"Job {job.name!r} {asked}; the policy of {party!r} {allowed} (rule {rule!r})."
+    )

@@ -1,0 +1,272 @@
+"""A party's process of a job: it checks the job again, opens its table, and answers."""
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from spinney.deployment import prediction as predicting
+from spinney.deployment.evaluation import EvaluatingParty
+from spinney.deployment.job import (
+    EVALUATE,
+    PREDICT,
+    PROPOSE,
+    Agreed,
+)
+from spinney.deployment.logs import JsonLines
+from spinney.deployment.party.admission import Accepted, alone
+from spinney.deployment.party.config import PartyFile, load_party
+from spinney.deployment.party.guard import Guarded, RunRecord
+from spinney.deployment.party.identity import KitIdentity
+from spinney.deployment.party.masks import MASK_ASKS, MaskedSide
+from spinney.deployment.party.policy import check_policy
+from spinney.deployment.party.progress import Advance
+from spinney.deployment.party.tables import (
+    fingerprint,
+    memory_for,
+    opened_ledger,
+    rows_for,
+    table_for,
+    whole_table,
+)
+from spinney.deployment.process import PARTY_VARIABLE
+from spinney.deployment.questions import (
+    ModelAsk,
+    ModelReply,
+    ProposalAsk,
+    ProposalReply,
+)
+from spinney.errors import PolicyError, ProtocolError, SpinneyError
+from spinney.jobs import registry
+from spinney.privacy.label_memory import LabelMemory
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.accounts.account import ExactJob, note_exact
+from spinney.protocols.model import ForestModel
+from spinney.protocols.secure_sums.roster import RosterParty
+from spinney.tables.holding import Holding
+from spinney.tables.table import Table
+from spinney.transport.channel import Answering, Ask
+from spinney.transport.flare.engine import Link, PartySide
+from spinney.transport.flare.jobs import job_of_args
+from spinney.transport.flare.resident import Resident
+
+_LOG: Final = logging.getLogger("spinney.party")
+
+
+_WAIT: Final = 60.0  # seconds for a job that is just ending
+
+
+_RUN: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+
+
+class Site(PartySide):
+    """What the engine starts at a party."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__()
+        self._job = job
+        self._answering: RunParty | None = None
+
+    def begin(self, link: Link) -> Resident:
+        """Return what answers this job's questions."""
+        party = load_party(Path(os.environ[PARTY_VARIABLE]))
+        agreed = Agreed.of_bytes(job_of_args(self._job))
+        run, attempt = run_of(link)
+        JsonLines.job = run
+        asker = str(link.meta.get("submitter_name", ""))
+        answering = RunParty(party, agreed, run, attempt, asker=asker)
+        self._answering = answering
+        return Resident(answering, run=run, attempt=attempt, known=answering.known)
+
+    def end(self) -> None:
+        """Let other jobs begin."""
+        if self._answering is not None:
+            self._answering.close()
+
+
+def run_of(link: Link) -> tuple[str, int]:
+    """Return the run that an engine job belongs to, and which of its attempts it is."""
+    run = str(link.meta.get("spinney_run") or link.job_id)
+    if not _RUN.fullmatch(run):  # folders are called so, and who submits a job may say it
+        raise PolicyError("The engine job belongs to no run that can be named.")
+    return run, int(link.meta.get("spinney_attempt") or 1)
+
+
+class RunParty:
+    """A party in one run: its table is opened when the first question needs it."""
+
+    def __init__(
+        self, party: PartyFile, agreed: Agreed, run: str, attempt: int, *, asker: str
+    ) -> None:
+        self._party = party
+        self._asker = asker
+        self._accepted = Accepted(party.records)
+        self._busy = ExitStack()
+        self._begun = False
+        self._agreed = agreed
+        self._run = run
+        self._name = party.party.name
+        self._settings = agreed.protocol_settings()
+        self._record = RunRecord(party.records / "runs" / run)
+        self._answering: Answering | None = None
+        self._inside: Answering = _Later(self._opened)
+        if agreed.is_masked:
+            self._inside = MaskedSide(
+                self._name,
+                self._inside,
+                agreed.summed,
+                RosterParty(self._name, f"{run}/{attempt}", KitIdentity(party.kit)),
+                agreed,
+                record=self._record,
+            )
+
+    @property
+    def known(self) -> dict[str, type[Ask[Any]]]:
+        """The kinds of questions that this run asks."""
+        masks = MASK_ASKS if self._agreed.is_masked else ()
+        kinds: tuple[type[Ask[Any]], ...] = (ProposalAsk,)
+        if self._agreed.kind == EVALUATE:
+            kinds = (*self._agreed.summed, *masks)
+        elif self._agreed.kind == PREDICT:
+            kinds = predicting.ASKS
+        elif self._agreed.kind != PROPOSE:
+            kinds = (*self._agreed.entry.asks, *masks, ModelAsk)
+        return {kind.__name__: kind for kind in kinds}
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question of the run."""
+        if isinstance(ask, ProposalAsk):
+            return self._proposal(ask)
+        self._begin()
+        if isinstance(ask, ModelAsk):
+            return self._keep_model(ask)
+        return self._inside.answer(ask)
+
+    def close(self) -> None:
+        """Let other jobs begin."""
+        if self._begun:
+            _LOG.info("Job %r has ended here.", self._agreed.name)
+        self._busy.close()
+
+    def _proposal(self, ask: ProposalAsk) -> ProposalReply:
+        """Say yes and remember to what, or no and by which rule."""
+        try:
+            if ask.digest != self._agreed.digest:
+                raise _changed_on_the_way()
+            check_policy(self._name, self._party.policy, self._agreed, self._asker)
+            with alone(self._party.records, _WAIT):
+                table = table_for(self._party, self._agreed)
+                self._accepted.accept(self._agreed, fingerprint(table))
+        except SpinneyError as error:
+            _LOG.info("Job %r was refused: %s", self._agreed.name, error)
+            return ProposalReply(accepts=False, reason=error.public)
+        _LOG.info("Job %r was accepted.", self._agreed.name)
+        return ProposalReply(accepts=True, reason="")
+
+    def _begin(self) -> None:
+        """Check the job once more, and be the only one at work."""
+        if self._begun:
+            return
+        check_policy(self._name, self._party.policy, self._agreed, self._asker)
+        self._accepted.require_same_job(self._agreed)
+        if not self._record.settle("job", self._agreed.digest):
+            raise PolicyError("This run is one of another job. Start the job as a run of its own.")
+        self._busy.enter_context(alone(self._party.records, _WAIT))
+        _LOG.info("Job %r begins.", self._agreed.name)
+        self._begun = True
+
+    def _opened(self) -> Answering:
+        if self._answering is None:
+            whole = whole_table(self._party, self._agreed)
+            table = rows_for(whole, self._party, self._agreed)
+            self._accepted.require_same_table(self._agreed, fingerprint(table))
+            ledger = opened_ledger(self._party)
+            memory = memory_for(self._party, self._settings, whole)
+            self._answering = Guarded(
+                self._side(table, ledger, memory),
+                self._settings,
+                None if isinstance(table, Holding) else table.schema.digest(),
+                self._record,
+                masked=self._agreed.is_masked,
+                advance=Advance(self._record.folder, self._agreed.name, self._levels),
+                note_exact=self._noting(ledger),
+            )
+        return self._answering
+
+    @property
+    def _levels(self) -> int | None:
+        depth: int | None = getattr(self._settings, "max_depth", None)
+        return None if self._agreed.kind in (EVALUATE, PREDICT) else depth
+
+    def _side(
+        self, table: Table | Holding, ledger: Ledger, memory: LabelMemory | None
+    ) -> Answering:
+        """Return what answers from the table."""
+        n_jobs, agreed = self._party.party.n_jobs, self._agreed
+        if agreed.kind == EVALUATE:
+            assert not isinstance(table, Holding)  # such jobs are not made
+            return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
+        if agreed.kind == PREDICT:
+            assert isinstance(table, Holding)
+            folder = self._record.folder
+            trained = folder.with_name(agreed.model)
+            return predicting.ColumnsPrediction(table, trained, folder, n_jobs=n_jobs)
+        data, folder = self._party.ledger.data, self._record.folder
+        site = registry.Site(self._name, n_jobs, ledger, data, folder, memory)
+        side = agreed.entry.party(table, self._settings, site)
+        if agreed.entry.own is None:
+            return side
+        return _Keeping(side, agreed.entry.own, self._record)
+
+    def _noting(self, ledger: Ledger) -> Callable[[Ask[Any]], None] | None:
+        """Return what writes down in the ledger that a question is answered without noise."""
+        agreed, n_parties = self._agreed, len(self._agreed.parties)
+        if not agreed.is_exact:
+            return None
+        honest = agreed.honest_among(n_parties) if agreed.is_masked else None
+        job = ExactJob(f"{agreed.name} {self._run}", n_parties, honest)
+        data = self._party.ledger.data
+        return lambda ask: note_exact(ledger, data, job, ask)
+
+    def _keep_model(self, ask: ModelAsk) -> ModelReply:
+        if self._agreed.entry.own is None:  # else the party has a model of its own
+            self._record.keep_model(ask.model)
+        return ModelReply(sha256(ask.model).hexdigest())
+
+
+def _changed_on_the_way() -> ProtocolError:
+    return ProtocolError("The question is about another job than the one that was sent.")
+
+
+class _Later:
+    """A party that is made when it is first asked."""
+
+    def __init__(self, make: Callable[[], Answering]) -> None:
+        self._make = make
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question."""
+        return self._make().answer(ask)
+
+
+class _Keeping:
+    """A party whose own model is kept, on its disk, before the answer leaves that made it."""
+
+    def __init__(
+        self, party: Answering, own: Callable[[Any], ForestModel | None], record: RunRecord
+    ) -> None:
+        self._party = party
+        self._own = own
+        self._record = record
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question."""
+        reply = self._party.answer(ask)
+        model = self._own(self._party)
+        if model is not None:
+            self._record.keep_model(model.to_bytes())
+        return reply

@@ -1,0 +1,83 @@
+"""How far a party is in a run, told at the party: in its log, and in a file for `party status`."""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import Any, Final
+
+import msgspec
+
+from spinney.errors import StorageError
+from spinney.transport.channel import Ask
+from spinney.trees.storage import write_whole
+
+_LOG: Final = logging.getLogger("spinney.party")
+
+
+_FILE: Final = "progress.json"
+
+
+_STALE: Final = 60.0  # seconds without an answer, after which no guess is worth telling
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """What a party has answered so far."""
+
+    job: str
+    begun: float  # the present process
+    updated: float = 0.0
+    questions: int = 0
+    question: str = ""
+    level: int = 0
+    levels: int = 0  # in all; 0: unknown
+
+    @property
+    def seconds_left(self) -> float | None:
+        """A guess from the levels that are done; None if there is none."""
+        if not 2 <= self.level <= self.levels:
+            return None
+        return (self.updated - self.begun) / self.level * (self.levels - self.level)
+
+    def __str__(self) -> str:
+        parts = [f"{self.job}: {self.question}"]
+        if self.level:
+            of = f" of {self.levels}" if self.levels else ""
+            parts.append(f"level {self.level}{of}")
+        parts.append(f"{self.questions} answered")
+        if self.seconds_left is not None and time() - self.updated < _STALE:
+            parts.append(f"about {self.seconds_left:.0f} s left")
+        return ", ".join(parts)
+
+
+class Advance:
+    """Tells of every answer."""
+
+    def __init__(self, folder: Path, job: str, levels: int | None) -> None:
+        self._path = folder / _FILE
+        self._now = Progress(job=job, begun=time(), levels=levels or 0)
+
+    def answered(self, ask: Ask[Any]) -> None:
+        """Tell that a question was answered."""
+        grown = getattr(ask, "levels", None)
+        level = len(grown) + 1 if isinstance(grown, tuple) else 0
+        if self._now.levels and level > self._now.levels:  # about the grown trees
+            level = 0
+        self._now = msgspec.structs.replace(
+            self._now,
+            updated=time(),
+            questions=self._now.questions + 1,
+            question=type(ask).__name__.removesuffix("Ask"),
+            level=level,
+        )
+        with suppress(StorageError):  # it is told for those who watch; nothing rests on it
+            write_whole(self._path, msgspec.json.encode(self._now))
+        _LOG.info("Answered %s.", self._now)
+
+
+def progress_in(run: Path) -> Progress | None:
+    """Return how far a party is in a run; None if nothing was answered."""
+    try:
+        return msgspec.json.decode((run / _FILE).read_bytes(), type=Progress)
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,79 @@
+"""`spinney party check` and `party status`: what a party would find out, found out early."""
+
+from pathlib import Path
+from typing import Any
+
+from spinney.deployment.costs import cost_of
+from spinney.deployment.job import agreed_of
+from spinney.deployment.party.config import PartyFile, load_party
+from spinney.deployment.party.identity import KitIdentity
+from spinney.deployment.party.policy import check_policy
+from spinney.deployment.party.tables import fingerprint, table_for
+from spinney.deployment.process import is_running
+from spinney.deployment.text import releases_in
+from spinney.errors import SettingError
+from spinney.jobs.file import load_job
+from spinney.jobs.tables import source_of
+from spinney.privacy.budget import Unit
+from spinney.privacy.ledger import Ledger
+from spinney.tables.holding import Holding
+
+
+def check(path: Path, job: Path | None) -> dict[str, Any]:
+    """Open a party's table and check it, against a job where one is given; nothing leaves."""
+    party = load_party(path)
+    found: dict[str, Any] = {"party": party.party.name}
+    if job is None:
+        found["columns"] = _columns(party)
+        return found
+    agreed = agreed_of(load_job(job, deployed=True))
+    check_policy(
+        party.party.name,
+        party.policy,
+        agreed,
+        None if not party.policy.askers else party.policy.askers[0],
+    )
+    table = table_for(party, agreed)
+    columns = table.columns if isinstance(table, Holding) else table.schema.columns
+    cost = cost_of(agreed)
+    return found | {
+        "job": agreed.name,
+        "policy": "allows the job",
+        "rows": table.n_rows,
+        "columns": ", ".join(column.name for column in columns),
+        "fingerprint": fingerprint(table)[:16],
+        "epsilon": cost.epsilon,
+        "rounds": cost.rounds,
+    }
+
+
+def status(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return how a party stands: whether it runs, what left it, what its budget still allows."""
+    party = load_party(path)
+    facts: dict[str, Any] = {
+        "party": party.party.name,
+        "process": "running" if is_running(party.kit) else "not running",
+        "kit": "none" if not (party.kit / "startup").exists() else str(party.kit),
+    }
+    ledger = party.folder / party.ledger.path
+    if ledger.exists():
+        books = Ledger.open(ledger)
+        left = books.left_for_life(party.ledger.data, Unit.RECORD_ADD_REMOVE)
+        facts["budget"] = "no limit" if left is None else f"epsilon {float(left):g} left"
+        books.close()
+    return facts, releases_in(party.records)
+
+
+def _columns(party: PartyFile) -> str:
+    """Return the table's columns; refuse declared ones that it lacks."""
+    names = source_of(party.table, party.folder).stream().names()
+    wanted = [*(party.table.columns or ()), party.table.label, party.table.row_id]
+    missing = [name for name in wanted if name is not None and name not in names]
+    if missing:
+        raise SettingError(
+            f"The table has no column {missing[0]!r}. It has: {', '.join(names)}. Rename it in the "
+            "query, or drop it from [table]."
+        )
+    if (party.kit / "startup").exists():
+        _ = KitIdentity(party.kit).certificate
+    return ", ".join(names)

@@ -1,0 +1,152 @@
+"""A party's own things, opened for a job: its table as the job reads it, its ledger, its memory."""
+
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from spinney.deployment.job import EVALUATE, Agreed
+from spinney.deployment.party.config import PartyFile
+from spinney.errors import PolicyError, SettingError
+from spinney.jobs.file import (
+    JobFile,
+    SimulationConfig,
+    TableConfig,
+)
+from spinney.jobs.holdings import for_columns, holding_of
+from spinney.jobs.rows import held_back, kept_by_id
+from spinney.jobs.tables import declared, source_of
+from spinney.privacy.budget import Unit
+from spinney.privacy.label_memory import LabelMemory
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.scopes import Budget
+from spinney.protocols.extra_trees.labels import opened_memory
+from spinney.seeds import derived
+from spinney.tables.holding import Holding
+from spinney.tables.readers import read_table
+from spinney.tables.records import records_of
+from spinney.tables.schema import Schema, listed
+from spinney.tables.spool import spooled
+from spinney.tables.table import Table
+
+
+def opened_ledger(party: PartyFile) -> Ledger:
+    """Open a party's ledger, with the budget that its policy allows for the life of the data."""
+    ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
+    if party.policy.epsilon_total is not None:
+        total = party.policy.epsilon_total
+        # In every unit: what is paid in one that has no budget would never run out.
+        ledger.allow_for_life(party.ledger.data, [Budget.pure(total, unit) for unit in Unit])
+    return ledger
+
+
+def memory_for(party: PartyFile, settings: Any, whole: Table | Holding) -> LabelMemory | None:
+    """Open the party's memory of randomised labels, where a job over rows randomises them."""
+    if isinstance(whole, Holding) or not randomises_labels(settings):
+        return None
+    # All rows: one that is held out has not left the table.
+    return opened_memory(party.labels, quote(party.ledger.data, safe=""), whole)
+
+
+def randomises_labels(settings: Any) -> bool:
+    """Tell whether a job's labels are randomised, and so remembered."""
+    return settings.privacy is not None and bool(settings.privacy.randomises_labels)
+
+
+def table_for(party: PartyFile, agreed: Agreed) -> Table | Holding:
+    """Open the party's table for a job: the rows it trains on, or is evaluated by."""
+    return rows_for(whole_table(party, agreed), party, agreed)
+
+
+def whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
+    """Open the party's table: all rows; of a job over columns all that it holds of them."""
+    if agreed.entry.divides == "columns":
+        return _own_columns(party, agreed)
+    return read_table(source_of(party.table, party.folder), schema_for(party, agreed))
+
+
+def rows_for(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
+    """Return the rows that a job trains on, or is evaluated by."""
+    if isinstance(whole, Holding) or not agreed.held_out:
+        return whole
+    table, number = spooled(whole), agreed.parties.index(party.party.name)
+    if agreed.protocol_settings().privacy is not None:
+        kept = kept_by_id(table, agreed.held_out, derived(agreed.held_out_seed, number))
+        if agreed.kind != EVALUATE:
+            return kept
+        is_kept = np.isin(records_of(table).ids, records_of(kept).ids)
+        return table.select(np.flatnonzero(~is_kept))
+    simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
+    rows = held_back(table, simulation, number)
+    return rows.held_out if agreed.kind == EVALUATE else rows.training
+
+
+def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
+    """Open the party's columns of a job over columns; the label is at one party."""
+    settings = agreed.protocol_settings()
+    barred = [name for name in party.policy.never if name in (party.table.columns or ())]
+    if barred:
+        raise PolicyError(
+            f"The party's file lists the column {barred[0]!r}, which its policy never lends (rule "
+            "'never'). Drop it from [table.columns]."
+        )
+    has_label = settings.label_party == party.party.name
+    own = for_columns(agreed.job_file(party.folder), party.table, has_label=has_label)
+    assert own.table is not None
+    source = source_of(own.table, party.folder)
+    schema = _declared_schema(own, own.table, settings)
+    return holding_of(spooled(read_table(source, schema)), own.table, source)
+
+
+def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
+    """Return the schema by which the table is read; facts that nobody declared are refused."""
+    settings = agreed.protocol_settings()
+    if randomises_labels(settings) and party.table.row_id is None:
+        raise SettingError(
+            "label_privacy = 'local' randomises every label once and remembers the answer by the "
+            "record's id, and the party's [table] names none. Name a row_id there."
+        )
+    return _declared_schema(agreed.job_file(party.folder), party.table, settings)
+
+
+def _declared_schema(job: JobFile, table: TableConfig, settings: Any) -> Schema:
+    said = declared(job, table)
+    needs_ranges = getattr(settings, "binning", "") == "ranges" or (
+        getattr(settings, "privacy", None) is not None
+    )
+    missing = said.open_names(needs_ranges=needs_ranges)
+    if missing is None:
+        raise SettingError(
+            "Neither the job nor the party's file lists the columns to use. Declare them in "
+            "[table.columns]."
+        )
+    if missing or said.label_is_open:
+        lacking = [*missing, *([said.label.name] if said.label_is_open else [])]
+        raise SettingError(
+            f"Public facts are not declared for: {listed(map(repr, lacking))}. In a deployed job "
+            "they are never read off the data; declare them in [table.columns] or in the job."
+        )
+    return said.filled(None)
+
+
+def fingerprint(table: Table | Holding) -> str:
+    """Return a digest of a table's schema and rows; it stays at the party."""
+    if isinstance(table, Holding):
+        return _fingerprint_of_columns(table)
+    state = sha256(table.schema.digest().encode())
+    for batch in table.batches():
+        state.update(np.ascontiguousarray(batch.values).tobytes())
+        state.update(np.ascontiguousarray(batch.target).tobytes())
+    return state.hexdigest()
+
+
+def _fingerprint_of_columns(held: Holding) -> str:
+    state = sha256(repr((held.columns, held.label)).encode())
+    if held.features is not None:
+        state.update(np.ascontiguousarray(held.features.values(slice(None))).tobytes())
+    if held.target is not None:
+        state.update(np.ascontiguousarray(held.target).tobytes())
+    for identity in held.ids or ():
+        state.update(repr(identity).encode())
+    return state.hexdigest()

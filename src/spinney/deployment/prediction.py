@@ -1,0 +1,98 @@
+"""Prediction as a job, where a forest is spread over parties: all of them must take part.
+
+The parties match the rows of their tables as they are now, walk them down their own parts, and the
+label party writes the predictions, each beside its row's own id, into its records. The coordinator
+sees predictions in an order that says nothing of who is who.
+"""
+
+import csv
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from spinney.errors import SettingError, TableError
+from spinney.protocols.vertical_forest import matched as matched_forest
+from spinney.protocols.vertical_forest import matching_messages
+from spinney.protocols.vertical_forest.matching import MatchingParty, match
+from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.protocols.vertical_forest.prediction import (
+    LeavesAsk,
+    PredictingParty,
+    Roles,
+    ValuesAsk,
+)
+from spinney.tables.holding import Holding
+from spinney.transport import codec
+from spinney.transport.channel import Ask, Channel
+from spinney.trees.storage import write_whole
+from spinney.typing import Floats
+
+ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, LeavesAsk, ValuesAsk)
+
+
+ROLES: Final = "roles.spinney"
+
+
+PREDICTIONS: Final = "predictions.csv"
+
+
+class ColumnsPrediction:
+    """A party that predicts by its part of a forest.
+
+    Parameters
+    ----------
+    held
+        Its table as it is now, with ids.
+    trained
+        Its records of the run that grew the forest.
+    folder
+        Where the label party writes predictions.
+    """
+
+    def __init__(
+        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None = None
+    ) -> None:
+        if held.ids is None:
+            raise TableError("The table names no row id, and rows are matched by it.")
+        path = trained / matched_forest.PART
+        if not path.is_file():
+            raise SettingError("This party has no part of the forest of that run. Train it first.")
+        self._held, self._ids = held, held.ids
+        self._part = PartialModel.load(path)
+        self._folder = folder
+        self._n_jobs = n_jobs
+        self._matching = MatchingParty(held.ids)
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question."""
+        if type(ask) in matching_messages.ASKS:
+            return self._matching.answer(ask)
+        rows = self._matching.rows
+        chosen = self._held.select(rows)
+        side = PredictingParty(self._part, chosen.features, chosen.n_rows, n_jobs=self._n_jobs)
+        reply = side.answer(ask)
+        if isinstance(ask, ValuesAsk):
+            self._write([self._ids[row] for row in rows.tolist()], reply.values)
+        return reply
+
+    def _write(self, ids: list[Any], values: Floats) -> None:
+        label = self._part.label
+        names = [str(name) for name in (label.classes if label else None) or ("prediction",)]
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["id", *names])
+        writer.writerows(
+            [identity, *row] for identity, row in zip(ids, values.tolist(), strict=True)
+        )
+        write_whole(self._folder / PREDICTIONS, text.getvalue().encode())
+
+
+def predicted(channel: Channel, roles: bytes, way: str, *, n_jobs: int | None) -> int:
+    """Let the parties match their rows and predict them; return how many there are."""
+    known = codec.decode(roles, Roles)
+    match(channel, way, lead=known.label_party)
+    values = known.predict(channel, n_jobs=n_jobs)
+    assert np.isfinite(values).all()
+    return len(values)

@@ -1,0 +1,134 @@
+"""What deployed jobs look like on a terminal, and as JSON."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import time
+from typing import Any, Final
+
+import msgspec
+
+from spinney.deployment.client import Proposal
+from spinney.deployment.coordinator.runs import (
+    PAUSED,
+    RUNNING,
+    Status,
+)
+from spinney.deployment.job import (
+    EVALUATE,
+    PREDICT,
+    PROPOSE,
+)
+from spinney.deployment.party.progress import progress_in
+from spinney.report.file_names import MODEL
+
+_KINDS: Final = {PROPOSE: "proposal", EVALUATE: "evaluation", PREDICT: "prediction"}
+
+
+def as_json(value: Any) -> str:
+    """Return a value as one JSON document."""
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def line_of(status: Status) -> str:
+    """Return which run it is and how it stands, in one line."""
+    return f"{status.name} {status.run[:8]}: {standing_of(status)}"
+
+
+def standing_of(status: Status) -> str:
+    """Return how a run stands."""
+    kind = f"{_KINDS[status.kind]} " if status.kind in _KINDS else ""
+    parts = [f"{kind}{status.state}"]
+    if status.state == RUNNING:
+        level = f" level {status.level + 1}" if status.phase == "growing" else ""
+        of = f" of {status.levels}" if level and status.levels else ""
+        trees = f" {status.trees} trees," if level and status.trees else ""
+        phase = status.phase or "starting"
+        parts.append(f"{phase}{trees}{level}{of}, round {status.rounds + 1}")
+        if status.question:
+            heard = f"{len(status.answered)} of {len(status.present)} answered"
+            parts.append(f"{status.question}: {heard}")
+        left = seconds_left(status)
+        if left is not None:
+            parts.append(f"about {left:.0f} s left")
+    if status.attempt > 1:
+        parts.append(f"attempt {status.attempt}")
+    if status.message:
+        parts.append(status.message)
+    return "; ".join(parts)
+
+
+def seconds_left(status: Status) -> float | None:
+    """Return a guess at the time left, from the levels that are done; None if there is none."""
+    if status.phase != "growing" or not status.levels or status.level < 2:
+        return None
+    done = status.updated - status.since
+    return done / status.level * (status.levels - status.level)
+
+
+def page_of(status: Status) -> str:
+    """Return all that is known of a run, a line each."""
+    facts = {
+        "run": status.run,
+        "job": status.name,
+        "kind": status.kind,
+        "state": status.state,
+        "parties": ", ".join(status.parties),
+        "dropped": ", ".join(name for name in status.parties if name not in status.present),
+        "attempt": str(status.attempt),
+        "rounds": str(status.rounds),
+        "phase": status.phase,
+        "answered": ", ".join(status.answered) if status.state == RUNNING else "",
+        "message": status.message,
+        "to go on": f"spinney job resume {status.run[:8]} JOB.toml" * (status.state == PAUSED),
+    }
+    if status.begun:
+        facts["time"] = f"{(status.updated if status.is_over else time()) - status.begun:.0f} s"
+    return "\n".join(f"{key + ':':<10}{value}" for key, value in facts.items() if value)
+
+
+def proposal(made: Proposal) -> str:
+    """Return what parties say to a job and what it costs, as a table."""
+    width = max(map(len, made.answers))
+    lines = [f"{made.name}: nothing was started."]
+    lines += [
+        f"  {name:<{width}}  {'no: ' + reason if reason else 'yes'}"
+        for name, reason in made.answers.items()
+    ]
+    cost = made.cost
+    lines.append(
+        f"cost to each party: epsilon {cost.epsilon}; at most {cost.rounds} rounds and "
+        f"{cost.bytes / 1e6:.1f} MB; about {cost.seconds:.0f} s and the time its counting takes"
+    )
+    return "\n".join(lines)
+
+
+def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
+    """Return how a party stands."""
+    width = max(map(len, facts)) + 2
+    lines = [f"{key + ':':<{width}}{value}" for key, value in facts.items() if value is not None]
+    lines += [
+        f"  {run['run'][:8]}  {run['releases']} releases, last {run['last']}; "
+        f"{'model kept' if run['has_model'] else run['progress']}"
+        for run in runs
+    ]
+    return "\n".join(lines)
+
+
+def releases_in(records: Path) -> list[dict[str, Any]]:
+    """Return what left the party, run by run, from its disclosure records."""
+    found = []
+    for path in sorted((records / "runs").glob("*/disclosures.jsonl")):
+        entries = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+        if entries:
+            found.append(
+                {
+                    "run": path.parent.name,
+                    "releases": len(entries),
+                    "bytes": sum(int(entry["bytes"]) for entry in entries),
+                    "last": entries[-1]["at"],
+                    "has_model": (path.parent / MODEL).exists(),
+                    "progress": str(progress_in(path.parent) or ""),
+                }
+            )
+    return found

@@ -1,0 +1,154 @@
+"""What each party brings to a vertical job, read from the tables that its file names.
+
+A table may lack the label, or have nothing but the label: the columns of others are not its
+business. What is undeclared is read off each table alone, for no two share a column.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from spinney.errors import SchemaError, SettingError
+from spinney.jobs.file import (
+    JobFile,
+    PartyConfig,
+    SchemaConfig,
+    TableConfig,
+)
+from spinney.jobs.tables import (
+    source_of,
+    tables_of,
+    told_at,
+)
+from spinney.jobs.vertical_settings import N_PARTIES
+from spinney.protocols.vertical_forest import matched as matched_forest
+from spinney.tables.columns import VectorColumns
+from spinney.tables.deal import deal_columns
+from spinney.tables.holding import Holding
+from spinney.tables.readers import NOTHING, Source, read_ids
+from spinney.tables.table import MemoryTable
+
+
+def holdings_of(
+    job: JobFile, settings: matched_forest.Settings
+) -> tuple[dict[str, Holding], tuple[str, ...]]:
+    """Read all tables of a job; beside them stand the public facts that were read off them."""
+    if job.table is not None:
+        tables, facts = tables_of(job)
+        return _dealt_out(tables["table"], job, settings.label_party), facts
+    if job.schema.columns is not None:
+        raise SettingError(
+            "The parties of a vertical job have different columns, and [schema] would name them "
+            "to all. Declare columns with each [[party]]."
+        )
+    holdings, facts = {}, ()
+    for party in job.parties:
+        own = for_columns(job, party, has_label=party.name == settings.label_party)
+        with told_at(party):
+            tables, found = tables_of(own)
+            assert own.table is not None
+            holdings[party.name] = holding_of(
+                tables["table"], own.table, source_of(own.table, own.folder)
+            )
+        facts = (*facts, *found)
+    _require_own_columns(holdings)
+    return holdings, facts
+
+
+def for_columns(job: JobFile, table: TableConfig, *, has_label: bool) -> JobFile:
+    """Return the job as it is read at one party: with its own columns, and the label or none."""
+    where = f"party {table.name!r}" if isinstance(table, PartyConfig) else "this party"
+    if not has_label and table.label is not None:
+        raise SchemaError(
+            f"A label is named at {where}, which is not label_party. Exactly one party holds the "
+            "labels: leave the label out at the others."
+        )
+    label = (table.label or job.schema.label) if has_label else NOTHING
+    if label is None:
+        raise SchemaError(
+            f"No label is named at {where}, which is label_party. Say which of its columns is the "
+            'label: label = "...".'
+        )
+    columns = table.columns
+    if columns is not None and not columns:
+        if not has_label:
+            raise SchemaError(
+                f"No columns are listed at {where}. Only the label party may lack any."
+            )
+        columns = (NOTHING,)
+    schema = msgspec.structs.replace(job.schema, columns=None, label=label)
+    task = job.job
+    if not has_label:
+        schema = SchemaConfig(label=label, range=(0.0, 0.0))
+        task = msgspec.structs.replace(task, task="regression")
+    own = TableConfig(
+        source=table.source,
+        path=table.path,
+        url_env=table.url_env,
+        query=table.query,
+        label=label,
+        row_id=table.row_id,
+        columns=columns,
+    )
+    return msgspec.structs.replace(job, job=task, schema=schema, table=own, parties=())
+
+
+def holding_of(table: MemoryTable, config: TableConfig, source: Source) -> Holding:
+    """Return what a party holds, with its row ids, from a table read as `for_columns` says."""
+    schema = table.schema
+    has_columns = schema.names != (NOTHING,)
+    has_label = config.label != NOTHING
+    return Holding(
+        table.n_rows,
+        schema.columns if has_columns else (),
+        table.columns if has_columns else None,
+        schema.label if has_label else None,
+        table.target if has_label else None,
+        read_ids(source, schema),
+    )
+
+
+def _dealt_out(table: MemoryTable, job: JobFile, label_party: str) -> dict[str, Holding]:
+    """Deal the columns of one table to parties."""
+    simulation = job.simulation
+    for key in ("skew", "sizes", "stratified"):
+        if getattr(simulation, key) is not None:
+            raise SettingError(f"{key} deals rows out; a vertical job deals columns. Drop it.")
+    n_parties = N_PARTIES if simulation.n_parties is None else simulation.n_parties
+    dealt = deal_columns(table.schema.names, n_parties, random_state=simulation.random_state)
+    values = table.columns.values(slice(None))
+    schema, holdings = table.schema, {}
+    for name, own in dealt.items():
+        places = [schema.names.index(column) for column in own]
+        has_label = name == label_party
+        holdings[name] = Holding(
+            table.n_rows,
+            tuple(schema.columns[place] for place in places),
+            VectorColumns(tuple(values[places])),
+            schema.label if has_label else None,
+            table.target if has_label else None,
+        )
+    return holdings
+
+
+def _require_own_columns(holdings: Mapping[str, Holding]) -> None:
+    owner: dict[str, str] = {}
+    for name, holding in holdings.items():
+        for column in holding.columns:
+            if column.name in owner:
+                raise SchemaError(
+                    f"Parties {owner[column.name]!r} and {name!r} both have a column "
+                    f"{column.name!r}. Every column has one party: leave it out at one of them, or "
+                    "rename it in its query."
+                )
+            owner[column.name] = name
+
+
+def pooled(holdings: Mapping[str, Holding]) -> Holding:
+    """Return all parties' columns and the label in one place, party after party."""
+    parts = [held.features.values(slice(None)) for held in holdings.values() if held.features]
+    (holder,) = (held for held in holdings.values() if held.label is not None)
+    columns = tuple(column for held in holdings.values() for column in held.columns)
+    vectors = VectorColumns(tuple(np.concatenate(parts)))
+    return Holding(holder.n_rows, columns, vectors, holder.label, holder.target)

@@ -1,0 +1,118 @@
+"""Each party's rows: those it trains on, and those it holds back to judge by."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinney.errors import SpinneyWarning
+from spinney.jobs.file import SimulationConfig
+from spinney.seeds import derived, job_seed, mixed
+from spinney.tables.deal import deal_rows
+from spinney.tables.records import records_of
+from spinney.tables.schema import listed
+from spinney.tables.table import MemoryTable
+
+_N_PARTIES = 5
+
+
+_DEAL, _HOLD_BACK = 0, 1  # what a seed is drawn for
+
+
+@dataclass(frozen=True)
+class PartyRows:
+    """One party's table in two parts."""
+
+    training: MemoryTable
+    held_out: MemoryTable
+
+
+@dataclass(frozen=True)
+class Parties:
+    """All parties' rows, and all training rows in one table where those may be pooled."""
+
+    rows: Mapping[str, PartyRows]
+    pooled: MemoryTable | None
+
+    @property
+    def training(self) -> dict[str, MemoryTable]:
+        """Each party's training rows."""
+        return {name: party.training for name, party in self.rows.items()}
+
+
+def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) -> Parties:
+    """Return parties that each hold a table of their own; nothing is pooled."""
+    return Parties(
+        {
+            name: held_back(table, simulation, number)
+            for number, (name, table) in enumerate(tables.items())
+        },
+        None,
+    )
+
+
+def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
+    """Say so if a row lies at two parties: no two real ones would ever find out."""
+    keys, found = np.unique(
+        np.concatenate([np.unique(table.all_keys) for table in tables.values()]), return_counts=True
+    )
+    shared = keys[found > 1]
+    if not shared.size:
+        return
+    holders = [name for name, table in tables.items() if np.isin(shared, table.all_keys).any()]
+    warnings.warn(
+        f"The same rows lie at several parties: {listed(repr(name) for name in holders)}. Parties "
+        "draw them into the same trees, so the forest differs a little from that of the tables "
+        "put together. Name a row_id that is unique over all parties, if they are not the same.",
+        SpinneyWarning,
+        stacklevel=2,
+    )
+
+
+def dealt_out(
+    table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...] | None = None
+) -> Parties:
+    """Return parties to which one table is dealt; the pooled rows are theirs, in their order."""
+    n_parties = _N_PARTIES if simulation.n_parties is None else simulation.n_parties
+    site = deal_rows(
+        table.target,
+        n_parties,
+        skew=simulation.skew or 0.0,
+        sizes=simulation.sizes,
+        stratified=bool(simulation.stratified),
+        random_state=derived(job_seed(simulation.random_state), _DEAL),
+    )
+    called = names or tuple(f"party_{party}" for party in range(n_parties))
+    rows = {
+        name: held_back(table.select(np.flatnonzero(site == party)), simulation, party)
+        for party, name in enumerate(called)
+    }
+    parts = [party.training.rows for party in rows.values() if party.training.rows is not None]
+    return Parties(rows, table.select(np.concatenate(parts)))
+
+
+def held_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
+    """Hold back a share of a party's rows, the same share of every class."""
+    everything = np.arange(table.n_rows)
+    n_held_out = round(simulation.held_out * table.n_rows)
+    if not 0 < n_held_out < table.n_rows:
+        return PartyRows(table, table.select(everything[:0]))
+    target = table.target if table.rows is None else table.target[table.rows]
+    side = deal_rows(
+        target,
+        2,
+        sizes=(table.n_rows - n_held_out, n_held_out),
+        stratified=True,
+        random_state=derived(job_seed(simulation.random_state), _HOLD_BACK, number),
+    )
+    return PartyRows(table.select(everything[side == 0]), table.select(everything[side == 1]))
+
+
+def kept_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:
+    """Hold back about a share of the rows, each by its own id alone, and return the others.
+
+    In a private job a record more, or another label, must move no other row.
+    """
+    draws = mixed(records_of(table).ids ^ np.uint64(derived(seed, _HOLD_BACK)))
+    return table.select(np.flatnonzero(draws >= np.uint64(held_out * 2.0**64)))

@@ -1,0 +1,1 @@
+"""What protocols with noise share: a party's account with its ledger, prices, replies, rows."""

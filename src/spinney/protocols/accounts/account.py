@@ -1,0 +1,343 @@
+"""A party's purse in private jobs: it joins, pays before it draws, and says what it has promised.
+
+The same for every protocol with noise. The party computes each price itself from the job's
+settings; the ledger writes it down, or refuses, before anything is drawn; a question that comes
+again gets its stored reply.
+
+**Who learns what.** The coordinator learns that a party joins, and its claims: prices that follow
+from the job's settings, no data. **Who never learns what.** What other jobs have spent, which rows
+a tree reads, and how many values lay outside their declared ranges stay at the party.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+
+from spinney.errors import PolicyError, TableError
+from spinney.privacy.accounting import Job
+from spinney.privacy.budget import Unit
+from spinney.privacy.claims import Claim, claims
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import KEY_BYTES
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.release import Charge
+from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, Question, Spend
+from spinney.protocols.settings import ForestSettings, PrivacySettings
+from spinney.protocols.training import PartyClaim
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import Table
+from spinney.transport import codec
+from spinney.transport.channel import Ask, Channel
+
+_LOG: Final = logging.getLogger("spinney.party")  # stays at the party
+
+
+_EXACT: Final = "exact: the job adds no noise"
+
+
+_SECRET_ROWS: Final = Disclosure(
+    "which rows each tree reads",
+    Protection.HIDDEN,
+    "drawn by the party's own secret coins, which never leave it",
+    (Unit.RECORD_ADD_REMOVE,),
+)
+
+
+@dataclass(frozen=True)
+class JoinReply:
+    """The party takes part."""
+
+    party: str
+
+
+@dataclass(frozen=True)
+class JoinAsk(Ask[JoinReply]):
+    """Will you take part in this private job, at this price?"""
+
+    settings: ForestSettings
+    schema_digest: str
+    n_parties: int
+    reveals: ClassVar[str] = "that the party takes part, and that its budget allows it"
+    reply_type: ClassVar[type[Any]] = JoinReply
+
+
+@dataclass(frozen=True)
+class ClaimsReply:
+    """What a party's ledger says of the job."""
+
+    claims: tuple[PartyClaim, ...]
+
+
+@dataclass(frozen=True)
+class ClaimsAsk(Ask[ClaimsReply]):
+    """What has the job cost your records, and what is promised to them?"""
+
+    job: str
+    reveals: ClassVar[str] = "prices that follow from the job's settings; no data"
+    reply_type: ClassVar[type[Any]] = ClaimsReply
+
+
+@dataclass(frozen=True)
+class ExactJob:
+    """A job without noise that a party with a ledger takes part in.
+
+    Parameters
+    ----------
+    name
+        Unlike any other job's.
+    n_parties
+        How many take part.
+    honest
+        How many parties the masks of its sums rest on; None: its replies are not masked.
+    """
+
+    name: str
+    n_parties: int
+    honest: int | None = None
+
+
+class Plan(Protocol):
+    """How a private job's budget is divided."""
+
+    @property
+    def privacy(self) -> PrivacySettings:
+        """How much and how."""
+        ...
+
+    def terms(self, data: str) -> Job:
+        """Return the terms on which a party's ledger opens the job for a data set."""
+        ...
+
+    def planned(self) -> list[Spend]:
+        """Return all that the job may spend."""
+        ...
+
+
+class Purse:
+    """A party's ledger, and the table whose records it protects.
+
+    Parameters
+    ----------
+    ledger
+        Where charges are written before anything is drawn.
+    table
+        The party's rows.
+    data
+        The name of the data set whose account all jobs debit. None: the table's fingerprint; then
+        a table with one row more has an account of its own.
+    """
+
+    def __init__(self, ledger: Ledger, table: Table, data: str | None = None) -> None:
+        self.ledger = ledger
+        self._table = table
+        self._data = data
+        self._agreed: tuple[Plan, bytes] | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all rows; on the way, what lies outside its range is told, locally."""
+        state = sha256(self._table.schema.digest().encode())
+        outside = np.zeros(len(self._table.schema.columns), np.int64)
+        low, high = _ends(self._table)
+        label = self._table.schema.label
+        ends, outside_label = label.range or (-np.inf, np.inf), 0
+        for batch in self._table.batches():
+            state.update(np.ascontiguousarray(batch.values).tobytes())
+            state.update(np.ascontiguousarray(batch.target).tobytes())
+            outside += ((batch.values < low) | (batch.values > high)).sum(axis=1)
+            outside_label += int(((batch.target < ends[0]) | (batch.target > ends[1])).sum())
+        places: list[Column | Label] = [*self._table.schema.columns, label]
+        for place, count in zip(places, [*outside.tolist(), outside_label], strict=True):
+            if count:
+                _LOG.warning(
+                    "Column %r: %d values lie outside the declared range %s and count as its ends.",
+                    place.name,
+                    count,
+                    place.range,
+                )
+        return state.hexdigest()
+
+    def join(self, plan: Plan) -> JoinReply:
+        """Open the job, if all that it may cost can be paid; one that has begun may go on."""
+        own = self.fingerprint  # also under another name: what lies outside its range is told
+        terms = plan.terms(self._data or own)
+        self.ledger.open_job(terms)
+        if plan.privacy.read_facts:
+            told = [self._read_off(fact) for fact in plan.privacy.read_facts]
+            self.ledger.disclose(Question.of(terms.name, 0, b"public facts"), told)
+        if not any(self.ledger.spent(terms.name, unit) for unit in Unit):
+            self.ledger.check(terms.name, plan.planned())
+        agreed = self._agreed_of(plan)
+        if self.ledger.kept(_agreement(terms.name), lambda: agreed) != agreed:
+            raise _other_terms(terms.name)
+        return JoinReply(self.ledger.party)
+
+    def _read_off(self, fact: str) -> Disclosure:
+        is_of_label = fact.endswith(f" of {self._table.schema.label.name!r}")
+        return read_off(fact, Unit.LABEL if is_of_label else Unit.RECORD_REPLACE)
+
+    def pay(
+        self,
+        plan: Plan,
+        round_: int,
+        asked: object,
+        spends: Sequence[Spend],
+        draw: Callable[[tuple[Charge, ...]], bytes],
+        *,
+        disclosures: Sequence[Disclosure] = (),
+    ) -> bytes:
+        """Return the reply to send: what `draw` makes of the charges, or what was stored.
+
+        `asked` is the question, or what stands for all questions that have the same answer.
+        """
+        question = Question.of(self._terms(plan).name, round_, codec.encode(asked))
+        return self.ledger.answer(question, spends, draw, disclosures)
+
+    def _terms(self, plan: Plan) -> Job:
+        """Return a job's terms, if they are those on which this party joined it."""
+        terms = plan.terms(self._data or self.fingerprint)
+        agreed = self.ledger.stored_reply(_agreement(terms.name))
+        if self.ledger.job(terms.name) != terms or agreed != self._agreed_of(plan):
+            raise _other_terms(terms.name)
+        return terms
+
+    def _agreed_of(self, plan: Plan) -> bytes:
+        """Return the digest of a plan; the last one's is kept, since every question needs it."""
+        if self._agreed is None or self._agreed[0] is not plan:
+            self._agreed = (plan, _agreed(plan))
+        return self._agreed[1]
+
+    def hold_to(self, plan: Plan, what: str, content: bytes) -> None:
+        """Fix what a job is about; another story, told later, is refused.
+
+        Rows are told apart for the ledger by what a job has decided of them. That is sound only as
+        long as it decides once.
+        """
+        question = Question.of(self._terms(plan).name, 0, f"held to {what}".encode())
+        if self.ledger.kept(question, lambda: content) != content:
+            raise PolicyError(
+                f"This party has been asked about another {what} in this job, and holds to that "
+                "one. Nothing was released."
+            )
+
+    def hold_to_table(self, plan: Plan) -> None:
+        """Raise if the table is another than the job began with: rows would change their nodes."""
+        own = self.fingerprint.encode()
+        question = Question.of(self._terms(plan).name, 0, b"held to its table")
+        if self.ledger.kept(question, lambda: own) != own:
+            raise _changed()
+
+    def note_exact(self, job: ExactJob, ask: Ask[Any]) -> None:
+        """Write down, before it leaves, what a job without noise is answered."""
+        note_exact(self.ledger, self._data or self.fingerprint, job, ask)
+
+    def disclose(self, plan: Plan, what: str, disclosures: Sequence[Disclosure]) -> None:
+        """Write down, once in a job that this party has joined, what leaves without a charge."""
+        self.ledger.disclose(Question.of(plan.privacy.job, 0, what.encode()), disclosures)
+
+    def coins(self, job: str, *, claims_rest_on_them: bool) -> bytes:
+        """Return the key of the job's secret coins: drawn once, kept with the ledger.
+
+        A tree's sample costs less because nobody knows it; which part of the rows a tree reads, or
+        how often, may be known.
+        """
+        question = Question.of(job, 0, b"coins of rows")
+        own = self.fingerprint.encode()
+        if claims_rest_on_them:
+            self.ledger.disclose(Question.of(job, 0, b"samples of rows"), [_SECRET_ROWS])
+        kept = self.ledger.kept(question, lambda: secret_bytes(KEY_BYTES) + own)
+        if kept[KEY_BYTES:] != own:
+            raise _changed()
+        return kept[:KEY_BYTES]
+
+    def claims(self, ask: ClaimsAsk) -> ClaimsReply:
+        """Return what the ledger says of the job."""
+        return ClaimsReply(claims_in(self.ledger, ask.job))
+
+
+def join(channel: Channel, schema: Schema, settings: ForestSettings) -> None:
+    """Ask every party to take part; one that cannot pay ends the job before it starts."""
+    channel.ask(JoinAsk(settings, schema.digest(), len(channel.parties)))
+
+
+def claims_of(channel: Channel, privacy: PrivacySettings) -> tuple[PartyClaim, ...]:
+    """Return what the parties' ledgers say of the job."""
+    replies = channel.ask(ClaimsAsk(privacy.job))
+    return tuple(claim for reply in replies.values() for claim in reply.claims)
+
+
+def _agreement(job: str) -> Question:
+    return Question.of(job, 0, b"all that may be spent")
+
+
+def _agreed(plan: Plan) -> bytes:
+    """Return a digest of all that a job may spend, on which rows, with which noise.
+
+    Budgets alone are not enough: under one name, trees of another deal or sample would pass for
+    rows that were told apart by the same coins, and another method might show more for them.
+    """
+    return sha256(f"{type(plan)} {plan!r} {plan.planned()!r}".encode()).digest()
+
+
+def _other_terms(job: str) -> PolicyError:
+    return PolicyError(
+        f"The question is not on the terms on which this party joined job {job!r}. "
+        "Nothing was released."
+    )
+
+
+def note_exact(ledger: Ledger, data: str, job: ExactJob, ask: Ask[Any]) -> None:
+    """Write down in a ledger, before it leaves, what a job without noise is answered."""
+    ledger.open_job(Job(job.name, data, job.n_parties, job.honest or 1))
+    hidden = f"only sums are opened while {job.honest} of {job.n_parties} are honest"
+    told = [
+        Disclosure(ask.reveals, Protection.UNPROTECTED, _EXACT, tuple(Unit)),
+        Disclosure(f"own {ask.reveals}", Protection.HIDDEN, hidden, (PARTY_TOTALS,))
+        if job.honest
+        else Disclosure(f"own {ask.reveals}", Protection.UNPROTECTED, _EXACT, (PARTY_TOTALS,)),
+    ]
+    ledger.disclose(Question.of(job.name, 0, codec.encode(ask)), told)
+
+
+def _changed() -> TableError:
+    return TableError(
+        "The table changed while the job was running. Start a new job on the new table."
+    )
+
+
+def read_off(fact: str, unit: Unit) -> Disclosure:
+    """Return what is open where a fact that should be public was read from the rows."""
+    why = "read from the data in a simulation; declare it in a schema"
+    return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))
+
+
+def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:
+    """Return what a party's ledger says of a job."""
+    return tuple(_claim(ledger.party, claim) for claim in claims(ledger, job))
+
+
+def _ends(table: Table) -> tuple[Any, Any]:
+    """Return the ends of every column's declared range, one line per column."""
+    ends = [column.range or (-np.inf, np.inf) for column in table.schema.columns]
+    low, high = np.array(ends, np.float64).T
+    return low[:, None], high[:, None]
+
+
+def _claim(party: str, claim: Claim) -> PartyClaim:
+    def text(value: Any) -> str | None:
+        return None if value is None else str(value)
+
+    return PartyClaim(
+        party,
+        str(claim.unit),
+        claim.view.value,
+        claim.verdict.value,
+        text(claim.epsilon),
+        text(claim.delta),
+        claim.text,
+    )

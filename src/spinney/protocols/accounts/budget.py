@@ -1,0 +1,27 @@
+"""The terms of a private job as every party's ledger opens them, and what noise does not hide."""
+
+from spinney.privacy.accounting import Job
+from spinney.privacy.scopes import (
+    PARTY_TOTALS,
+    Budget,
+    Disclosure,
+    Protection,
+)
+from spinney.protocols.settings import PrivacySettings
+
+
+def job_terms(privacy: PrivacySettings, n_parties: int, data: str) -> Job:
+    """Return the terms on which a party's ledger opens a job for a data set."""
+    shares = privacy.shares(n_parties)
+    budgets = (Budget.pure(privacy.amount),) if privacy.epsilon else ()
+    return Job(privacy.job, data, n_parties, shares.honest if shares else 1, budgets)
+
+
+def totals_disclosure(privacy: PrivacySettings, n_parties: int) -> Disclosure:
+    """Return what noise does not hide: how many rows a party has, more or less."""
+    what, shares = "each party's counts, with noise", privacy.shares(n_parties)
+    if shares is None:
+        why = "noise hides a record, not how many there are"
+        return Disclosure(what, Protection.UNPROTECTED, why, (PARTY_TOTALS,))
+    why = f"only their sum is opened while {shares.honest} of {shares.parties} are honest"
+    return Disclosure(what, Protection.HIDDEN, why, (PARTY_TOTALS,))

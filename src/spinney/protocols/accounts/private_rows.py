@@ -1,0 +1,125 @@
+"""What parties of private trees and forests share: their rows in public bins, and their purse.
+
+**Who learns what.** Nothing here is sent but what `accounts.account` says of joining and of claims.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import InternalError, PolicyError, SettingError
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import DiscreteLaplace
+from spinney.privacy.release import Mechanism
+from spinney.protocols.accounts.account import (
+    JoinReply,
+    Plan,
+    Purse,
+)
+from spinney.protocols.rows.facts import binned
+from spinney.protocols.rows.quality import row_values
+from spinney.protocols.rows.setup import require_schema
+from spinney.tables.schema import Schema
+from spinney.tables.table import Table
+from spinney.transport.channel import Ask
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.forest import RowValues
+from spinney.trees.threads import thread_count
+from spinney.typing import Integers
+
+_CHUNK = 65536  # rows that are held as numbers at a time
+
+
+_COUNTER_BYTES = 8
+
+
+class PrivateRows:
+    """A party's table in bins that everyone may know, and the ledger that pays for answers."""
+
+    def __init__(
+        self, table: Table, *, n_jobs: int | None, ledger: Ledger | None, data: str | None
+    ) -> None:
+        self.schema = table.schema
+        self.n_threads = thread_count(n_jobs)
+        self._table = table
+        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._binned: tuple[bytes, BinnedTable] | None = None
+        self._last: list[tuple[RowValues, Integers]] = []
+
+    def purse(self, ask: Ask[Any]) -> Purse:
+        """Return what pays for the answer to a question."""
+        if self._purse is None:
+            raise PolicyError(
+                f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
+                "pay from. Give it one."
+            )
+        return self._purse
+
+    def require_schema(self, digest: str) -> None:
+        """Raise unless a question is about this party's schema."""
+        require_schema(self._table, digest)
+
+    def join(self, ask: Ask[Any], plan: Plan, schema_digest: str) -> JoinReply:
+        """Take part in a job, if all that it may cost can be paid."""
+        self.require_schema(schema_digest)
+        return self.purse(ask).join(plan)
+
+    def table(self, binning: Binning) -> BinnedTable:
+        """Return the rows in bins."""
+        digest = binning.digest()
+        if self._binned is None or self._binned[0] != digest:
+            how = {"n_threads": self.n_threads, "target_bits": TARGET_BITS}
+            self._binned = (digest, binned(self._table, binning, **how))
+            self._last = []
+        return self._binned[1]
+
+    def batches(self, binning: Binning) -> Iterator[tuple[RowValues, Integers]]:
+        """Give the rows as numbers that trees tell apart, with their classes."""
+        table = self.table(binning)
+        if self._last:
+            yield from self._last  # a small table's one batch, which many questions are about
+            return
+        for first in range(0, table.n_rows, _CHUNK):
+            part = np.arange(first, min(table.n_rows, first + _CHUNK))
+            rows = row_values(table, binning, part), table.target[part].astype(np.int64)
+            if table.n_rows <= _CHUNK:
+                self._last = [rows]
+            yield rows
+
+
+def summed_variance(noise: Mechanism, n_parties: int) -> float:
+    """Return the variance of the noise in a sum over parties: of all shares, or of all wholes."""
+    if not isinstance(noise, DiscreteLaplace):
+        raise InternalError(f"The sum of {type(noise).__name__} has no variance here.")
+    return noise.variance * (1 if noise.shares else n_parties)
+
+
+def require_classes(schema: Schema) -> int:
+    """Return how many classes are declared; raise where the label has none."""
+    if schema.label.kind != "class" or not schema.label.classes:
+        raise SettingError(
+            f"The label {schema.label.name!r} declares no classes, and a private tree or forest "
+            "tells classes apart. Declare them in the schema."
+        )
+    return len(schema.label.classes)
+
+
+def require_ranges(schema: Schema) -> None:
+    """Raise unless every number has a public range."""
+    for column in schema.columns:
+        if column.kind == "number" and column.range is None:
+            raise SettingError(
+                f"Column {column.name!r} has no declared range, and a private job may not read it "
+                "from the data. Declare its range in the schema, from what everybody may know."
+            )
+
+
+def require_small(what: str, n_counters: int, limit: int, advice: str) -> None:
+    """Raise if a reply of so many counters would pass the message limit."""
+    if n_counters * _COUNTER_BYTES > limit:
+        raise SettingError(
+            f"{what} would take {n_counters:,} counters of {_COUNTER_BYTES} bytes in one reply; "
+            f"the message limit allows {limit // _COUNTER_BYTES:,}. {advice}"
+        )

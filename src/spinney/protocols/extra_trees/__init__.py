@@ -1,0 +1,41 @@
+"""Extremely randomised trees over parties that hold different rows of the same columns (S5).
+
+Anonymous (2020), *Federated Extra-Trees with Privacy Preserving*, Algorithms 1 and 2, with the
+changes that make it exact, fast and closed: all trees grow together, a level a round; nobody tells
+the smallest and largest values of a node.
+
+| paper | here |
+|---|---|
+| client, master | party, coordinator |
+| F*, candidate features | `max_features` that split, out of more that are drawn (`trees.cuts`) |
+| v_min, v_max of a node | its public box: declared range cut by the path |
+| v*, random threshold | a cut drawn by hash of (seed, tree, node, feature): nothing travels |
+| Sum_L, Sum_R | `Counts`: cells left, right and missing, by class |
+| C_L, C_R | their sum over parties (`channel.sum`) |
+
+**Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
+categories, classes and magnitudes of numbers, and how many rows of each class stand on each side
+of every drawn cut. It sees each party's schema, and its quality counts (a confusion matrix, or
+error sums). Parties learn the bin edges and the forest as it grows. With `binning="quantiles"` the
+coordinator also learns single cells, exactly: those at which bins end, as in `horizontal_forest`.
+With `thresholds="exchanged"` it also sees each party's smallest and largest bin in every node:
+values of real records.
+**Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
+Without `secure_sum` the channel adds up replies that it could read.
+
+| `privacy` | the coordinator learns, instead | protected |
+|---|---|---|
+| `randomised_labels` | all the above, of randomised labels; no scores | a label, against everyone |
+| noise on counts | noisy counts of cuts (`extra_trees.noisy_coordinator`), and as in `row_forest.noisy_rows` of leaves | one record more |
+| both | that a party joins, and its claims (`accounts.account`) | |
+
+**Rounds and bytes.** Schemas 1, facts 1, a level 1 each, quality 1: at most depth + 4 (exchanged
+thresholds: a level 2 each; `privacy`: joining 1, claims 1). A reply holds nodes x candidates x 2 x
+classes counters of a few bits each.
+"""
+
+from spinney.protocols.extra_trees.coordinator import train
+from spinney.protocols.extra_trees.messages import ASKS, NAME, SUMMED, Settings
+from spinney.protocols.extra_trees.party import Party
+
+__all__ = ["ASKS", "NAME", "Party", "SUMMED", "Settings", "train"]

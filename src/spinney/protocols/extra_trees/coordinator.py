@@ -1,0 +1,198 @@
+"""The coordinator's side of extra-trees: it draws the cuts, adds counts up and picks the best."""
+
+from dataclasses import asdict
+from typing import Any
+
+from spinney.errors import ProtocolError, SettingError
+from spinney.protocols.accounts.account import (
+    claims_of,
+    join,
+)
+from spinney.protocols.extra_trees.estimates import (
+    BitSearch,
+    Estimates,
+    LabelRules,
+    finished,
+)
+from spinney.protocols.extra_trees.labels import LabelPlan
+from spinney.protocols.extra_trees.messages import (
+    NAME,
+    CutsAsk,
+    RangesAsk,
+    Settings,
+    drawing_of,
+)
+from spinney.protocols.extra_trees.noisy_coordinator import grown_by_noisy_cuts
+from spinney.protocols.extra_trees.party import extra_plan
+from spinney.protocols.model import ForestModel
+from spinney.protocols.row_forest.messages import noisy_job
+from spinney.protocols.rows.facts import class_weights, leaf_values
+from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.quality import quality_over_parties
+from spinney.protocols.rows.setup import (
+    agreed_schema,
+    lay_bins,
+)
+from spinney.protocols.training import (
+    Phases,
+    Quality,
+    Training,
+)
+from spinney.transport.channel import Channel
+from spinney.trees.counts import Counters
+from spinney.trees.cuts import CutSearch, add_up, drawn, grown_by
+from spinney.trees.dtypes import MAX_WEIGHT
+from spinney.trees.growth import Growth
+from spinney.trees.layout import LeafValues
+from spinney.trees.ranges import cuts_between, joined
+from spinney.trees.split import Criterion, LeastLeaf
+from spinney.trees.threads import thread_count
+from spinney.typing import Integers, Progress, silent
+
+
+def train(
+    channel: Channel,
+    settings: Settings,
+    *,
+    n_jobs: int | None = None,
+    progress: Progress = silent,
+) -> Training:
+    """Grow a forest with the parties on the channel."""
+    phases, privacy = Phases(), settings.privacy
+    how: dict[str, Any] = {"n_threads": thread_count(n_jobs), "progress": progress}
+    if settings.thresholds is None:
+        raise SettingError("thresholds must be 'public' or 'exchanged' for extra-trees; got None.")
+    with phases.phase("agreeing"):
+        schema = agreed_schema(channel)
+        plan = extra_plan(schema, settings, len(channel.parties)) if privacy else None
+        if plan is not None:  # it refuses before anyone is asked
+            join(channel, schema, settings)
+    quality: dict[str, Quality] = {}
+    score = None
+    if plan is not None and not isinstance(plan, LabelPlan):
+        with phases.phase("growing"):
+            job = noisy_job(schema, settings, len(channel.parties))
+            forest = grown_by_noisy_cuts(channel, schema, job, **how)
+    else:
+        with phases.phase("binning"):
+            progress("binning", 0, 0)
+            facts, binning = lay_bins(channel, schema, settings)
+            sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
+            job = Job(settings, schema.digest(), binning, *sizes)
+        with phases.phase("growing"):
+            values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
+            growth = _grow(channel, job, values, plan, **how)
+            if plan is not None:
+                forest = finished(growth, job, plan, values)
+        if plan is None:
+            with phases.phase("judging"):
+                progress("judging", 0, 0)
+                forest = growth.forest(job.binning, values)
+                quality, score = quality_over_parties(channel, job, growth, values, forest)
+    claims = claims_of(channel, privacy) if privacy else ()
+    return Training(
+        ForestModel(NAME, schema, forest, job.binning.bin_of_category),
+        channel.parties,
+        tuple(channel.rounds),
+        phases.seconds,
+        quality,
+        score if settings.oob_score else None,
+        asdict(settings),
+        claims,
+    )
+
+
+def _grow(
+    channel: Channel,
+    job: Job,
+    values: LeafValues,
+    plan: LabelPlan | None,
+    *,
+    n_threads: int,
+    progress: Progress,
+) -> Growth:
+    """Grow all trees, a level a round."""
+    settings, weights = job.settings, values.class_weight
+    estimates = None if plan is None else Estimates(plan.response)
+    rules = job.rules() if estimates is None else LabelRules.of(job.rules(), estimates)
+    search: CutSearch | BitSearch
+    search = by_class = CutSearch(
+        drawing_of(job),
+        Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
+        LeastLeaf(rules.min_samples_leaf, settings.min_weight_fraction_leaf),
+        n_threads,
+    )
+    if plan is not None and estimates is not None and plan.n_bits:
+        search = BitSearch.of(by_class, estimates)
+    growth = Growth(job.roots(), rules, weights, target_step=values.step)
+    before: tuple[str, ...] | None = None
+    while growth.frontier.n_open:
+        progress("growing", growth.depth, settings.max_depth or 0)
+        before = _grow_level(channel, job, growth, search, before)
+    return growth
+
+
+def _grow_level(
+    channel: Channel,
+    job: Job,
+    growth: Growth,
+    search: CutSearch | BitSearch,
+    before: tuple[str, ...] | None,
+) -> tuple[str, ...]:
+    """Grow a level from summed counts; return whose they are."""
+    frontier, parts = growth.frontier, []
+    candidates = drawn(frontier, drawing_of(job), job.binning)  # Alg. 2, lines 7 to 13
+    for first, last in job.batches(candidates.slots):
+        ask = CutsAsk(job, growth.levels, first, last)
+        ask.__dict__.update(frontier=frontier, all_candidates=candidates)  # known here
+        if job.settings.thresholds == "exchanged":
+            ask = _with_exchanged(channel, ask)
+        counters = channel.sum(ask).counts.counters  # line 14
+        answered = channel.rounds[-1].answered
+        # A party that left took its rows with it.
+        held = growth.open_moments[first:last] if answered == before else None
+        _require_possible(ask, counters, held)
+        of_tree = growth.root_weight[first:last]
+        parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))
+    grown_by(growth, parts)  # lines 16 to 18
+    return answered
+
+
+def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
+    """Return the question with cuts between the parties' smallest and largest values."""
+    first, last = ask.first, ask.last
+    about = RangesAsk(ask.job, ask.levels, first, last)
+    about.__dict__.update(frontier=ask.frontier, all_candidates=ask.all_candidates)
+    replies = channel.ask(about)  # Alg. 2, lines 9 to 11
+    ranges = joined([reply.ranges for reply in replies.values()])
+    keys = ask.frontier.key[first:last]
+    cuts = cuts_between(ranges, about.candidates, keys, ask.job.binning)  # line 12
+    found = CutsAsk(ask.job, ask.levels, first, last, cuts.ravel())
+    found.__dict__.update(frontier=ask.frontier, all_candidates=ask.all_candidates)
+    return found
+
+
+def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> None:
+    """Raise unless sums can be those of rows: a party may be wrong, or lie."""
+    if counters.shape != (ask.slots.n_cells, ask.job.cell_counters):
+        raise ProtocolError("A party's counts do not have the cells asked for.")
+    if not add_up(ask.candidates, counters, held):
+        raise ProtocolError(
+            "The parties' counts are impossible: the two sides of a cut do not add up to the rows "
+            "that its node holds. One of the parties answers wrongly; nothing was used. Run the "
+            "job without one party after another to find it."
+        )
+    if not _fits_rows(ask.job, counters):
+        raise ProtocolError(
+            "The parties' sums are impossible: rows cannot have reported so much, each a bit once "
+            "or a target within its range. One of the parties answers wrongly; nothing was used. "
+            "Run the job without one party after another to find it."
+        )
+
+
+def _fits_rows(job: Job, counters: Counters) -> bool:
+    """Tell whether sums of bits or targets are possible for so many rows."""
+    if job.n_classes == job.cell_counters:
+        return True  # counts by class say themselves how many rows there are
+    most = 1 if job.n_classes else 2**job.target_bits - 1
+    return not bool((counters[:, 1:] > counters[:, :1] * most).any())

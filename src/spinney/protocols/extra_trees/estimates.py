@@ -1,0 +1,198 @@
+"""What the coordinator makes of randomised labels: estimates of counts, stops, leaf values.
+
+All of it is made from sums of answers, and costs nothing.
+
+- **Splits.** With k-ary randomised response reported counts are used as they are: the gini gain of
+  reported labels is that of true ones times (p - q)^2, so the same cut wins, without a bias. Sums
+  of bits are turned into counts of classes first.
+- **Stops.** Answers are never pure. A node is a leaf where noise cannot tell it from a pure one:
+  its largest class is estimated at one, less one standard error. The paper's scheme stops where
+  the least squares leave one class only.
+- **Leaves.** An estimate from a few answers is mostly noise, so leaves borrow from the nodes above
+  them (`trees.shrinkage`); then no share is negative and all add up to one. The paper's scheme
+  keeps the least squares of each leaf.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+import numpy as np
+
+from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters
+from spinney.privacy.mechanisms import RandomisedResponse, projected
+from spinney.protocols.extra_trees.labels import LabelPlan, Response
+from spinney.protocols.rows.levels import Job
+from spinney.trees._kernels import estimates as kernels
+from spinney.trees.counts import Counters
+from spinney.trees.cuts import Candidates, CutSearch, Decided
+from spinney.trees.forest import Forest
+from spinney.trees.frontier import Columns
+from spinney.trees.growth import Growth, StoppingRules
+from spinney.trees.layout import LeafValues
+from spinney.trees.shrinkage import shrunk
+from spinney.trees.threads import equal_ranges, run_ranges, thread_count
+from spinney.typing import Bools, Floats, Integers
+
+_STEPS: Final = 256  # of a row, in estimated counts that are whole numbers
+
+
+_SWEEPS: Final = 500  # at most; most lines need a few
+
+
+_STRENGTH: Final = 30.0  # rows that an estimate borrows, times the noise in one row's answer
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Counts of classes from counters of answers."""
+
+    response: Response
+
+    def rows(self, counters: Counters) -> Integers:
+        """Return how many rows cells hold."""
+        if isinstance(self.response, RandomisedResponse):
+            rows: Integers = counters.sum(axis=1)
+            return rows
+        return counters[:, 0].astype(np.int64)
+
+    def shares(self, counters: Counters) -> Floats:
+        """Return unbiased shares of classes; some may be negative, where answers are few."""
+        rows = np.maximum(self.rows(counters), 1)[:, None]
+        if isinstance(self.response, UnaryResponse):
+            return self.response.estimated_shares(counters[:, 1:] / rows)
+        if isinstance(self.response, BloomResponse):
+            return self._least_squares(counters) / rows
+        keep, other = self._chances
+        return (counters / rows - other) / (keep - other)
+
+    def counts(self, counters: Counters) -> Floats:
+        """Return counts of classes, none negative, which add up to the rows."""
+        if isinstance(self.response, BloomResponse):
+            return self._least_squares(counters)
+        rows = self.rows(counters)[:, None].astype(np.float64)
+        return projected(self.shares(counters) * rows, rows)
+
+    @property
+    def _chances(self) -> tuple[float, float]:
+        """The chance of an answer from the label's own class, and from another one."""
+        if isinstance(self.response, RandomisedResponse):
+            keep = self.response.keep_probability
+            return keep, (1 - keep) / (self.response.n_categories - 1)
+        if isinstance(self.response, UnaryResponse):
+            return 0.5, self.response.other_probability
+        return self.response.one_probability, self.response.other_probability
+
+    @property
+    def noise(self) -> float:
+        """The variance that randomising adds to one row's estimated share of its class."""
+        keep, other = self._chances
+        return max(keep * (1 - keep), other * (1 - other)) / (keep - other) ** 2
+
+    def _least_squares(self, counters: Counters) -> Floats:
+        """Return the counts whose expected bits are nearest to the reported ones.
+
+        A bit's sum less what it would be without any label that sets it is the number of labels
+        that do: the filters are the design.
+        """
+        assert isinstance(self.response, BloomResponse)
+        rows = counters[:, :1].astype(np.float64)
+        keep, other = self._chances
+        bits = (counters[:, 1:] - other * rows) / (keep - other)
+        design = bloom_filters(self.response.n_classes)
+        gram, target = design @ design.T, bits @ design.T
+        out = np.maximum(bits @ np.linalg.pinv(design), 0.0)
+
+        def task(first: int, last: int) -> None:
+            part = slice(first, last)
+            kernels.nonnegative(gram, target[part], _SWEEPS, out[part])
+
+        n_threads = thread_count(None)
+        run_ranges(task, equal_ranges(np.ones(len(out), np.int64), n_threads), n_threads)
+        total = out.sum(axis=1, keepdims=True)
+        out *= np.divide(rows, total, out=np.ones_like(total), where=total > 0)
+        return out
+
+
+@dataclass(frozen=True)
+class LabelRules(StoppingRules):
+    """When a node stays a leaf, as far as answers can tell."""
+
+    estimates: Estimates | None = None
+
+    @classmethod
+    def of(cls, rules: StoppingRules, estimates: Estimates) -> "LabelRules":
+        """Return the rules; a leaf holds as many rows as the noise of one answer weighs."""
+        is_paper = isinstance(estimates.response, BloomResponse)
+        least = 1 if is_paper else ceil(estimates.noise)
+        facts = vars(rules) | {"min_samples_leaf": max(rules.min_samples_leaf, least)}
+        return cls(**facts, estimates=estimates)
+
+    @property
+    def _known(self) -> Estimates:
+        assert self.estimates is not None
+        return self.estimates
+
+    def rows(self, moments: Integers) -> Integers:
+        """Return how many rows nodes hold."""
+        return self._known.rows(moments)
+
+    def weight(self, moments: Integers, class_weight: Floats) -> Floats:
+        """Return what the rows of nodes weigh."""
+        weight: Floats = self._known.counts(moments) @ class_weight
+        return weight
+
+    def is_mixed(self, moments: Integers, class_weight: Floats) -> Bools:  # noqa: ARG002
+        """Tell which nodes are seen to hold rows of more than one class."""
+        if isinstance(self._known.response, BloomResponse):
+            found = self._known.counts(moments)
+            mixed: Bools = (found > found.sum(axis=1, keepdims=True) / _STEPS).sum(axis=1) > 1
+            return mixed
+        largest = self._known.shares(moments).max(axis=1, initial=0.0)
+        error = np.sqrt(self._known.noise / np.maximum(self.rows(moments), 1))
+        seen: Bools = largest < 1.0 - error
+        return seen
+
+
+@dataclass(frozen=True)
+class BitSearch:
+    """The best of drawn cuts where cells count bits: looked for in estimated counts."""
+
+    inner: CutSearch
+    estimates: Estimates
+
+    @classmethod
+    def of(cls, search: CutSearch, estimates: Estimates) -> "BitSearch":
+        """Return the search; a row is so many steps in it."""
+        least = replace(search.least, rows=search.least.rows * _STEPS)
+        return cls(replace(search, least=least), estimates)
+
+    def best(
+        self, counters: Counters, candidates: Candidates, columns: Columns, root_weight: Floats
+    ) -> Decided:
+        """Return the best cuts of some nodes, with what goes left counted in bits."""
+        scaled = root_weight * _STEPS
+        found = self.inner.best(counters, candidates, columns, scaled, self._in_steps)
+        return found.counted_by(counters, candidates.slots, 1 / _STEPS)
+
+    def _in_steps(self, counters: Counters) -> Counters:
+        return np.rint(self.estimates.counts(counters) * _STEPS).astype(np.int64)
+
+
+def finished(growth: Growth, job: Job, plan: LabelPlan, values: LeafValues) -> Forest:
+    """Return the forest with estimates in place of answers."""
+    forest = growth.forest(job.binning, LeafValues(np.ones(job.cell_counters)))
+    estimates = Estimates(plan.response)
+    counts = estimates.counts(forest.moments)
+    if isinstance(plan.response, BloomResponse):
+        shares = counts
+    else:
+        rows = estimates.rows(forest.moments).astype(np.float64)
+        strength = _STRENGTH * estimates.noise
+        shares = shrunk(forest, estimates.shares(forest.moments), rows, strength)
+        shares = projected(shares, np.ones((len(shares), 1)))
+    weighted = shares * values.class_weight
+    total = weighted.sum(axis=1, keepdims=True)
+    even = np.full_like(weighted, 1.0 / weighted.shape[1])
+    value = np.divide(weighted, total, out=even, where=total > 0)
+    return replace(forest, moments=np.rint(counts).astype(np.int64), value=value)

@@ -1,0 +1,221 @@
+"""Labels that are randomised once, at their party: S5's local privacy, and a better one.
+
+Anonymous (2020), *Federated Extra-Trees with Privacy Preserving*, steps 1 to 3 and equations 1 to
+4. A record's label is randomised when it is first needed; the answer is remembered for the life of
+the record (`privacy.label_memory`), and nothing but answers is ever counted. So trees of any number
+and depth, and all later jobs, cost nothing more.
+
+| paper | here |
+|---|---|
+| B, Bloom filter of a label; h = 32 bits, 4 hashes | `labels.bloom_filters` |
+| B', permanent randomised response; p = 1/2 | first step of `BloomResponse` |
+| R, instantaneous response; xi = 0.8, zeta = 0.2 | its second step; drawn once, too |
+| Sum, equations 3 and 4 | counters of a cell: rows, then reported bits |
+| Lasso regression | least squares without negative counts, on the known design |
+
+R is drawn anew for every question in the paper, and once here. Fresh draws over the same B' would
+average out over the questions of one forest, to B' itself; that is what the price, 8 ln 3, is of.
+So the promise is the same, and what is remembered is all that is ever used.
+
+The default is k-ary randomised response, which at epsilon 2 does at least as well as the paper's
+filters at 8.79, both drawn once (`docs/results.md` has figures, and those of B' alone, which does
+better on many classes). `label_scheme="unary"` is for many classes.
+
+**Who learns what.** As in the protocol that runs, with answers in place of labels. Features are
+not randomised: how many rows a party has, and where they stand, is as open as without this. Hence
+the ledger promises epsilon to a *label* and nothing to a *record*. **Who never learns what.**
+Nobody but its party sees a label, a count of true labels, or which answer a record gave. No key of
+a row depends on its label (`tables.records`): a bootstrap tells nothing of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SettingError
+from spinney.privacy.accounting import Job
+from spinney.privacy.budget import Unit
+from spinney.privacy.label_memory import LabelMemory
+from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpacked
+from spinney.privacy.mechanisms import RandomisedResponse
+from spinney.privacy.release import Charge, Exact
+from spinney.privacy.scopes import ALL_ROWS, PARTY_TOTALS, Budget, Disclosure, Protection, Spend
+from spinney.protocols.accounts.account import Purse
+from spinney.protocols.settings import (
+    PrivacySettings,
+    Terms,
+    fraction_of,
+)
+from spinney.tables.records import records_of
+from spinney.tables.schema import Schema
+from spinney.tables.table import BATCH_ROWS, Batch, Table
+from spinney.typing import Integers, Keys
+
+Response = RandomisedResponse | BloomResponse | UnaryResponse
+
+
+_UNPROTECTED: Final = Disclosure(
+    "counts of rows by their features",
+    Protection.UNPROTECTED,
+    "only labels are randomised",
+    (Unit.RECORD_ADD_REMOVE, Unit.RECORD_REPLACE, PARTY_TOTALS),
+)
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """What randomised labels cost, and how they are counted."""
+
+    schema: Schema
+    privacy: PrivacySettings
+    n_parties: int
+
+    def __post_init__(self) -> None:
+        _ = self.response  # refuses classes that a scheme cannot tell apart
+
+    @cached_property
+    def response(self) -> Response:
+        """How a label is randomised."""
+        n_classes = len(self.schema.label.classes or ())
+        if not n_classes:
+            raise SettingError(
+                f"The label {self.schema.label.name!r} is a number, and only classes can be "
+                "randomised. Use label_privacy='laplace'."
+            )
+        match self.privacy.label_scheme:
+            case "bloom":
+                return BloomResponse(n_classes)
+            case "unary":
+                return UnaryResponse(self._epsilon, n_classes)
+        return RandomisedResponse(self._epsilon, n_classes)
+
+    @property
+    def _epsilon(self) -> Fraction:
+        return fraction_of(self.privacy.epsilon or "", "epsilon")
+
+    @property
+    def n_bits(self) -> int:
+        """How many bits a cell counts beside its rows; 0: it counts reported classes instead."""
+        return 0 if isinstance(self.response, RandomisedResponse) else self.response.n_bits
+
+    @property
+    def scheme(self) -> str:
+        """What answers of this kind are remembered under: the label, and how it is randomised."""
+        label, facts = self.schema.label, self.response.parameters()
+        how = " ".join(f"{name}={facts[name]}" for name in sorted(facts))
+        return f"{label.name!r} of {label.classes}: {how}"
+
+    def spend(self, scope_name: str = "", batch: str = "") -> Spend:
+        """Return the price of the labels of some records; batches share no record."""
+        scope = ALL_ROWS.part(scope_name, batch) if scope_name else ALL_ROWS
+        return Spend("labels, each randomised once", self.response, (scope,))
+
+    def planned(self) -> list[Spend]:
+        """Return all that the job may spend."""
+        return [self.spend()]
+
+    def terms(self, data: str) -> Job:
+        """Return the terms on which a party's ledger opens the job for a data set."""
+        budget = Budget.pure(self.response.cost().amount, Unit.LABEL)
+        return Job(self.privacy.job, data, self.n_parties, 1, (budget,))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable:
+    """A party's table with answers in place of labels; keys know nothing of true labels."""
+
+    inner: Table
+    target: NDArray[np.int32]
+    keys: Keys
+    words: NDArray[np.uint32]  # (n_rows, n_words) reported bits; empty where classes are reported
+
+    @property
+    def schema(self) -> Schema:
+        """The public facts."""
+        return self.inner.schema
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.inner.n_rows
+
+    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows in order, at most `size` at a time."""
+        row = 0
+        for batch in self.inner.batches(size):
+            part = slice(row, row + batch.keys.size)
+            yield Batch(batch.values, self.target[part], self.keys[part])
+            row = part.stop
+
+
+def opened_memory(folder: Path, name: str, table: Table) -> LabelMemory:
+    """Open a party's memory with its table: answers of records that left the table are erased.
+
+    `table` is all that the party holds. A record that comes back later is randomised, and paid
+    for, once more.
+    """
+    memory = LabelMemory.open(folder / f"{name}.labels", folder / f"{name}.key")
+    memory.forget_all_but(records_of(table).ids)
+    return memory
+
+
+def labelled(table: Table, plan: LabelPlan, purse: Purse, memory: LabelMemory) -> LabelledTable:
+    """Return the table with answers: remembered ones, or drawn, paid for and remembered now."""
+    records = records_of(table)
+    records.require_own_ids()
+    ids, labels = records.ids, records.labels
+    answers, known = memory.recall(plan.scheme, ids, labels)
+    if known.all() and answers is not None:
+        purse.disclose(plan, "labels given again", [_again(plan), _UNPROTECTED])
+    else:
+        new = np.flatnonzero(~known)
+        # Records are drawn once, but for such as were erased and came back.
+        since = f"labels by when they were drawn, after {memory.erasures} erasures"
+        spend = plan.spend(since, f"from record {memory.n_known(plan.scheme)}")
+
+        def draw(charges: tuple[Charge, ...]) -> bytes:
+            drawn = plan.response.release(Exact(labels[new]), charges[0]).values
+            memory.remember(plan.scheme, ids[new], labels[new], drawn.reshape(new.size, -1))
+            return b""  # nothing is sent; what was drawn is kept encrypted, not in the ledger
+
+        asked = Terms(plan.privacy, plan.n_parties)
+        purse.pay(plan, 0, asked, [spend], draw, disclosures=[_UNPROTECTED])
+        answers, _ = memory.recall(plan.scheme, ids, labels)
+    assert answers is not None
+    return _table(table, plan, ids, answers)
+
+
+def _again(plan: LabelPlan) -> Disclosure:
+    price = f"epsilon={float(plan.response.cost().amount):.6g}"
+    return Disclosure(
+        "labels as they were randomised before",
+        Protection.HIDDEN,
+        f"drawn once, at {price} for each, and paid for then",
+        (Unit.LABEL,),
+    )
+
+
+def _table(table: Table, plan: LabelPlan, ids: Keys, answers: Integers) -> LabelledTable:
+    if isinstance(plan.response, RandomisedResponse):
+        none = np.zeros((0, 0), np.uint32)
+        return LabelledTable(table, answers[:, 0].astype(np.int32), ids, none)
+    words = answers.astype(np.uint32)
+    return LabelledTable(table, _likeliest(plan.response, words), ids, words)
+
+
+def _likeliest(
+    response: BloomResponse | UnaryResponse, words: NDArray[np.uint32]
+) -> NDArray[np.int32]:
+    """Return the class whose bits fit a report best: made of the report alone, so it is free."""
+    fit = unpacked(words, response.n_bits)
+    if isinstance(response, BloomResponse):
+        filters = bloom_filters(response.n_classes)
+        fit = fit @ (2.0 * filters.T) - filters.sum(axis=1)
+    found: NDArray[np.int32] = fit.argmax(axis=1).astype(np.int32)
+    return found

@@ -1,0 +1,166 @@
+"""The questions of extra-trees: counts on both sides of cuts that everybody draws alike.
+
+**Who learns what.** See `spinney.protocols.extra_trees`.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    JoinAsk,
+)
+from spinney.protocols.accounts.replies import NoisyReply
+from spinney.protocols.row_forest.messages import (
+    LeafAsk,
+    NoisyLevelAsk,
+)
+from spinney.protocols.rows.levels import Job, OpenNodes
+from spinney.protocols.rows.quality import QualityAsk
+from spinney.protocols.rows.setup import (
+    CountsReply,
+    EdgesAsk,
+    FactsAsk,
+    SchemaAsk,
+)
+from spinney.protocols.settings import ForestSettings
+from spinney.transport.channel import Ask, Vector
+from spinney.trees.cuts import (
+    Candidates,
+    Drawing,
+    drawn,
+)
+from spinney.trees.fields import Fields
+from spinney.trees.frontier import Slots
+from spinney.trees.ranges import Ranges
+from spinney.trees.threads import thread_count
+from spinney.typing import Codes
+
+_DRAWS = 2
+
+
+_RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features are drawn, below 2^5 four
+
+
+def drawing_of(job: Job) -> Drawing:
+    """Return how many candidates the nodes of a job get."""
+    n_compared = job.settings.n_slots(job.binning.columns.n_columns)
+    privacy = job.settings.privacy
+    if privacy is not None and not privacy.randomises_labels:
+        return Drawing(n_compared)  # every candidate costs a part of epsilon: none is in reserve
+    n_draws = 1 if job.settings.thresholds == "exchanged" else _DRAWS
+    return Drawing(n_compared, n_draws, _RESERVES)
+
+
+@dataclass(frozen=True)
+class CandidateNodes(OpenNodes):
+    """Some open nodes and the candidates that everybody draws for them."""
+
+    @cached_property
+    def all_candidates(self) -> Candidates:
+        """The candidates of all open nodes."""
+        return drawn(self.frontier, drawing_of(self.job), self.job.binning)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The candidates of these nodes."""
+        return self.all_candidates.part(self.first, self.last)
+
+    @property
+    def slots(self) -> Slots:
+        """What is asked of these nodes."""
+        return self.candidates.slots
+
+
+@dataclass(frozen=True)
+class RangesReply:
+    """A party's smallest and largest bins."""
+
+    ranges: Ranges
+
+
+@dataclass(frozen=True)
+class RangesAsk(CandidateNodes, Ask[RangesReply]):
+    """Which are your smallest and largest values in these nodes? (Only thresholds="exchanged".)"""
+
+    reveals: ClassVar[str] = "smallest and largest bins of features in tree nodes"
+    refused_under_masks: ClassVar[bool] = True
+    reply_type: ClassVar[type[Any]] = RangesReply
+
+
+def _no_cuts() -> Codes:
+    return np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class CutsAsk(CandidateNodes, Ask[CountsReply]):
+    """How many rows of these open nodes stand on each side of their cuts?"""
+
+    cuts: Codes = field(default_factory=_no_cuts)  # of exchanged thresholds, node after node
+    reveals: ClassVar[str] = "counts by class, or sums of targets, on both sides of drawn cuts"
+    reply_type: ClassVar[type[Any]] = CountsReply
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The candidates of these nodes, cut where the question says, if it does."""
+        own = self.all_candidates.part(self.first, self.last)
+        if self.job.settings.thresholds != "exchanged":
+            if self.cuts.size:
+                raise ProtocolError("The question brings cuts, and everybody draws them here.")
+            return own
+        if self.cuts.size != own.cut.size:
+            raise ProtocolError("The question's cuts are not those of its nodes.")
+        return own.cut_at(self.cuts.reshape(own.cut.shape))
+
+    @cached_property
+    def fields(self) -> Fields:
+        """How counts stand in words when they are masked."""
+        return Fields.of(
+            self.slots, self.frontier.bits[self.first : self.last], self.job.cell_counters
+        )
+
+    def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
+        """Return counts as fields of words; target sums as they are."""
+        if self.job.n_classes == 0:
+            return reply.vectors()
+        return (self.fields.pack(reply.counts.counters, thread_count(None)),)
+
+    def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
+        """Return the sums as counts."""
+        if self.job.n_classes == 0:
+            return CountsReply.of_vectors(sums)
+        counters = self.fields.unpack(sums[0].view(np.uint64), thread_count(None))
+        return CountsReply.of_vectors((counters.reshape(-1, self.job.cell_counters),))
+
+
+@dataclass(frozen=True)
+class NoisyCutsAsk(CandidateNodes, NoisyLevelAsk):
+    """How many rows stand on each side of these nodes' cuts, with noise?"""
+
+    reveals: ClassVar[str] = "counts, or sums of targets, on both sides of drawn cuts, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+
+NAME = "extra_trees"
+
+
+Settings = ForestSettings
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = (
+    FactsAsk,
+    EdgesAsk,
+    CutsAsk,
+    QualityAsk,
+    NoisyCutsAsk,
+    LeafAsk,
+)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, RangesAsk, *SUMMED)
+"""Every question that a party answers; those about cuts are in `extra_trees.messages`."""

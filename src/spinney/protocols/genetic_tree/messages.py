@@ -1,0 +1,212 @@
+"""The questions of evolved trees, exact and noisy.
+
+**Who learns what.** See `spinney.protocols.genetic_tree`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spinney.errors import ProtocolError, SettingError
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    JoinReply,
+)
+from spinney.protocols.accounts.replies import NoisyReply, ShareReply
+from spinney.protocols.genetic_tree.settings import GeneticSettings
+from spinney.protocols.rows.setup import (
+    EdgesAsk,
+    FactsAsk,
+    SchemaAsk,
+)
+from spinney.transport.channel import Ask, Vector
+from spinney.trees.binning import Binning
+from spinney.trees.genome import Genes, require_structures
+from spinney.typing import Integers
+
+
+@dataclass(frozen=True)
+class EvolvingJob:
+    """What every question repeats, so that it can be answered by itself."""
+
+    settings: GeneticSettings
+    schema_digest: str
+    n_parties: int
+    binning: Binning | None  # pooled bins; None: a party lays its own
+
+    @property
+    def digest(self) -> bytes:
+        """A digest of all of it."""
+        bins = b"" if self.binning is None else self.binning.digest()
+        return f"{self.schema_digest} {self.settings!r} {self.n_parties}".encode() + bins
+
+
+@dataclass(frozen=True)
+class TotalsReply:
+    """Numbers that are added up over parties."""
+
+    sums: Integers
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.sums,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "TotalsReply":
+        """Return the reply with these integers."""
+        return cls(vectors[0])
+
+
+@dataclass(frozen=True)
+class DepthAsk(Ask[TotalsReply]):
+    """Which depth does your cross-validation choose? One is counted at it."""
+
+    job: EvolvingJob
+    active: tuple[str, ...]
+    reveals: ClassVar[str] = "the depth that cross-validation chooses, counted"
+    reply_type: ClassVar[type[Any]] = TotalsReply
+
+
+@dataclass(frozen=True)
+class StructureReply:
+    """The columns that a party's own tree asks about; no thresholds, no leaves."""
+
+    genes: Genes  # (1, n_genes)
+
+
+@dataclass(frozen=True)
+class StructureAsk(Ask[StructureReply]):
+    """Which structure has your own tree of this depth?"""
+
+    job: EvolvingJob
+    depth: int
+    reveals: ClassVar[str] = "which column each node of the party's own tree asks about"
+    reply_type: ClassVar[type[Any]] = StructureReply
+
+
+@dataclass(frozen=True)
+class VotesAsk(Ask[TotalsReply]):
+    """Should all rows judge; should all parties' structures live on? Votes are counted."""
+
+    job: EvolvingJob
+    depth: int
+    active: tuple[str, ...]
+    reveals: ClassVar[str] = "two votes, on noise and on unique targets, counted"
+    reply_type: ClassVar[type[Any]] = TotalsReply
+
+
+@dataclass(frozen=True)
+class ScoresAsk(Ask[TotalsReply]):
+    """How well do these structures do on your rows? Scores are weighed by rows and added up."""
+
+    job: EvolvingJob
+    depth: int
+    generation: int
+    active: tuple[str, ...]
+    all_rows: bool
+    genes: Genes
+    reveals: ClassVar[str] = "scores of structures, times the number of rows, and that number"
+    reply_type: ClassVar[type[Any]] = TotalsReply
+
+
+@dataclass(frozen=True)
+class ChoiceAsk(Ask[TotalsReply]):
+    """Take the tree that does best for you; how many parties kept the one they had?"""
+
+    job: EvolvingJob
+    depth: int
+    all_rows: bool
+    genes: Genes
+    reveals: ClassVar[str] = "whether the party keeps its own tree, counted"
+    reply_type: ClassVar[type[Any]] = TotalsReply
+
+
+EXACT_ASKS: tuple[type[Ask[Any]], ...] = (
+    SchemaAsk,
+    FactsAsk,
+    EdgesAsk,
+    DepthAsk,
+    StructureAsk,
+    VotesAsk,
+    ScoresAsk,
+    ChoiceAsk,
+)
+
+
+EXACT_SUMMED: tuple[type[Ask[Any]], ...] = (
+    FactsAsk,
+    EdgesAsk,
+    DepthAsk,
+    VotesAsk,
+    ScoresAsk,
+    ChoiceAsk,
+)
+
+
+def require_depth(job: EvolvingJob, depth: int) -> None:
+    """Raise unless a question is about a depth that its job allows."""
+    if not job.settings.min_depth <= depth <= job.settings.max_depth:
+        raise ProtocolError("The question's depth is not one that the job allows.")
+
+
+def require_asked(job: EvolvingJob, depth: int, genes: Genes, n_columns: int) -> None:
+    """Raise unless a question is about structures that can be fitted."""
+    require_depth(job, depth)
+    try:
+        require_structures(genes, depth, n_columns)
+    except SettingError as error:
+        raise ProtocolError(error.public) from None
+    if not len(genes):
+        raise ProtocolError("The question holds no structures.")
+
+
+@dataclass(frozen=True)
+class NoisyJoinAsk(Ask[JoinReply]):
+    """Will you take part in this private job, at this price?"""
+
+    job: EvolvingJob
+    reveals: ClassVar[str] = "that the party takes part, and that its budget allows it"
+    reply_type: ClassVar[type[Any]] = JoinReply
+
+
+@dataclass(frozen=True)
+class NoisyScoresAsk(Ask[NoisyReply]):
+    """How many of your rows are in each leaf of these structures, by class, with noise?"""
+
+    job: EvolvingJob
+    depth: int
+    generation: int
+    genes: Genes
+    reveals: ClassVar[str] = "class counts of leaves of structures, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+    def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
+        """Return the integers as they are masked: modulo 2**64, for they may be negative."""
+        return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()
+
+
+@dataclass(frozen=True)
+class OwnTreeReply:
+    """The party has a tree of its own."""
+
+    party: str
+
+
+@dataclass(frozen=True)
+class OwnTreeAsk(Ask[OwnTreeReply]):
+    """Will you take the tree that does best for you, and keep to yourself which it is?"""
+
+    job: EvolvingJob
+    depth: int
+    genes: Genes
+    reveals: ClassVar[str] = "that the party has a tree of its own"
+    reply_type: ClassVar[type[Any]] = OwnTreeReply
+
+
+_NOISY = (NoisyJoinAsk, NoisyScoresAsk, OwnTreeAsk, ClaimsAsk)
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (*EXACT_ASKS, *_NOISY)
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = (*EXACT_SUMMED, NoisyScoresAsk)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""

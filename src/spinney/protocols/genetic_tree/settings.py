@@ -1,0 +1,279 @@
+"""The settings of evolved trees: Table II of S4 as defaults, checked once."""
+
+import math
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Final, Literal
+
+import numpy as np
+
+from spinney.errors import SettingError
+from spinney.privacy.budget import probability
+from spinney.protocols.settings import (
+    ForestSettings,
+    PrivacySettings,
+    Task,
+    as_text,
+    fraction_of,
+)
+from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.evolution import Breeding
+from spinney.trees.genome import MAX_DEPTH
+
+Validation = Literal["rotating", "fixed"]
+
+
+METRICS: Final[dict[Task, tuple[str, ...]]] = {
+    "classification": ("f1",),
+    "regression": ("mse", "r2", "rae"),
+}
+
+
+VALIDATIONS: Final = ("rotating", "fixed")
+
+
+BINNINGS: Final = ("own", "pooled")
+
+
+POPULATION: Final[dict[Task, int]] = {"classification": 20, "regression": 40}
+
+
+_MOST_STRUCTURES: Final = 10_000
+
+
+_MOST_PRIVATE_DEPTH: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneticSettings:
+    """What a job of evolved trees fixes before it starts; every party sees it.
+
+    Parameters
+    ----------
+    population_size
+        P: structures that survive a generation. None: 20 for classes, 40 for numbers.
+    n_generations
+        G.
+    participation
+        c: the share of parties that are asked in a generation, drawn anew each time.
+    train_ratio
+        r: the share of a party's rows that structures are fitted to; the others judge them.
+    validation
+        "rotating": every generation is judged by other rows, and survivors again, by the mean of
+        their scores. "fixed", as in the paper: by the same rows, once.
+    metric
+        What is evolved for: "f1" (of the second class; of more than two their mean), "mse", "r2" or
+        "rae", the relative absolute error.
+    leaf_ratio, tournament_size, flip_ratio, swap_ratio
+        r_l, s, m_1 and m_2, the latter as shares of a structure's genes.
+    n_folds, min_depth, max_depth
+        K and [d_min, d_max], between which each party's own cross-validation chooses.
+    noise_threshold, complexity_threshold, unique_threshold
+        phi*, theta* and mu* of the votes (Eq. 1 and 2), for regression.
+    keep_home
+        Whether a party keeps its own tree where that does better on its own validation rows.
+    binning, max_bins
+        "own": a party's numbers are cut at its own quantiles, and nothing is asked. "pooled": at
+        quantiles of all parties, found by summed counts.
+    size_epsilon
+        With which epsilon a party's number of rows is noised before it weighs its scores; None: it
+        is used as it is, inside sums only.
+    """
+
+    task: Task
+    population_size: int | None = None
+    n_generations: int = 100
+    participation: float = 1.0
+    train_ratio: float = 0.8
+    validation: Validation = "rotating"
+    metric: str | None = None
+    leaf_ratio: float = 0.01
+    tournament_size: int = 3
+    flip_ratio: float = 0.05
+    swap_ratio: float = 0.05
+    n_folds: int = 5
+    min_depth: int = 2
+    max_depth: int = 15
+    noise_threshold: float = 0.25
+    complexity_threshold: float = 0.02
+    unique_threshold: float = 80.0
+    keep_home: bool = True
+    binning: str = "own"
+    max_bins: int = MAX_BINS
+    size_epsilon: str | None = None
+    seed: int = 0
+    privacy: PrivacySettings | None = None  # None: nothing but sizes is noised
+    delta: str = "1/1000000"  # where the privacy of a private job is read as an epsilon
+    job: str = "evolved trees"  # its name in a party's ledger
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, np.generic):  # messages and reports carry Python's own types
+                object.__setattr__(self, name, value.item())
+        if self.population_size is None:
+            object.__setattr__(self, "population_size", POPULATION[self.task])
+        if self.metric is None:
+            object.__setattr__(self, "metric", METRICS[self.task][0])
+        self._require_numbers()
+        self._require_shares()
+        _choice("metric", self.metric, METRICS[self.task])
+        _choice("validation", self.validation, VALIDATIONS)
+        _choice("binning", self.binning, BINNINGS)
+        if self.privacy is not None:
+            self._require_private()
+        if not isinstance(self.keep_home, bool):
+            raise SettingError(f"keep_home must be True or False; got {self.keep_home!r}.")
+
+    def _require_numbers(self) -> None:
+        _whole("population_size", self.population_size, 2, _MOST_STRUCTURES)
+        _whole("n_generations", self.n_generations, 1, None)
+        _whole("tournament_size", self.tournament_size, 1, _MOST_STRUCTURES)
+        _whole("n_folds", self.n_folds, 2, 100)
+        _whole("min_depth", self.min_depth, 1, MAX_DEPTH)
+        _whole("max_depth", self.max_depth, 1, MAX_DEPTH)
+        _whole("max_bins", self.max_bins, 2, MAX_BINS)
+        _whole("seed", self.seed, 0, 2**64 - 1)
+        if self.min_depth > self.max_depth:
+            raise SettingError(
+                f"min_depth={self.min_depth} must not be above max_depth={self.max_depth}."
+            )
+
+    def _require_private(self) -> None:
+        """Raise if noisy counts cannot give what is asked for."""
+        if self.task != "classification":
+            raise SettingError("epsilon is for classes: evolved trees for numbers have no noise.")
+        if self.max_depth > _MOST_PRIVATE_DEPTH:
+            raise SettingError(
+                f"max_depth={self.max_depth} cannot be used with epsilon: every leaf is a noisy "
+                f"count. Set it to {_MOST_PRIVATE_DEPTH} at most, for example to 4."
+            )
+        if self.participation < 1 or self.size_epsilon is not None:
+            raise SettingError(
+                "With epsilon all parties take part in every generation, and their sizes are not "
+                "told: leave participation and size_epsilon as they are."
+            )
+        if self.binning != "own":
+            raise SettingError(
+                "binning='pooled' lays bins by exact counts, which epsilon does not allow: leave "
+                "binning='own', and each party lays its own."
+            )
+        probability(fraction_of(self.delta, "delta"), "delta")
+
+    def _require_shares(self) -> None:
+        _share("participation", self.participation, open_below=True)
+        _share("train_ratio", self.train_ratio, open_below=True)
+        if self.train_ratio > 0.95:
+            raise SettingError(
+                f"train_ratio must leave rows to judge by: at most 0.95; got {self.train_ratio!r}."
+            )
+        for name in ("leaf_ratio", "flip_ratio", "swap_ratio"):
+            _share(name, getattr(self, name), open_below=False)
+        for name in ("noise_threshold", "complexity_threshold", "unique_threshold"):
+            value = getattr(self, name)
+            if not _is_real(value) or not math.isfinite(value) or value < 0:
+                raise SettingError(f"{name} must be a number of at least 0; got {value!r}.")
+
+    @property
+    def bootstrap(self) -> bool:
+        """Whether rows are drawn with repeats: every structure reads every row once."""
+        return False
+
+    @property
+    def n_survivors(self) -> int:
+        """How many structures survive a generation: P."""
+        assert self.population_size is not None
+        return self.population_size
+
+    @property
+    def n_parts(self) -> int:
+        """In how many parts rows are dealt, of which one judges: 1 / (1 - r), rounded."""
+        return max(2, round(1 / (1 - self.train_ratio)))
+
+    @property
+    def n_divisions(self) -> int:
+        """By how many divisions of its rows a party judges: the fewer are asked, the more."""
+        if self.validation == "fixed":
+            return 1
+        return min(self.n_parts, round(1 / self.participation))
+
+    def n_active(self, n_parties: int) -> int:
+        """Return how many parties are asked in a generation."""
+        return max(1, round(self.participation * n_parties))
+
+    def breeding(self, n_columns: int, depth: int) -> Breeding:
+        """Return how offspring come about."""
+        return Breeding(
+            n_columns,
+            depth,
+            self.n_survivors,
+            self.tournament_size,
+            self.flip_ratio,
+            self.swap_ratio,
+        )
+
+    def for_bins(self) -> ForestSettings:
+        """Return settings that lay the pooled bins."""
+        criterion = "gini" if self.task == "classification" else "squared_error"
+        return ForestSettings(task=self.task, criterion=criterion, max_bins=self.max_bins)
+
+
+def noisy_search(
+    job: str, epsilon: object, *, secure_sum: bool, honest: int | None
+) -> PrivacySettings | None:
+    """Return the privacy of a search that costs `epsilon`; None where there is none.
+
+    Parameters
+    ----------
+    job
+        The job's name in the parties' ledgers.
+    epsilon
+        The budget of the whole search; None: no noise.
+    secure_sum
+        Whether sums are masked; the parties then share the noise.
+    honest
+        How many parties masks and shared noise rest on; None: half of them, rounded up.
+    """
+    if honest is not None and not secure_sum:
+        raise SettingError(
+            "honest says how many parties' secrets a secure sum rests on. It needs secure_sum=True."
+        )
+    if epsilon is None:
+        return None
+    return PrivacySettings(
+        job=job, epsilon=as_text(epsilon, "epsilon"), in_shares=secure_sum, honest=honest
+    )
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _whole(name: str, value: object, least: int, most: int | None) -> None:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if number >= least and (most is None or number <= most):
+            return
+    bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+    raise SettingError(f"{name} must be a whole number {bounds}; got {value!r}.")
+
+
+def _share(name: str, value: object, *, open_below: bool) -> None:
+    if _is_real(value):
+        number = float(value)  # type: ignore[arg-type]
+        if number <= 1 and (number > 0 if open_below else number >= 0):
+            return
+    least = "above 0" if open_below else "at least 0"
+    raise SettingError(f"{name} must be a share {least} and at most 1; got {value!r}.")
+
+
+def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        known = " or ".join(repr(choice) for choice in choices)
+        raise SettingError(f"{name} must be {known}; got {value!r}.")
+
+
+NAME = "genetic_tree"
+
+
+Settings = GeneticSettings

@@ -1,0 +1,164 @@
+"""The coordinator's side of a horizontal forest: it adds histograms up and picks the splits."""
+
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.protocols.accounts.account import (
+    claims_of,
+    join,
+)
+from spinney.protocols.horizontal_forest.messages import (
+    NAME,
+    AdaptiveAsk,
+    LevelAsk,
+    Settings,
+)
+from spinney.protocols.model import ForestModel
+from spinney.protocols.row_forest.coordinator import grown_noisily
+from spinney.protocols.row_forest.messages import (
+    noisy_job,
+)
+from spinney.protocols.row_forest.party import private_plan
+from spinney.protocols.rows.facts import class_weights, leaf_values
+from spinney.protocols.rows.levels import (
+    Job,
+    Search,
+)
+from spinney.protocols.rows.quality import quality_over_parties
+from spinney.protocols.rows.setup import (
+    agreed_schema,
+    lay_bins,
+)
+from spinney.protocols.training import (
+    Phases,
+    Quality,
+    Training,
+)
+from spinney.transport.channel import Channel
+from spinney.trees.adaptive import merged, midpoints
+from spinney.trees.dtypes import MAX_WEIGHT
+from spinney.trees.growth import Growth
+from spinney.trees.layout import LeafValues
+from spinney.trees.siblings import Above, with_derived
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf
+from spinney.trees.threads import thread_count
+from spinney.typing import Progress, silent
+
+
+def train(
+    channel: Channel,
+    settings: Settings,
+    *,
+    n_jobs: int | None = None,
+    progress: Progress = silent,
+) -> Training:
+    """Grow a forest with the parties on the channel."""
+    phases, n_threads, privacy = Phases(), thread_count(n_jobs), settings.privacy
+    with phases.phase("agreeing"):
+        schema = agreed_schema(channel)
+        if privacy:
+            private_plan(schema, settings, len(channel.parties))  # refuses before anyone is asked
+            join(channel, schema, settings)
+    quality: dict[str, Quality] = {}
+    score = None
+    if privacy and not privacy.perturbs_input:
+        with phases.phase("growing"):
+            job = noisy_job(schema, settings, len(channel.parties))
+            forest = grown_noisily(channel, schema, job, n_threads=n_threads, progress=progress)
+    else:
+        with phases.phase("binning"):
+            progress("binning", 0, 0)
+            facts, binning = lay_bins(channel, schema, settings)
+            sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
+            job = Job(settings, schema.digest(), binning, *sizes)
+        with phases.phase("growing"):
+            values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
+            growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
+        with phases.phase("judging"):
+            progress("judging", 0, 0)
+            forest = growth.forest(job.binning, values)
+            quality, score = quality_over_parties(channel, job, growth, values, forest)
+    claims = claims_of(channel, privacy) if privacy else ()
+    return Training(
+        ForestModel(NAME, schema, forest, job.binning.bin_of_category),
+        channel.parties,
+        tuple(channel.rounds),
+        phases.seconds,
+        quality,
+        score if settings.oob_score else None,
+        asdict(settings),
+        claims,
+    )
+
+
+def _grow(
+    channel: Channel, job: Job, values: LeafValues, *, n_threads: int, progress: Progress
+) -> Growth:
+    """Grow all trees, a level a round."""
+    settings = job.settings
+    weights = values.class_weight
+    growth = Growth(job.roots(), job.rules(), weights, target_step=values.step)
+    search = Search(
+        Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
+        LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
+        n_threads,
+    )
+    above = None
+    while growth.frontier.n_open:
+        progress("growing", growth.depth, settings.max_depth or 0)
+        if job.binning.adaptive_bins:
+            grow_adaptively(channel, job, growth, search)
+        else:
+            above = _grow_by_counts(channel, job, growth, search, above)
+    return growth
+
+
+def _grow_by_counts(
+    channel: Channel, job: Job, growth: Growth, search: Search, above: Above | None
+) -> Above | None:
+    """Grow a level from summed counts; return its histograms if they came in one piece."""
+    frontier = growth.frontier
+    parts = []
+    batches = list(job.batches(frontier.asked))
+    for first, last in batches:
+        ask = LevelAsk(job, growth.levels, first, last)
+        ask.__dict__["n_threads"] = search.n_threads
+        ask.__dict__["frontier"] = frontier  # known here; others compute it
+        counters = channel.sum(ask).counts.counters
+        if counters.shape != (ask.slots.n_cells, job.cell_counters):
+            raise ProtocolError("A party's histograms do not have the cells asked for.")
+        answered = channel.rounds[-1].answered
+        if frontier.derived.any():
+            if above is None or above.parties != answered:
+                growth.ask_about_all()  # somebody left: parent and child are not of the same rows
+                return None
+            counters = with_derived(frontier, above, counters)
+        parts.append(search.best(counters, growth, first, last))
+    kept = Above(frontier.slots, counters, answered) if len(batches) == 1 else None
+    within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
+    growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
+    return kept if growth.frontier.derived.any() else None
+
+
+def grow_adaptively(channel: Channel, job: Job, growth: Growth, search: Search) -> None:
+    """Grow a level from the parties' own histograms, merged (Alg. 3)."""
+    frontier = growth.frontier
+    parts: list[BestSplits] = []
+    thresholds: list[NDArray[np.float32]] = []
+    for first, last in job.batches(frontier.slots):
+        ask = AdaptiveAsk(job, growth.levels, first, last)
+        ask.__dict__["frontier"] = frontier  # known here; others compute it
+        replies = channel.ask(ask)
+        found = merged(
+            [reply.histograms for reply in replies.values()],
+            frontier.columns,
+            ask.slots,
+            is_regression=job.n_classes == 0,
+        )
+        best = search.best(found.moments, growth, first, last)
+        parts.append(best)
+        thresholds.append(midpoints(best, found, frontier.columns, ask.slots))
+    growth.grow(BestSplits.of_parts(parts), threshold=np.concatenate(thresholds))

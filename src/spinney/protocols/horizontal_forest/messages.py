@@ -1,0 +1,111 @@
+"""The questions of a horizontal forest: histograms of open nodes over shared bins, or a party's own.
+
+**Who learns what.** See `spinney.protocols.horizontal_forest`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    JoinAsk,
+)
+from spinney.protocols.row_forest.messages import (
+    NOISY,
+)
+from spinney.protocols.rows.levels import (
+    OpenNodes,
+)
+from spinney.protocols.rows.quality import QualityAsk
+from spinney.protocols.rows.setup import (
+    CountsReply,
+    EdgesAsk,
+    FactsAsk,
+    SchemaAsk,
+)
+from spinney.protocols.settings import ForestSettings
+from spinney.transport.channel import Ask, Vector
+from spinney.trees.adaptive import AdaptiveHistograms
+from spinney.trees.fields import Fields
+from spinney.trees.threads import thread_count
+
+
+@dataclass(frozen=True)
+class AdaptiveReply:
+    """A party's own histograms."""
+
+    histograms: AdaptiveHistograms
+
+
+@dataclass(frozen=True)
+class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
+    """What are your own histograms of these open nodes? (Only with `binning="adaptive"`.)"""
+
+    reveals: ClassVar[str] = "histograms of tree nodes with the means of their bins"
+    refused_under_masks: ClassVar[bool] = True
+    reply_type: ClassVar[type[Any]] = AdaptiveReply
+
+
+NAME = "horizontal_forest"
+
+
+Settings = ForestSettings
+
+
+_NARROW_BITS = 16
+
+
+@dataclass(frozen=True)
+class LevelAsk(OpenNodes, Ask[CountsReply]):
+    """How do the rows of these open nodes spread over the cells of their features?"""
+
+    reveals: ClassVar[str] = (
+        "histograms of tree nodes by class, or sums of targets, over bins that all parties know"
+    )
+    reply_type: ClassVar[type[Any]] = CountsReply
+    ring_is_fresh: ClassVar[bool] = True
+
+    @cached_property
+    def n_threads(self) -> int:
+        """How many threads lay counts in words; whoever asks or answers sets its own."""
+        return thread_count(None)
+
+    @property
+    def reply_bytes(self) -> int:
+        """The counters of each cell, and where each slot's run ends."""
+        return self.slots.n_cells * self.job.cell_bytes + 8 * self.slots.cells.size
+
+    @cached_property
+    def is_narrow(self) -> bool:
+        """Whether every count of these nodes, summed over all parties, fits 16 bits."""
+        return int(self.frontier.bits[self.first : self.last].max(initial=0)) <= _NARROW_BITS
+
+    @cached_property
+    def fields(self) -> Fields:
+        """How class counts stand in words when they are masked."""
+        return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
+
+    def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
+        """Return class counts as fields of words; target sums as they are."""
+        if self.job.n_classes == 0:
+            return reply.vectors()
+        return (self.fields.pack(reply.counts.counters, self.n_threads),)
+
+    def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
+        """Return the sums as histograms."""
+        if self.job.n_classes == 0:
+            return CountsReply.of_vectors(sums)
+        words = sums[0].view(np.uint64)
+        counters = self.fields.unpack(words, self.n_threads, narrow=self.is_narrow)
+        return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, AdaptiveAsk, *SUMMED)
+"""Every question that a party answers."""

@@ -1,0 +1,66 @@
+"""A party's side of a horizontal forest: it counts its rows, exactly or with noise."""
+
+from typing import Any
+
+from spinney.errors import ProtocolError
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    ExactJob,
+    JoinAsk,
+)
+from spinney.protocols.horizontal_forest.messages import NAME, AdaptiveAsk, AdaptiveReply, LevelAsk
+from spinney.protocols.row_forest.messages import (
+    LeafAsk,
+    NoisyLevelAsk,
+)
+from spinney.protocols.row_forest.party import Counting, PrivateParty, RowParty
+from spinney.protocols.rows.setup import (
+    CountsReply,
+)
+from spinney.tables.table import Table
+from spinney.trees.adaptive import streamed
+from spinney.trees.histogram import level_counts
+from spinney.trees.threads import thread_count
+
+
+class _Counting(Counting):
+    """Histograms, counted exactly."""
+
+    def _counted(self, ask: LevelAsk | AdaptiveAsk) -> CountsReply | AdaptiveReply:
+        if isinstance(ask, AdaptiveAsk) != bool(ask.job.binning.adaptive_bins):
+            raise ProtocolError("The question does not fit the job's binning.")
+        standing = self._rows.standing(ask)
+        table = self._rows.binned(ask.job)
+        cells = (table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last))
+        how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
+        if isinstance(ask, AdaptiveAsk):
+            return AdaptiveReply(streamed(*cells, **how))  # Alg. 2
+        ask.__dict__["n_threads"] = self._n_threads
+        how |= {"narrow": ask.is_narrow, "sized": not ask.is_masked}
+        return CountsReply(level_counts(*cells, **how))  # Alg. 1, line 3: histograms
+
+
+class Party(RowParty):
+    """One organisation's side. What it keeps between questions only saves time.
+
+    Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
+    job, of which the ledger then says that nothing was protected. `data` names the data set whose
+    account its jobs debit (see `accounts.account.Purse`).
+    """
+
+    name, counting = NAME, _Counting
+    of_nodes = (LevelAsk, AdaptiveAsk)
+    of_private_jobs = (JoinAsk, ClaimsAsk, NoisyLevelAsk, LeafAsk)
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        n_jobs: int | None = None,
+        ledger: Ledger | None = None,
+        data: str | None = None,
+        exact: ExactJob | None = None,
+    ) -> None:
+        n_threads = thread_count(n_jobs)
+        super().__init__(table, PrivateParty(table, ledger, data, n_threads, exact), n_threads)

@@ -1,0 +1,87 @@
+"""What a private forest costs: one release of all leaves' counts."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from spinney.errors import SettingError
+from spinney.privacy.accounting import Job
+from spinney.privacy.mechanisms import DiscreteLaplace
+from spinney.privacy.scopes import Spend
+from spinney.protocols.accounts.budget import job_terms
+from spinney.protocols.accounts.private_rows import (
+    require_classes,
+    require_ranges,
+    require_small,
+)
+from spinney.protocols.private_forest.settings import Settings
+from spinney.protocols.rows.facts import public_binning
+from spinney.protocols.settings import LARGEST_NOISE, PrivacySettings
+from spinney.tables.schema import Schema
+from spinney.trees.binning import Binning
+from spinney.trees.dtypes import MAX_BINS
+
+
+@dataclass(frozen=True)
+class ForestPlan:
+    """What the one release costs."""
+
+    settings: Settings
+    n_classes: int
+    n_parties: int
+
+    def __post_init__(self) -> None:
+        require_small(
+            f"{self.settings.n_estimators} trees of depth {self.settings.max_depth} over "
+            f"{self.n_classes} classes",
+            self.n_counters,
+            self.settings.message_limit,
+            "Grow fewer trees, or shallower ones.",
+        )
+        each = self.privacy.amount / self.settings.n_estimators
+        if each * LARGEST_NOISE < 1:
+            n_trees = int(self.privacy.amount * LARGEST_NOISE)
+            advice = f"n_estimators={n_trees} would work" if n_trees else "Raise epsilon"
+            raise SettingError(
+                f"n_estimators={self.settings.n_estimators} leaves too little budget for each "
+                f"tree: epsilon={float(each):.3g}, whose noise would be of {float(1 / each):.3g} "
+                f"rows in every leaf. {advice}."
+            )
+        self.noise  # noqa: B018  refuses shares that cannot be
+
+    @property
+    def privacy(self) -> PrivacySettings:
+        """How much and how."""
+        return self.settings.privacy
+
+    @property
+    def n_counters(self) -> int:
+        """How many counters the reply has."""
+        return self.settings.n_estimators * (1 << self.settings.max_depth) * self.n_classes
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        """The noise of every leaf's counts; a record is in one leaf of every tree."""
+        shares = self.privacy.shares(self.n_parties)
+        n_trees = Fraction(self.settings.n_estimators)
+        return DiscreteLaplace(self.privacy.amount, n_trees, shares=shares)
+
+    def planned(self) -> list[Spend]:
+        """Return all that the job spends."""
+        what = f"class counts of the leaves of {self.settings.n_estimators} random trees"
+        return [Spend(what, self.noise, n_values=self.n_counters)]
+
+    def terms(self, data: str) -> Job:
+        """Return the terms on which a party's ledger opens the job for a data set."""
+        return job_terms(self.privacy, self.n_parties, data)
+
+
+def bins_of(schema: Schema) -> Binning:
+    """Return the bins of every column, from public facts: as fine as they come."""
+    require_ranges(schema)
+    return public_binning(schema, MAX_BINS)
+
+
+def plan_of(schema: Schema, settings: Settings, n_parties: int) -> ForestPlan:
+    """Return what the job costs; refuse what cannot be kept."""
+    return ForestPlan(settings, require_classes(schema), n_parties)

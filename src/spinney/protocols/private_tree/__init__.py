@@ -1,0 +1,43 @@
+"""One private tree over parties that hold different rows of the same columns (S3).
+
+Gubler (2023), *Secure and Interpretable: Federated Differentially Private Decision Trees*, with its
+accounting put right (`private_tree.budget`) and two learners more. The tree grows a level a round; leaves
+are counted at the end.
+
+| paper | here |
+|---|---|
+| Q, a node; theta = (j, t) | an open node; a cut of a column's cells |
+| Algorithm 3, Gamma shares of Laplace noise | `DiscreteLaplace` in shares, under secure sums |
+| Algorithm 4, G(Q, theta) | `noisy_impurity`, over equal parts of a node's public box |
+| Algorithm 5 | `method="histograms"`: all columns' cells, e_level / p each |
+| Algorithm 6 | `method="save_budget"`: bounds of sensitivity 1, e_bounds / p each |
+| leaf_prop, bounds_prop | `leaf_share`, `bounds_share` |
+
+Algorithm 6 asks column after column, p rounds a node; here a node's bounds are one question and the
+columns that they leave another. "propose" lets every party propose a cut by its own rows and counts
+the sides of those cuts only (after LocalRNM, Liu et al. 2020). "noisy_max" chooses among all cuts
+at once, by one noisy maximum of monotone scores; it costs the same whatever the number of columns.
+Its root's scores look ahead: a cut is worth what it leaves after both its sides are cut once more,
+as well as can be. So it finds two columns that tell something only together, at no further cost.
+
+**Who learns what.** Everyone learns the tree and the noisy class counts of its leaves. The
+coordinator also learns, summed over parties: with "histograms" noisy histograms of every open node;
+with "save_budget" noisy bounds for every column, and noisy histograms of some; with "propose" each
+party's own choice of a cut, and noisy counts of both sides of those cuts. **With "noisy_max" it
+learns exact histograms of every open node**, by two columns of the root, and the noise of the
+choice: it is trusted with them, and the claims say that nothing protects a record from it. It sees
+each party's schema, that it joins, and its claims. **Who never learns what.** Nobody else sees an
+exact number; no party's own counts leave it but under a mask, or with its own whole noise.
+
+**Rounds and bytes.** Schemas 1, joining 1, a level 1 ("histograms", "noisy_max") or 2, leaves 1,
+claims 1. A reply has 8 bytes for each of nodes x columns x (bins + 1) x classes counters; with
+"propose", for each of nodes x proposals x 2 x classes; with "noisy_max" for the cuts too, and at
+the root for pairs of cells, if they fit in 16 MB.
+"""
+
+from spinney.protocols.private_tree.coordinator import train
+from spinney.protocols.private_tree.messages import ASKS, SUMMED
+from spinney.protocols.private_tree.party import Party
+from spinney.protocols.private_tree.settings import NAME, Settings
+
+__all__ = ["ASKS", "NAME", "Party", "SUMMED", "Settings", "train"]

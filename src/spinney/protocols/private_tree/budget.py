@@ -1,0 +1,345 @@
+"""How a private tree's budget is divided: exactly, in fractions, and by everyone alike.
+
+Written e for the job's epsilon, d for the levels, p for the columns, K for the parties. A record
+stands in one node of a level, so that nodes of a level cost their maximum, and levels add up. A
+level may spend e_level = e (1 - leaf_share) / d on a node:
+
+| method | a node's releases | what one record moves | cost |
+|---|---|---|---|
+| histograms | all cells of all columns, by class | p cells by 1 | e_level |
+| save_budget | a bound for every column | p bounds by 1 row | a share of what the node has |
+| | the cells of q columns | q cells by 1 | the rest, times q / p |
+| propose | one cut by every party, by its own rows | any cut's score by 1 row | e_level / 2 |
+| | both sides of the c proposed cuts, by class | c counts by 1 | e_level / 2 |
+| noisy_max | one cut | any cut's score by 1 row | e_level |
+
+A leaf is counted with all that its path has left: e minus what the nodes above it, and it itself as
+a node, have cost. So every path costs e, whatever is stopped or saved on the way.
+
+"save_budget" passes to both children what a node has not spent. Budgets depend on released numbers
+and on public settings only, and the ledger refuses any path that passes e: a filter for pure
+privacy (Rogers et al. 2016). Savings are rounded down to eighths
+of a level's share, so that there are few kinds of noise; what that leaves goes to the leaf.
+
+Rows are told apart, for the ledger, by what their nodes were asked and whether they were split, not
+by the splits themselves: nodes with the same history cost the same. So a party holds its job to one
+tree and to one question of a kind for a level: else rows could be told apart twice.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError, SettingError
+from spinney.privacy.accounting import Job
+from spinney.privacy.mechanisms import DiscreteLaplace, PermuteAndFlip
+from spinney.privacy.noisy_max import NoisyMax
+from spinney.privacy.release import Mechanism
+from spinney.privacy.scopes import ALL_ROWS, Scope, Spend
+from spinney.protocols.accounts.budget import job_terms
+from spinney.protocols.private_tree.groups import Group
+from spinney.protocols.private_tree.settings import TreeSettings
+from spinney.protocols.settings import (
+    LARGEST_NOISE,
+    PrivacySettings,
+    fraction_of,
+)
+from spinney.trees.level import Level
+from spinney.trees.public_cells import COST_BITS
+from spinney.typing import Integers
+
+_SPLIT: Final = "its node is split"  # a step for every level: one stands below the other
+
+
+STEPS: Final = 8  # a node asks about so many parts of its columns at most
+
+
+_ROW: Final = Fraction(1 << COST_BITS)  # in which scores are counted
+
+
+Asked = NDArray[np.int64]  # (n_open,) how many parts of its columns a node was asked about
+
+
+@dataclass(frozen=True)
+class Purses:
+    """What the nodes of one depth may spend, and have spent on the way, by node."""
+
+    scopes: tuple[Scope, ...]
+    has: tuple[Fraction, ...]
+    spent: tuple[Fraction, ...]
+
+    def part(self, chosen: Integers) -> "Purses":
+        """Return some of them."""
+        places = chosen.tolist()
+        return Purses(
+            tuple(self.scopes[i] for i in places),
+            tuple(self.has[i] for i in places),
+            tuple(self.spent[i] for i in places),
+        )
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """What each release of a private tree costs."""
+
+    settings: TreeSettings
+    n_columns: int
+    n_classes: int
+    n_parties: int
+
+    def __post_init__(self) -> None:
+        weakest = self._weakest()
+        if weakest < Fraction(1, LARGEST_NOISE):
+            depth = int(self.n_levels * weakest * LARGEST_NOISE)
+            advice = f"max_depth={depth} would work" if depth else "Raise epsilon"
+            raise SettingError(
+                f"max_depth={self.n_levels} leaves too little budget for each level: "
+                f"epsilon={float(self.level_epsilon):.3g} for a node and {float(weakest):.3g} for "
+                f"a single number of it, whose noise would be of {1 / float(weakest):.3g} rows. "
+                f"{advice}."
+            )
+
+    def _weakest(self) -> Fraction:
+        """Return the least epsilon that any single number gets."""
+        match self.settings.method:
+            case "noisy_max":
+                return self.level_epsilon
+            case "propose":
+                return self.level_epsilon / 2 / self.n_parties
+            case "save_budget":
+                return (
+                    self.level_epsilon
+                    * min(self._bounds_share, 1 - self._bounds_share)
+                    / (self.n_columns)
+                )
+        return self.level_epsilon / self.n_columns
+
+    @property
+    def privacy(self) -> PrivacySettings:
+        """How much and how."""
+        return self.settings.privacy
+
+    @property
+    def n_levels(self) -> int:
+        """How many levels may be asked about: d."""
+        return self.settings.max_depth
+
+    @cached_property
+    def level_epsilon(self) -> Fraction:
+        """What a level may spend on a node: e_level."""
+        kept = fraction_of(self.privacy.leaf_share, "leaf_share")
+        return self.privacy.amount * (1 - kept) / self.n_levels
+
+    @cached_property
+    def _bounds_share(self) -> Fraction:
+        return fraction_of(self.settings.bounds_share, "bounds_share")
+
+    @property
+    def saves(self) -> bool:
+        """Whether what nodes do not spend goes to their children."""
+        return self.settings.method == "save_budget"
+
+    @property
+    def n_steps(self) -> int:
+        """In how many parts columns are asked about."""
+        return min(STEPS, self.n_columns)
+
+    def n_asked(self, step: int) -> int:
+        """Return how many columns are asked about in so many parts."""
+        return self.n_columns * step // self.n_steps
+
+    # --- what nodes have -------------------------------------------------------------------------
+
+    def purses(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[Purses]:
+        """Return what the nodes of every depth have when they are reached.
+
+        Where nothing is saved all nodes of a depth are one: rows that are still asked about.
+        """
+        if not self.saves:
+            depths = range(len(levels) + 1)
+            return [
+                Purses((_still_open(k),), (self.level_epsilon,), (k * self.level_epsilon,))
+                for k in depths
+            ]
+        found = [Purses((ALL_ROWS,), (self.level_epsilon,), (Fraction(0),))]
+        is_open = np.ones(1, np.bool_)
+        for level, steps in zip(levels, asked, strict=True):
+            here = found[-1].part(np.flatnonzero(is_open))
+            if steps.shape != level.feature.shape or len(here.has) != steps.size:
+                raise ProtocolError("The question's budgets do not fit its tree.")
+            found.append(self._children(here, level, steps))
+            is_open = level.child_open
+        return found
+
+    def _children(self, here: Purses, level: Level, steps: Asked) -> Purses:
+        eighth = self.level_epsilon / STEPS
+        scopes, has, spent = [], [], []
+        for node in np.flatnonzero(level.feature >= 0).tolist():
+            used = self.node_cost(here.has[node], int(steps[node]))
+            saved = self.level_epsilon + here.has[node] - used
+            asked = _asked(here.scopes[node], int(steps[node]))
+            scopes += 2 * [asked.part(_SPLIT, "yes")]
+            has += 2 * [saved // eighth * eighth]
+            spent += 2 * [here.spent[node] + used]
+        return Purses(tuple(scopes), tuple(has), tuple(spent))
+
+    def node_cost(self, has: Fraction, step: int) -> Fraction:
+        """Return what a node spends that was asked about so many parts of its columns."""
+        if not self.saves:
+            return self.level_epsilon
+        if not 0 < step <= self.n_steps:
+            raise ProtocolError("A node is asked about at least one part of its columns.")
+        bounds = has * self._bounds_share
+        return bounds + (has - bounds) * step / self.n_steps
+
+    # --- releases of nodes -----------------------------------------------------------------------
+
+    def histogram_groups(self, purses: Purses, steps: Asked) -> list[Group]:
+        """Return the noise of the cells of open nodes, asked about so many parts of columns."""
+        if not self.saves:
+            noise = self._laplace(self.level_epsilon, self.n_columns)
+            return [Group(noise, purses.scopes, np.arange(steps.size))]
+
+        def noise_of(has: Fraction, step: int) -> Mechanism:
+            bounds = has * self._bounds_share
+            return self._laplace(self.node_cost(has, step) - bounds, self.n_asked(step))
+
+        pairs = zip(purses.scopes, steps.tolist(), strict=True)
+        asked = tuple(_asked(scope, step) for scope, step in pairs)
+        return _grouped(replace(purses, scopes=asked), steps, noise_of)
+
+    def bounds_groups(self, purses: Purses) -> list[Group]:
+        """Return the noise of open nodes' bounds: each is moved by one row, all p by p."""
+
+        def noise_of(has: Fraction, _: int) -> Mechanism:
+            return self._laplace(has * self._bounds_share, self.n_columns)
+
+        return _grouped(purses, np.zeros(len(purses.has), np.int64), noise_of)
+
+    def proposal_groups(self, purses: Purses, n_open: int) -> list[Group]:
+        """Return how a party chooses the cuts that it proposes."""
+        noise = PermuteAndFlip(self.level_epsilon / 2, _ROW, monotone=True)
+        return [Group(noise, purses.scopes, np.arange(n_open))]
+
+    def side_groups(self, purses: Purses, n_cuts: Integers) -> list[Group]:
+        """Return the noise of the sides of proposed cuts, by how many a node has."""
+        (scope,) = purses.scopes
+        return [
+            Group(
+                self._laplace(self.level_epsilon / 2, int(number)),
+                (scope.part("cuts proposed", str(number)),),
+                np.flatnonzero(n_cuts == number),
+            )
+            for number in np.unique(n_cuts)
+        ]
+
+    def choice_groups(self, purses: Purses, n_open: int) -> list[Group]:
+        """Return the noise of the scores of all cuts."""
+        noise = NoisyMax(self.level_epsilon, _ROW, shares=self.privacy.shares(self.n_parties))
+        return [Group(noise, purses.scopes, np.arange(n_open))]
+
+    def _laplace(self, epsilon: Fraction, sensitivity: int | Fraction) -> DiscreteLaplace:
+        shares = self.privacy.shares(self.n_parties)
+        return DiscreteLaplace(epsilon, Fraction(sensitivity), shares=shares)
+
+    # --- leaves ----------------------------------------------------------------------------------
+
+    def leaf_groups(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[Group]:
+        """Return the noise of all leaves, by their number; each spends what its path has left."""
+        if self.saves:
+            return self._leaf_groups_of_paths(levels, asked)
+        groups, first, n_nodes = [], 0, 1
+        for depth, level in enumerate(levels):
+            n_split = int((level.feature >= 0).sum())
+            n_leaves = n_nodes - n_split
+            if n_leaves:
+                scope = _still_open(depth).part(_SPLIT, "no")
+                groups.append(self._leaf_group(depth + 1, scope, first, n_leaves))
+            first, n_nodes = first + n_leaves, 2 * n_split
+        if n_nodes:
+            scope = _still_open(len(levels))
+            groups.append(self._leaf_group(len(levels), scope, first, n_nodes))
+        return groups
+
+    def _leaf_group(self, n_asked: int, scope: Scope, first: int, n_leaves: int) -> Group:
+        left = self.privacy.amount - n_asked * self.level_epsilon
+        return Group(self._laplace(left, 1), (scope,), np.arange(first, first + n_leaves))
+
+    def _leaf_groups_of_paths(
+        self, levels: tuple[Level, ...], asked: tuple[Asked, ...]
+    ) -> list[Group]:
+        members: dict[Fraction, list[tuple[Scope, int]]] = {}
+        is_open, number = np.ones(1, np.bool_), 0
+        for depth, purses in enumerate(self.purses(levels, asked)):
+            feature = np.full(is_open.size, -1)
+            steps = np.zeros(is_open.size, np.int64)
+            if depth < len(levels):
+                feature[is_open] = levels[depth].feature
+                steps[is_open] = asked[depth]
+            for node in np.flatnonzero(feature < 0).tolist():
+                spent, scope = purses.spent[node], purses.scopes[node]
+                if is_open[node] and depth < len(levels):
+                    spent += self.node_cost(purses.has[node], int(steps[node]))
+                    scope = _asked(scope, int(steps[node])).part(_SPLIT, "no")
+                left = self.privacy.amount - spent
+                members.setdefault(left, []).append((scope, number))
+                number += 1
+            is_open = levels[depth].child_open if depth < len(levels) else is_open
+        return [
+            Group(
+                self._laplace(left, 1),
+                tuple(dict.fromkeys(scope for scope, _ in leaves)),
+                np.array([place for _, place in leaves]),
+            )
+            for left, leaves in members.items()
+        ]
+
+    def planned(self) -> list[Spend]:
+        """Return what the longest path may spend, to be checked before the job starts."""
+        levels: list[Spend] = []
+        for depth in range(self.n_levels):
+            scopes = (_still_open(depth),)
+            noise = self._laplace(self.level_epsilon, self.n_columns)
+            levels.append(Spend(f"level {depth} of the tree", noise, scopes))
+        left = self.privacy.amount - self.n_levels * self.level_epsilon
+        leaf = Spend("leaves of the tree", self._laplace(left, 1), (_still_open(self.n_levels),))
+        return [*levels, leaf]
+
+    def terms(self, data: str) -> Job:
+        """Return the terms on which a party's ledger opens the job for a data set."""
+        return job_terms(self.privacy, self.n_parties, data)
+
+
+def _grouped(
+    purses: Purses, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
+) -> list[Group]:
+    """Put nodes that have and ask the same into one group."""
+    members: dict[tuple[Fraction, int], list[int]] = {}
+    for node, (has, step) in enumerate(zip(purses.has, steps.tolist(), strict=True)):
+        members.setdefault((has, step), []).append(node)
+    return [
+        Group(
+            noise_of(has, step),
+            tuple(dict.fromkeys(purses.scopes[node] for node in nodes)),
+            np.array(nodes),
+        )
+        for (has, step), nodes in members.items()
+    ]
+
+
+def _still_open(depth: int) -> Scope:
+    """Return the rows whose node is split in all of the first so many levels."""
+    scope = ALL_ROWS
+    for _ in range(depth):
+        scope = scope.part(_SPLIT, "yes")
+    return scope
+
+
+def _asked(scope: Scope, step: int) -> Scope:
+    """Return the rows here whose node is asked about so many parts of its columns."""
+    return scope.part("asked about", f"{step} parts of the columns")

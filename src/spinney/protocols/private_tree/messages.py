@@ -1,0 +1,294 @@
+"""The questions of a private tree: each repeats the tree so far and what its nodes have spent.
+
+**Who learns what.** See `spinney.protocols.private_tree`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    JoinReply,
+)
+from spinney.protocols.accounts.private_rows import (
+    require_classes,
+    require_ranges,
+    require_small,
+)
+from spinney.protocols.accounts.replies import (
+    NoisyReply,
+    Signed,
+)
+from spinney.protocols.private_tree.budget import (
+    Asked,
+    Purses,
+    TreePlan,
+)
+from spinney.protocols.private_tree.settings import TreeSettings, chosen
+from spinney.protocols.rows.facts import public_binning
+from spinney.protocols.rows.setup import (
+    SchemaAsk,
+)
+from spinney.tables.schema import Schema
+from spinney.transport.channel import Ask, Vector
+from spinney.trees.binning import Binning
+from spinney.trees.frontier import Frontier
+from spinney.trees.leaf_counts import NumberedLeaves
+from spinney.trees.level import Level
+from spinney.trees.public_cells import Cells
+from spinney.trees.public_trees import frontiers
+from spinney.typing import Integers
+
+_MOST_PAIRS: Final = 16 << 20  # bytes: about 90 numbers of ten parts, and two classes
+
+
+@dataclass(frozen=True)
+class PublicTree:
+    """What follows from settings and schema: bins, cells and prices, the same for everyone."""
+
+    settings: TreeSettings  # with the method that is used
+    why: str  # it is that one
+    binning: Binning
+    cells: Cells
+    plan: TreePlan
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the root's cut is chosen by what its sides could still be cut into.
+
+        Two columns may tell together what neither tells alone. The root alone is that wide: its
+        rows are counted by pairs of cells.
+        """
+        is_asked = self.settings.method == "noisy_max" and self.plan.n_levels > 1
+        n_counters = self.cells.n_cells**2 * self.plan.n_classes + self.cells.cuts.n
+        return is_asked and 8 * n_counters <= min(_MOST_PAIRS, self.settings.message_limit)
+
+    @classmethod
+    def of(cls, schema: Schema, given: TreeSettings, n_parties: int) -> "PublicTree":
+        """Lay it out; refuse what cannot be kept."""
+        require_ranges(schema)
+        n_classes = require_classes(schema)
+        found = chosen(given, len(schema.columns), n_parties)
+        settings = found.settings
+        binning = public_binning(schema, settings.fine_bins)
+        cells = Cells(binning.columns, settings.n_bins)
+        plan = TreePlan(settings, binning.columns.n_columns, n_classes, n_parties)
+        per_node = cells.n_cells * n_classes + cells.cuts.n
+        require_small(
+            f"The widest level of a tree of depth {settings.max_depth}, with {cells.cuts.n:,} cuts "
+            "in a node,",
+            2 ** (settings.max_depth - 1) * per_node,
+            settings.message_limit,
+            "Lower max_depth or n_bins, or use fewer columns.",
+        )
+        return cls(settings, found.why, binning, cells, plan)
+
+
+@dataclass(frozen=True)
+class TreeSoFar:
+    """The job, and the tree as far as it has grown."""
+
+    settings: TreeSettings
+    schema_digest: str
+    n_parties: int
+    levels: tuple[Level, ...]
+    asked: tuple[Asked, ...]  # with "save_budget": about how much of its columns each node was
+
+    @property
+    def depth(self) -> int:
+        """The depth of the open nodes."""
+        return len(self.levels)
+
+    def digest(self, depth: int) -> bytes:
+        """Return a digest of the tree's first so many levels and what they were asked."""
+        state = sha256()
+        for level in self.levels[:depth]:
+            packed = level.pack()
+            state.update(len(packed).to_bytes(8, "big") + packed)
+        for asked in self.asked[:depth]:
+            state.update(len(asked).to_bytes(8, "big") + asked.astype("<i8").tobytes())
+        return state.digest()
+
+    def grown(self, public: PublicTree) -> "Grown":
+        """Return the tree so far, laid out; parties in one process find it made already."""
+        made: Grown | None = self.__dict__.get("_grown")
+        if made is None:
+            made = Grown(self, public)
+            made.frontier  # noqa: B018  refuses levels that do not fit
+            self.__dict__["_grown"] = made
+        return made
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The tree so far, with all that follows from it."""
+
+    so_far: TreeSoFar
+    public: PublicTree
+
+    @cached_property
+    def frontier(self) -> Frontier:
+        """The open nodes."""
+        return frontiers(self.public.binning.columns, 1, self.so_far.levels)[-1]
+
+    @property
+    def n_open(self) -> int:
+        """How many nodes are open."""
+        return self.frontier.n_open
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the open node is a root that looks ahead."""
+        return self.public.looks_ahead and not self.so_far.levels
+
+    @cached_property
+    def leaves(self) -> NumberedLeaves:
+        """The leaves, open nodes among them."""
+        return NumberedLeaves(1, self.so_far.levels, self.public.binning)
+
+    @cached_property
+    def purses(self) -> Purses:
+        """What the open nodes have, or all of them alike."""
+        last = self.public.plan.purses(self.so_far.levels, self.so_far.asked)[-1]
+        if not self.public.plan.saves or not self.so_far.levels:
+            return last
+        return last.part(np.flatnonzero(self.so_far.levels[-1].child_open))
+
+    def require_open(self) -> None:
+        """Raise unless there are nodes that the job's budget allows to ask about."""
+        n_levels = self.public.plan.n_levels
+        if not self.n_open or self.so_far.depth >= n_levels:
+            raise ProtocolError(
+                f"The question is about level {self.so_far.depth}, which has {self.n_open} open "
+                f"nodes, of a tree of {n_levels} levels. Nothing was released."
+            )
+
+
+@dataclass(frozen=True)
+class TreeJoinAsk(Ask[JoinReply]):
+    """Will you take part in this private tree, at this price?"""
+
+    settings: TreeSettings
+    schema_digest: str
+    n_parties: int
+    reveals: ClassVar[str] = "that the party takes part, and that its budget allows it"
+    reply_type: ClassVar[type[Any]] = JoinReply
+
+
+@dataclass(frozen=True)
+class CellsAsk(Signed, Ask[NoisyReply]):
+    """How do the rows of the open nodes spread over the cells of these columns, with noise?"""
+
+    tree: TreeSoFar
+    columns: NDArray[np.bool_]  # (n_open, n_columns) which are asked about
+    reveals: ClassVar[str] = "histograms of tree nodes by class, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+    def steps(self, plan: TreePlan, n_open: int) -> Integers:
+        """Return about how many parts of its columns each node is asked; refuse other numbers."""
+        if self.columns.shape != (n_open, plan.n_columns):
+            raise ProtocolError(
+                "The question's columns do not fit its nodes. Nothing was released."
+            )
+        n_asked = self.columns.sum(axis=1)
+        allowed = [plan.n_asked(step) for step in range(1, plan.n_steps + 1)]
+        if not np.isin(n_asked, allowed if plan.saves else allowed[-1:]).all():
+            raise ProtocolError("A node is asked about other columns than the job pays for.")
+        steps: Integers = np.searchsorted(np.array(allowed), n_asked) + 1
+        return steps
+
+
+@dataclass(frozen=True)
+class BoundsAsk(Signed, Ask[NoisyReply]):
+    """How little impurity could any cut of each column leave you, with noise?"""
+
+    tree: TreeSoFar
+    reveals: ClassVar[str] = "bounds of impurity by tree node and column, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+
+@dataclass(frozen=True)
+class ProposalsReply:
+    """The cut that a party proposes for each open node, chosen in private."""
+
+    cuts: Integers  # (n_open,)
+
+
+@dataclass(frozen=True)
+class ProposalsAsk(Ask[ProposalsReply]):
+    """Which cut of each open node do you propose?"""
+
+    tree: TreeSoFar
+    reveals: ClassVar[str] = "a party's own choice of a cut for each tree node, with noise"
+    reply_type: ClassVar[type[Any]] = ProposalsReply
+
+
+@dataclass(frozen=True)
+class SidesAsk(Signed, Ask[NoisyReply]):
+    """How many rows of each class go left and right by the proposed cuts, with noise?"""
+
+    tree: TreeSoFar
+    cuts: Integers  # (n_open, most proposals), -1 where there are fewer
+    reveals: ClassVar[str] = "class counts on both sides of the proposed cuts, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+
+@dataclass(frozen=True)
+class TrustedReply:
+    """Exact counts and the noise of a choice, for a coordinator that is trusted with both."""
+
+    counters: Integers
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.counters,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "TrustedReply":
+        """Return the reply with these integers."""
+        (counters,) = vectors
+        return cls(counters)
+
+
+@dataclass(frozen=True)
+class TrustedCellsAsk(Signed, Ask[TrustedReply]):
+    """How do the rows spread over all cells, exactly; and how lucky is each cut?
+
+    A root that looks ahead is asked about pairs of cells.
+    """
+
+    tree: TreeSoFar
+    reveals: ClassVar[str] = (
+        "exact histograms of tree nodes by class, by two columns of the root, to a trusted "
+        "coordinator"
+    )
+    reply_type: ClassVar[type[Any]] = TrustedReply
+
+
+@dataclass(frozen=True)
+class TreeLeavesAsk(Signed, Ask[NoisyReply]):
+    """What do the leaves of the finished tree hold, with noise?"""
+
+    tree: TreeSoFar
+    reveals: ClassVar[str] = "class counts of a tree's leaves, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = (
+    CellsAsk,
+    BoundsAsk,
+    SidesAsk,
+    TrustedCellsAsk,
+    TreeLeavesAsk,
+)
+"""The questions whose replies are added up; under `secure_sum` they are masked."""
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, TreeJoinAsk, ClaimsAsk, ProposalsAsk, *SUMMED)
+"""Every question that a party answers."""

@@ -1,0 +1,66 @@
+"""The coordinator's side of noisy histograms: trees grow from noisy sums, leaves are counted last."""
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.protocols.accounts.replies import NoisyReply
+from spinney.protocols.row_forest.budget import ForestPlan
+from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, LeafAsk, NoisyLevelAsk, plan_of
+from spinney.protocols.rows.facts import (
+    given_weights,
+    leaf_values,
+)
+from spinney.protocols.rows.levels import (
+    Job,
+    Search,
+)
+from spinney.tables.schema import Schema
+from spinney.transport.channel import Channel
+from spinney.trees.counts import Counters
+from spinney.trees.dtypes import TARGET_BITS
+from spinney.trees.forest import Forest
+from spinney.trees.growth import Growth
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf
+from spinney.typing import Progress
+
+
+def grown_noisily(
+    channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
+) -> Forest:
+    """Grow all trees, a level a round, and count their leaves at the end."""
+    settings, plan = job.settings, plan_of(job)
+    weights = given_weights(settings, job.n_classes)
+    growth = Growth(job.roots(), job.rules(), weights)
+    search = Search(
+        Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
+        LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
+        n_threads,
+        is_noisy=True,
+    )
+    while growth.frontier.n_open:
+        progress("growing", growth.depth, plan.n_levels)
+        parts = []
+        for first, last in job.batches_of_trees(growth.frontier):
+            ask = NoisyLevelAsk(job, growth.levels, first, last)
+            ask.__dict__["frontier"] = growth.frontier  # known here; others compute it
+            counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)
+            parts.append(search.best(counters, growth, first, last))
+        growth.grow(BestSplits.of_parts(parts))
+    leaf_moments = None
+    if plan.counts_leaves:
+        progress("counting leaves", 0, 0)
+        leaves = LeafAsk(job, growth.levels)
+        leaf_moments = moments_of(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
+    return growth.forest(job.binning, leaf_values(schema, weights, TARGET_BITS), leaf_moments)
+
+
+def moments_of(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:
+    """Return class counts by cell, or weights and target sums in the units that trees use."""
+    if reply.counters.size != n_cells * (plan.n_classes or 2):
+        raise ProtocolError("A party's noisy counts do not have the cells asked for.")
+    if plan.n_classes:
+        return reply.counters.reshape(-1, plan.n_classes)
+    rows, sums = reply.counters.reshape(2, -1)
+    step = 1 << (TARGET_BITS - plan.target_bits)
+    middle = rows * ((1 << (plan.target_bits - 1)) * step + step // 2)
+    return np.stack([rows, sums * step + middle], axis=1)

@@ -1,0 +1,203 @@
+"""A party whose rows are counted: what all forests over rows share of its side.
+
+**Who learns what.** Decided by the protocol that runs. Questions of a private job go to the
+party's private side; every other is counted, from the true rows or, where the job's terms ask for
+that, from rows that carry noise themselves. **Who never learns what.** Nobody but the party sees
+the rows: what it keeps between questions only saves time, and never leaves it.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from spinney.errors import PolicyError, ProtocolError, SettingError
+from spinney.privacy.ledger import Ledger
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    ExactJob,
+    JoinAsk,
+    Plan,
+    Purse,
+)
+from spinney.protocols.row_forest.messages import (
+    LeafAsk,
+    NoisyLevelAsk,
+    noisy_job,
+    plan_of,
+)
+from spinney.protocols.row_forest.noisy_rows import NoisyRows
+from spinney.protocols.row_forest.perturbed_input import InputPlan, perturbed
+from spinney.protocols.rows.levels import PartyRows
+from spinney.protocols.rows.quality import QualityAsk, answer_quality
+from spinney.protocols.rows.setup import (
+    EdgesAsk,
+    FactsAsk,
+    SchemaAsk,
+    SchemaReply,
+    answer_setup,
+    require_schema,
+)
+from spinney.protocols.settings import ForestSettings, PrivacySettings, Terms
+from spinney.tables.schema import Schema
+from spinney.tables.table import Table
+from spinney.transport.channel import Ask
+
+PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
+
+
+def private_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> Plan:
+    """Return how a private job's budget is divided; refuse settings that cannot be kept."""
+    if settings.privacy is None:
+        raise ProtocolError("The job has no privacy settings, so that there is nothing to join.")
+    if settings.privacy.randomises_labels:
+        raise SettingError("mechanism='randomised_labels' is for extra-trees only.")
+    if settings.privacy.perturbs_input:
+        return InputPlan(schema, settings.privacy, n_parties)
+    return plan_of(noisy_job(schema, settings, n_parties))
+
+
+class PrivateParty:
+    """Answers with noise only, and only what its ledger has been charged for.
+
+    An exact job is answered, and written down as unprotected, only if it is the one named.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        ledger: Ledger | None,
+        data: str | None,
+        n_threads: int,
+        exact: ExactJob | None = None,
+    ) -> None:
+        self._table = table
+        self._exact = exact
+        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._rows = None if self._purse is None else self._noisy_rows(self._purse, n_threads)
+        self._noised: tuple[Terms, Table] | None = None
+
+    def answer(self, ask: PrivateAsk) -> Any:
+        """Answer a question of a private job."""
+        if self._purse is None or self._rows is None:
+            raise _without_ledger(ask)
+        match ask:
+            case JoinAsk():
+                require_schema(self._table, ask.schema_digest)
+                return self._purse.join(self._plan(ask.settings, ask.n_parties))
+            case ClaimsAsk():
+                return self._purse.claims(ask)
+        return self._rows.answer(ask)
+
+    def rows_to_count(self, ask: Ask[Any], terms: Terms | None) -> Table:
+        """Return the rows from which a question is answered exactly.
+
+        The true ones without a ledger, or in the exact job that this party lets on its ledger; else
+        only such as carry noise themselves.
+        """
+        if self._purse is None:
+            if terms is not None:
+                raise _without_ledger(ask)
+            return self._table
+        if terms is None and self._exact is not None:
+            self._purse.note_exact(self._exact, ask)
+            return self._table
+        if terms is None or not self._carries_noise(terms.privacy):
+            raise PolicyError(
+                f"This party has a ledger and answers with noise only; {type(ask).__name__} asks "
+                "for exact counts. Nothing was released."
+            )
+        if self._noised is None or self._noised[0] != terms:
+            self._noised = (terms, self._with_noise(terms, self._purse))
+        return self._noised[1]
+
+    # What differs from protocol to protocol.
+
+    def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
+        return private_plan(self._table.schema, settings, n_parties)
+
+    def _noisy_rows(self, purse: Purse, n_threads: int) -> NoisyRows:
+        return NoisyRows(self._table, purse, n_threads)
+
+    def _carries_noise(self, privacy: PrivacySettings) -> bool:
+        """Tell whether rows carry noise themselves, so that they may be counted exactly."""
+        return privacy.perturbs_input
+
+    def _with_noise(self, terms: Terms, purse: Purse) -> Table:
+        """Return the rows with the noise that the job's terms ask for."""
+        plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
+        return perturbed(self._table, plan, purse)
+
+
+def _without_ledger(ask: Ask[Any]) -> PolicyError:
+    return PolicyError(
+        f"{type(ask).__name__} belongs to a private job, and this party has no ledger to pay from. "
+        "Give it one."
+    )
+
+
+class Counting(ABC):
+    """A table, and answers counted from it."""
+
+    def __init__(self, table: Table, n_threads: int) -> None:
+        self.table = table
+        self._n_threads = n_threads
+        self._rows = PartyRows(table, n_threads)
+
+    def answer(self, ask: Any) -> Any:
+        """Answer a question."""
+        match ask:
+            case FactsAsk() | EdgesAsk():
+                return answer_setup(ask, self._rows.table, self._n_threads)
+            case QualityAsk():
+                return answer_quality(ask, self._rows, self._n_threads)
+        return self._counted(ask)
+
+    @abstractmethod
+    def _counted(self, ask: Any) -> Any:
+        """Answer a question of the protocol's own, about open nodes."""
+
+
+class RowParty:
+    """One organisation's side.
+
+    Attributes
+    ----------
+    name
+        The protocol's.
+    counting
+        How it counts.
+    of_nodes
+        Its questions about the rows of nodes.
+    of_private_jobs
+        Those that the private side answers.
+    """
+
+    name: ClassVar[str]
+    counting: ClassVar[type[Counting]]
+    of_nodes: ClassVar[tuple[type[Ask[Any]], ...]]
+    of_private_jobs: ClassVar[tuple[type[Ask[Any]], ...]]
+
+    def __init__(self, table: Table, private: PrivateParty, n_threads: int) -> None:
+        self._n_threads = n_threads
+        self._schema = table.schema
+        self._counting = self.counting(table, n_threads)
+        self._private = private
+
+    def answer(self, ask: Any) -> Any:
+        """Answer a question."""
+        kind = type(ask)
+        if kind is SchemaAsk:
+            return SchemaReply(self._schema)
+        if kind in self.of_private_jobs:
+            return self._private.answer(ask)
+        if kind in (FactsAsk, EdgesAsk):
+            return self._counting_for(ask, ask.terms).answer(ask)
+        if kind in (*self.of_nodes, QualityAsk):
+            return self._counting_for(ask, ask.job.terms).answer(ask)
+        raise ProtocolError(f"A party in {self.name} does not answer {type(ask).__name__}.")
+
+    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> Counting:
+        """Return the rows that a question is about: the true ones, or those with noise."""
+        table = self._private.rows_to_count(ask, terms)
+        if self._counting.table is not table:
+            self._counting = self.counting(table, self._n_threads)
+        return self._counting

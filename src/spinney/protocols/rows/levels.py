@@ -1,0 +1,286 @@
+"""Growing over rows: what every protocol that grows trees level by level shares.
+
+The job that each question repeats, the open nodes a question is about, and the party's memory of
+where its rows stand, which only saves time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.protocols.rows.facts import binned
+from spinney.protocols.rows.setup import require_schema
+from spinney.protocols.settings import ForestSettings, Terms, terms_of
+from spinney.tables.schema import Schema
+from spinney.tables.table import Remembered, Table
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.buffers import SHARED
+from spinney.trees.counts import Counters
+from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
+from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
+from spinney.trees.growth import Growth, StoppingRules
+from spinney.trees.level import Level
+from spinney.trees.rows import Standing, standing_at_roots
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
+
+_MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, and nothing would end it
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every question about trees repeats, so that it can be answered by itself."""
+
+    settings: ForestSettings
+    schema_digest: str
+    binning: Binning
+    n_classes: int  # 0 for regression
+    n_rows: int  # over all parties; where nobody may know, as many as there may be
+    n_parties: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.n_rows < MAX_ROWS:
+            raise ProtocolError(f"A job may be about fewer than {MAX_ROWS} rows.")
+
+    @property
+    def terms(self) -> Terms | None:
+        """The terms of a private job."""
+        return terms_of(self.settings.privacy, self.n_parties)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of all of it."""
+        words = f"{self.schema_digest} {self.settings!r} {self.n_rows}"
+        return words.encode() + self.binning.digest()
+
+    @property
+    def target_bits(self) -> int:
+        """How finely a regression's targets are told apart."""
+        return target_bits(self.n_rows)
+
+    @property
+    def cell_bytes(self) -> int:
+        """How many bytes of counters a cell has."""
+        return 4 * self.cell_counters if self.n_classes else 16
+
+    @property
+    def cell_counters(self) -> int:
+        """How many counters a cell has: classes, rows and target sums, or rows and bits."""
+        privacy = self.settings.privacy
+        bits = 0 if privacy is None else privacy.reported_bits(self.n_classes)
+        return bits + 1 if bits else self.n_classes or 2
+
+    def roots(self) -> Frontier:
+        """Return the roots of all trees."""
+        settings, columns = self.settings, self.binning.columns
+        n_slots = settings.n_slots(columns.n_columns)
+        # Adaptive histograms have their own bins; nothing is zoomed.
+        max_cells = MAX_BINS if self.binning.adaptive_bins else settings.max_cells
+        draws = Draws(
+            n_slots,
+            max_cells,
+            least_cells=max_cells if self.binning.adaptive_bins else 4,
+            shared_phase=n_slots == columns.n_columns,
+        )
+        # At least one, whatever a question says: fields of words need a width.
+        most_rows = max(self.n_rows, 1) * (MAX_WEIGHT if settings.bootstrap else 1)
+        return Frontier.of_roots(
+            columns,
+            draws,
+            seed=settings.seed,
+            n_trees=settings.n_estimators,
+            bits=most_rows.bit_length(),
+        )
+
+    def rules(self) -> StoppingRules:
+        """Return when nodes stay leaves."""
+        settings, n_rows = self.settings, self.n_rows
+        max_depth = settings.max_depth
+        if self.binning.adaptive_bins and max_depth is None:
+            max_depth = _MOST_ADAPTIVE_LEVELS
+        return StoppingRules(
+            max_depth,
+            settings.least_rows(settings.min_samples_split, n_rows),
+            settings.least_rows(settings.min_samples_leaf, n_rows),
+            settings.min_impurity_decrease,
+            is_regression=self.n_classes == 0,
+        )
+
+    def batches(self, slots: Slots) -> Iterator[tuple[int, int]]:
+        """Cut a level into ranges of nodes whose counters keep to the message limit."""
+        ends = np.cumsum(slots.cells_of_node * self.cell_bytes)
+        first, done = 0, 0
+        while first < ends.size:
+            last = int(np.searchsorted(ends, done + self.settings.message_limit, side="right"))
+            last = max(last, first + 1)
+            yield first, last
+            first, done = last, int(ends[last - 1])
+
+    def batches_of_trees(
+        self, frontier: Frontier, slots: Slots | None = None
+    ) -> Iterator[tuple[int, int]]:
+        """Cut a level into ranges of nodes within the message limit, but never through a tree.
+
+        Where noise is paid for, a tree pays for every question about it.
+        """
+        ends = np.flatnonzero(np.diff(frontier.tree, append=-1)) + 1  # where each tree's nodes end
+        slots = frontier.slots if slots is None else slots
+        cells = np.cumsum(slots.cells_of_node)
+        most = self.settings.message_limit // (8 * (self.n_classes or 2))
+        first, done = 0, 0
+        while first < frontier.n_open:
+            within = ends[(ends > first) & (cells[ends - 1] - done <= most)]
+            last = int(within[-1]) if within.size else int(ends[ends > first][0])
+            yield first, last
+            first, done = last, int(cells[last - 1])
+
+
+@dataclass(frozen=True)
+class OpenNodes:
+    """Some open nodes of a forest that has grown so far."""
+
+    job: Job
+    levels: tuple[Level, ...]
+    first: int  # open nodes first to last, in the order of the frontier
+    last: int
+
+    @cached_property
+    def frontier(self) -> Frontier:
+        """All open nodes."""
+        frontier, adaptive = self.job.roots(), bool(self.job.binning.adaptive_bins)
+        for level in self.levels:
+            if level.threshold.size != (level.feature.size if adaptive else 0):
+                raise ProtocolError("A level's thresholds do not fit the job's binning.")
+            frontier = frontier.after(level)
+        return frontier
+
+    @cached_property
+    def slots(self) -> Slots:
+        """What is asked of these nodes."""
+        return self.frontier.asked.part(self.first, self.last)
+
+
+def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
+    """Return the open nodes of every depth; refuse levels that do not fit the nodes before."""
+    frontiers = [job.roots()]
+    for level in levels:
+        frontiers.append(frontiers[-1].after(level))
+    return frontiers
+
+
+def require_bins(binning: Binning, schema: Schema) -> None:
+    """Raise unless bins fit the columns of a schema; others may have made them."""
+    n_columns = len(schema.columns)
+    fits = len(binning.edges) == len(binning.bin_of_category) == n_columns
+    fits = fits and binning.has_missing.shape == (n_columns,)
+    fits = fits and 0 <= binning.adaptive_bins <= MAX_BINS
+    parts = zip(binning.edges, binning.bin_of_category, schema.columns, strict=False)
+    for edges, bins, column in parts:
+        n = len(column.categories or ()) if column.kind == "category" else 0
+        fits = fits and edges.ndim == 1 and edges.size < MAX_BINS and not np.isnan(edges).any()
+        fits = fits and bool(np.all(edges[1:] > edges[:-1]))
+        fits = fits and bins.shape == (n,) and int(bins.max(initial=0)) < MAX_BINS
+    if not fits:
+        raise ProtocolError("The question's bins do not fit the columns of the schema.")
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the coordinator looks for the best cuts."""
+
+    criterion: Criterion
+    least: LeastLeaf
+    n_threads: int
+    is_noisy: bool = False
+
+    def best(self, counters: Counters, growth: Growth, first: int, last: int) -> BestSplits:
+        """Return the best cuts of a range of open nodes."""
+        frontier = growth.frontier
+        return best_splits(
+            counters,
+            frontier.slots.part(first, last),
+            frontier.columns,
+            self.criterion,
+            least=self.least,
+            root_weight=growth.root_weight[first:last],
+            n_threads=self.n_threads,
+            is_noisy=self.is_noisy,
+        )
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Where the rows stood when the forest was this far."""
+
+    job: bytes
+    levels: tuple[Level, ...]
+    standing: Standing
+
+    def is_before(self, nodes: OpenNodes) -> bool:
+        """Tell whether a question is about this forest, grown on or not."""
+        return self.job == nodes.job.digest and self.levels == nodes.levels[: len(self.levels)]
+
+
+class PartyRows:
+    """A party's table in bins and where its rows stand; forgotten, it is made again."""
+
+    def __init__(self, table: Table, n_threads: int) -> None:
+        self.table = Remembered(table)  # a job reads it half a dozen times before it is binned
+        self._n_threads = n_threads
+        self._binned: tuple[bytes, BinnedTable] | None = None
+        self._kept: _Kept | None = None
+
+    def binned(self, job: Job) -> BinnedTable:
+        """Return the table in the job's bins."""
+        if job.n_classes != len(self.table.schema.label.classes or ()):
+            raise ProtocolError("The question counts other classes than the schema names.")
+        if self._binned is None or self._binned[0] != job.digest:
+            require_schema(self.table, job.schema_digest)
+            require_bins(job.binning, self.table.schema)
+            self._binned = (job.digest, self._read(job))
+            self.table.forget()
+            self._kept = None
+        return self._binned[1]
+
+    def _read(self, job: Job) -> BinnedTable:
+        return binned(
+            self.table,
+            job.binning,
+            n_threads=self._n_threads,
+            target_bits=job.target_bits,
+        )
+
+    def standing(self, nodes: OpenNodes) -> Standing:
+        """Return where the rows stand: as kept, a level further, or from the roots again."""
+        table = self.binned(nodes.job)
+        if not 0 <= nodes.first < nodes.last <= nodes.frontier.n_open:  # also checks the levels
+            raise ProtocolError("The question is about nodes that are not open.")
+        kept = self._kept
+        if kept is not None and kept.is_before(nodes):
+            standing, done = kept.standing, len(kept.levels)
+        else:
+            standing, done = self._at_roots(nodes.job, table), 0
+        for level in nodes.levels[done:]:
+            standing = standing.after(level, table, self._n_threads)
+        self._kept = _Kept(nodes.job.digest, nodes.levels, standing)
+        return standing
+
+    def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
+        """Return every tree's rows at its root."""
+        keys = tree_keys(job.settings.seed, job.settings.n_estimators)
+        try:
+            return standing_at_roots(
+                table, keys, bootstrap=job.settings.bootstrap, n_threads=self._n_threads
+            )
+        except MemoryError:
+            raise ProtocolError(
+                f"This party has no memory for {keys.size} trees at once. Ask for fewer trees, or "
+                "for several forests one after another."
+            ) from None
+
+    def forget_standing(self) -> None:
+        """Free the memory that growing took."""
+        self._kept = None
+        SHARED.clear()

@@ -1,0 +1,230 @@
+"""The last round: how well does the finished forest do at each party?
+
+The same for every protocol that grows trees over rows. Whoever asks says so in its own "who learns
+what"; under masks only the sum over parties is opened.
+
+**Who learns what.** The coordinator learns a confusion matrix, or error sums, of each party's own
+rows. **Who never learns what.** Nobody learns which rows were judged, or how one of them was.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.protocols.rows.levels import (
+    Job,
+    PartyRows,
+    frontier_after,
+)
+from spinney.protocols.training import Quality
+from spinney.transport.channel import Ask, Channel, Vector
+from spinney.trees._kernels import hashing
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.counts import Counts
+from spinney.trees.forest import Forest, RowValues
+from spinney.trees.frontier import tree_keys
+from spinney.trees.growth import Growth
+from spinney.trees.layout import LeafValues, forest_of_leaves
+from spinney.trees.level import Level
+from spinney.typing import Bools, Floats, Integers, Keys
+
+_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class QualityReply:
+    """Counts by which a forest is judged at one party."""
+
+    counts: Integers  # (n_classes, n_classes) true by predicted; or (4,) n, error^2, y, y^2
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.counts,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "QualityReply":
+        """Return the reply with these integers."""
+        return cls(vectors[0])
+
+
+def judged(
+    table: BinnedTable,
+    binning: Binning,
+    forest: Forest,
+    tree_keys: Keys,
+    *,
+    most_rows: int | None,
+    bootstrap: bool,
+    drop_bits: int,
+    n_classes: int,
+    n_threads: int,
+) -> QualityReply:
+    """Judge a forest by at most `most_rows` rows, evenly spaced; by all if None.
+
+    `drop_bits` is how many low bits amounts lose before they are squared.
+    """
+    n = table.n_rows if most_rows is None else min(most_rows, table.n_rows)
+    chosen = np.linspace(0, table.n_rows - 1, n).astype(np.int64) if n else np.zeros(0, np.int64)
+    counts = np.zeros((n_classes, n_classes) if n_classes else 4, np.int64)
+    for first in range(0, n, _CHUNK):
+        part = chosen[first : first + _CHUNK]
+        rows = row_values(table, binning, part)
+        seen = seen_by(tree_keys, table.keys[part], bootstrap=bootstrap)
+        out = np.zeros((part.size, forest.value.shape[1]))
+        forest.add_predictions(rows, out, seen=seen if bootstrap else None, n_threads=n_threads)
+        n_judges = np.full(part.size, forest.n_trees) - seen.sum(axis=1)
+        counts += judged_counts(table.target[part], out, n_judges, n_classes, drop_bits)
+    return QualityReply(counts)
+
+
+def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowValues:
+    """Return stand-ins for values: any number that lies in the row's bin does for a forest."""
+    codes = table.rows(chosen)
+    if binning.adaptive_bins:
+        return codes
+    rows: RowValues = codes.astype(np.float32)
+    for column, edges in enumerate(binning.edges):
+        if not len(binning.bin_of_category[column]):
+            # bin b holds values up to edge b; the last bin has no edge
+            ends = np.append(edges, np.float32(np.inf))
+            rows[:, column] = ends[np.minimum(codes[:, column], len(edges))]
+    rows[codes == 255] = np.nan
+    return rows
+
+
+def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
+    """Tell which trees have drawn which rows, (n_rows, n_trees)."""
+    if not bootstrap:
+        return np.zeros((row_keys.size, tree_keys.size), np.bool_)
+    weights = np.empty((tree_keys.size, row_keys.size), np.uint8)
+    for tree, key in enumerate(tree_keys):
+        hashing.bootstrap_weights(key, row_keys, weights[tree])
+    return np.ascontiguousarray((weights > 0).T)
+
+
+def judged_counts(
+    target: NDArray[Any], out: Floats, n_judges: Integers, n_classes: int, drop_bits: int
+) -> Integers:
+    """Count how summed predictions of some trees fare against the rows' targets."""
+    known = n_judges > 0
+    truth = target[known].astype(np.int64)
+    if n_classes:
+        return _confusion(truth, out[known].argmax(axis=1), n_classes)
+    guess = np.rint(out[known, 0] / n_judges[known]).astype(np.int64)
+    return _error_sums(truth >> drop_bits, guess >> drop_bits)
+
+
+def _confusion(truth: Integers, guess: Integers, n_classes: int) -> Integers:
+    cells = np.bincount(truth * n_classes + guess, minlength=n_classes**2)
+    return cells.reshape(n_classes, n_classes).astype(np.int64)
+
+
+def _error_sums(truth: Integers, guess: Integers) -> Integers:
+    squares = ((truth - guess) ** 2).sum()
+    return np.array([truth.size, squares, truth.sum(), (truth**2).sum()], np.int64)
+
+
+def quality_of(counts: Integers, *, bootstrap: bool, step: float) -> Quality:
+    """Return the scores that the counts amount to; `step` is a target's unit in the sums' steps."""
+    rows = "out-of-bag" if bootstrap else "training"
+    if counts.ndim == 2:
+        n = int(counts.sum())
+        return Quality(rows, n, _class_scores(counts) if n else {})
+    n, squares, total, total_squares = (int(count) for count in counts)
+    if not n:
+        return Quality(rows, 0, {})
+    spread = (n * total_squares - total * total) / n  # whole numbers first: nothing cancels
+    r2 = 1.0 - squares / spread if spread > 0 else float("nan")
+    return Quality(rows, n, {"r2": r2, "rmse": float(np.sqrt(squares / n) * step)})
+
+
+def _class_scores(confusion: Integers) -> dict[str, float]:
+    hits = np.diag(confusion)
+    size = confusion.sum(axis=0) + confusion.sum(axis=1)
+    f1 = np.divide(2 * hits, size, out=np.zeros(hits.size), where=size > 0)
+    held = size > 0
+    binary = confusion.shape[0] == 2
+    return {
+        "accuracy": float(hits.sum() / confusion.sum()),
+        "f1": float(f1[1] if binary else f1[held].mean()),
+    }
+
+
+_QUALITY_ROWS = 2048  # rows a party judges the forest by, where it need not judge by all
+
+
+@dataclass(frozen=True)
+class QualityAsk(Ask[QualityReply]):
+    """How well does the finished forest do on your rows?"""
+
+    job: Job
+    levels: tuple[Level, ...]
+    leaf_moments: Counts
+    class_weight: Floats  # empty for regression: the forest then predicts fixed-point targets
+    reveals: ClassVar[str] = "a confusion matrix, or error sums, over own rows"
+    reply_type: ClassVar[type[Any]] = QualityReply
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The finished forest."""
+        n_trees = self.job.settings.n_estimators
+        n_leaves = n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
+        shape = (n_leaves, self.job.n_classes or 2)
+        frontier_after(self.job, self.levels)  # refuses what does not fit
+        if self.leaf_moments.counters.shape != shape or self.class_weight.shape != (
+            self.job.n_classes,
+        ):
+            raise ProtocolError("The question's leaves do not fit its forest.")
+        return forest_of_leaves(
+            self.job.settings.n_estimators,
+            self.levels,
+            self.leaf_moments.counters,
+            self.job.binning,
+            LeafValues(self.class_weight, bits=self.job.target_bits),
+        )
+
+
+def _dropped_bits(job: Job) -> int:
+    """Return how many bits amounts must lose so that the squares over all rows can be summed."""
+    return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
+
+
+def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityReply:
+    """Judge the forest by a party's rows."""
+    settings = ask.job.settings
+    rows.forget_standing()
+    return judged(
+        rows.binned(ask.job),
+        ask.job.binning,
+        ask.forest,
+        tree_keys(settings.seed, settings.n_estimators),
+        most_rows=None if settings.oob_score else _QUALITY_ROWS,
+        bootstrap=settings.bootstrap,
+        drop_bits=_dropped_bits(ask.job),
+        n_classes=ask.job.n_classes,
+        n_threads=n_threads,
+    )
+
+
+def quality_over_parties(
+    channel: Channel, job: Job, growth: Growth, values: LeafValues, forest: Forest
+) -> tuple[dict[str, Quality], float | None]:
+    """Return the forest's quality at each party, and its first score over all of them."""
+    ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)
+    if values.class_weight.size:
+        ask.__dict__["forest"] = forest  # known here; others compute it
+    if channel.is_masked:  # a party's own counts would show what masks hide
+        counts = {"all parties": channel.sum(ask).counts}
+    else:
+        counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
+    step = values.step * 2.0 ** _dropped_bits(job)
+    how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": step}
+    pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
+    quality = {name: quality_of(held, **how) for name, held in counts.items()}
+    if job.terms:  # by the rows that the party shows to others: its own would cost budget
+        quality = {name: replace(q, rows=f"{q.rows}, perturbed") for name, q in quality.items()}
+    return quality, next(iter(pooled.scores.values()), None)

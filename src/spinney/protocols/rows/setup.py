@@ -1,0 +1,173 @@
+"""The rounds before the trees, the same for every protocol over rows.
+
+The parties' schemas are compared, their tables counted, and bin edges found from counts alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spinney.errors import ProtocolError, SchemaError
+from spinney.protocols.rows.facts import (
+    FactsReply,
+    binning_of,
+    check_facts,
+    count_facts,
+    require_facts,
+    runs,
+)
+from spinney.protocols.settings import ForestSettings, Terms, terms_of
+from spinney.tables.agree import agree
+from spinney.tables.schema import Schema
+from spinney.tables.table import Table
+from spinney.transport.channel import Ask, Channel, Vector
+from spinney.trees.binning import Binning
+from spinney.trees.counts import Counts
+from spinney.trees.quantiles import QuantileSearch, Refinement, refined_counts
+
+
+@dataclass(frozen=True)
+class SchemaReply:
+    """The public facts of a party's table."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class SchemaAsk(Ask[SchemaReply]):
+    """Which columns do you hold?"""
+
+    reveals: ClassVar[str] = "column names, kinds, declared ranges, categories and classes"
+    reply_type: ClassVar[type[Any]] = SchemaReply
+
+
+@dataclass(frozen=True)
+class FactsAsk(Ask[FactsReply]):
+    """How many rows, classes, missing values and categories; how many numbers of which size?"""
+
+    schema_digest: str
+    with_leading: bool
+    terms: Terms | None = None  # of the private job whose perturbed rows are meant
+    reveals: ClassVar[str] = "counts of rows, classes, missing values, categories, magnitudes"
+    reply_type: ClassVar[type[Any]] = FactsReply
+    ring_is_fresh: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class CountsReply:
+    """Counts that are added up over parties."""
+
+    counts: Counts
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.counts.counters,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "CountsReply":
+        """Return the reply with these integers."""
+        (counters,) = vectors
+        return cls(Counts(counters, np.array([len(counters)])))
+
+
+@dataclass(frozen=True)
+class EdgesAsk(Ask[CountsReply]):
+    """How many numbers lie in each part of these cells?"""
+
+    schema_digest: str
+    refinement: Refinement
+    terms: Terms | None = None
+    reveals: ClassVar[str] = (
+        "counts of numbers between proposed cut points, down to single values: the cells at which "
+        "bins end, exactly; in a column with at most max_bins different values all of them"
+    )
+    reply_type: ClassVar[type[Any]] = CountsReply
+    ring_is_fresh: ClassVar[bool] = True
+
+    @property
+    def reply_bytes(self) -> int:
+        """One count for each part, and where each cell's run ends."""
+        return 4 * self.refinement.n_counters + 8 * self.refinement.n_cells
+
+
+def answer_setup(
+    ask: SchemaAsk | FactsAsk | EdgesAsk, table: Table, n_threads: int
+) -> SchemaReply | FactsReply | CountsReply:
+    """Answer a party's questions before the trees."""
+    match ask:
+        case SchemaAsk():
+            return SchemaReply(table.schema)
+        case FactsAsk():
+            require_schema(table, ask.schema_digest)
+            return count_facts(table, with_leading=ask.with_leading, n_threads=n_threads)
+        case EdgesAsk():
+            require_schema(table, ask.schema_digest)
+            if not ask.refinement.fits(len(table.schema.columns)):
+                raise ProtocolError("The question's cut points do not fit the schema's columns.")
+            return _count_between(table, ask.refinement, n_threads)
+
+
+def require_schema(table: Table, digest: str) -> None:
+    """Raise unless a question is about this table's schema."""
+    if table.schema.digest() != digest:
+        raise SchemaError(
+            "The question is about another schema than this party's table has. "
+            "Propose the job again with the schema all parties agreed on."
+        )
+
+
+def _count_between(table: Table, refinement: Refinement, n_threads: int) -> CountsReply:
+    counts = np.zeros(refinement.n_counters, np.int32)
+    for batch in table.batches():
+        refined_counts(batch.values, refinement, counts, n_threads)
+    length = 1 << refinement.digit_bits
+    return CountsReply(Counts(counts.reshape(-1, 1), runs(counts.size // length, length)))
+
+
+def agreed_schema(channel: Channel) -> Schema:
+    """Return the schema that all parties share, or raise naming every difference."""
+    return agree({name: reply.schema for name, reply in channel.ask(SchemaAsk()).items()})
+
+
+def lay_bins(
+    channel: Channel, schema: Schema, settings: ForestSettings
+) -> tuple[FactsReply, Binning]:
+    """Count the tables and lay the bins; quantiles take up to three rounds more.
+
+    Where a party leaves on the way, ranks and counts are not of the same rows: then all is done
+    again with those who stay.
+    """
+    while True:
+        facts, binning = _laid(channel, schema, settings)
+        if binning is not None:
+            return facts, binning
+
+
+def _laid(
+    channel: Channel, schema: Schema, settings: ForestSettings
+) -> tuple[FactsReply, Binning | None]:
+    """Return the facts and the bins; no bins if somebody left before they were found."""
+    digest = schema.digest()
+    by_quantiles = settings.binning == "quantiles"
+    terms = terms_of(settings.privacy, len(channel.parties))
+    with_leading = by_quantiles or settings.binning == "magnitudes"
+    facts = channel.sum(FactsAsk(digest, with_leading, terms))
+    counted = channel.rounds[-1].answered
+    require_facts(schema, facts, with_leading=with_leading)
+    check_facts(schema, facts)
+    if not by_quantiles:
+        return facts, binning_of(schema, facts, settings, ())
+    leading = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)
+    for number, column in enumerate(schema.columns):
+        if column.kind != "number":
+            leading[number] = 0  # no cut points are looked for
+    search = QuantileSearch(leading, settings.max_bins)
+    while (question := search.question()) is not None:
+        reply = channel.sum(EdgesAsk(digest, question, terms))
+        if channel.rounds[-1].answered != counted:
+            return facts, None
+        if reply.counts.counters.size != question.n_counters:
+            raise ProtocolError("A party's counts do not have the parts asked for.")
+        search.answer(reply.counts.counters.ravel().astype(np.int64))
+    return facts, binning_of(schema, facts, settings, search.edges())

@@ -1,0 +1,316 @@
+"""`channel.sum` under masks: the coordinator sees sums and no summand, whatever the protocol.
+
+Bonawitz et al. (2017), *Practical Secure Aggregation*, in the form argued for in
+`spinney.privacy.masking`. A wrapper at each end: `SecureSums` around the coordinator's channel,
+`SecureParty` around a party. Protocols do not change.
+
+**Who learns what.** The coordinator learns the sum over the parties that answered, and who they
+were. Of one party's numbers it learns nothing, as long as no more than K - t parties collude with
+it. Parties learn each other's public keys and who dropped out. `ask` is not masked: what a
+protocol asks party by party stays visible, and a party refuses to answer unmasked what is meant to
+be summed.
+
+**Dropouts.** A party that does not answer a round is out for the rest of the job, and a sum is the
+sum over the parties that answered it: what is counted from then on is counted without its rows,
+what was counted before stands. So the forest is the one that grows unmasked when that party's
+counts are zero from the round it missed on (bins are laid anew over those who stay). It cannot
+come back: sums of the same nodes with and without it would differ by its own counts. For the same
+reason leaving is not free of leaks: where a sum before and one after tell of the same rows (a
+node's rows and its children's), their difference is what the party that left had there; the report
+says so. Below `min_survivors` the job ends and nothing is opened.
+
+Where noise is drawn in shares (`privacy.release`), no party may be missing at all: K - t shares may be
+known to the curious, so that a claim for t honest parties needs all K in the sum. Every party
+checks that for itself before it opens a round, whatever the settings of the sums allow, and that
+the masks are promised to hold against at least as many curious parties as the noise.
+
+**Rounds and bytes.** Two asks a sum, and two more in every 32 sums for fresh keys. A reply has the
+size of its numbers: masked ones cannot be packed by size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any, ClassVar
+
+from spinney.errors import ProtocolError
+from spinney.privacy.keys import (
+    KeysAsk,
+    KeysReply,
+    SharesAsk,
+    SharesReply,
+    SumSettings,
+)
+from spinney.privacy.masking import (
+    MaskAsk,
+    MaskReply,
+    SecureSumCoordinator,
+    SecureSumParty,
+    UnmaskAsk,
+    UnmaskReply,
+)
+from spinney.privacy.release import shares_in
+from spinney.transport import codec
+from spinney.transport.channel import (
+    Answering,
+    Ask,
+    Channel,
+    Reply,
+    Round,
+    Summand,
+    is_summable,
+)
+
+AskTypes = dict[str, type[Ask[Any]]]
+
+
+@dataclass(frozen=True)
+class EpochReply:
+    """A party's public keys and its sealed letters to the others."""
+
+    keys: KeysReply
+
+
+@dataclass(frozen=True)
+class EpochAsk(Ask[EpochReply]):
+    """Which keys do you use for the next sums?"""
+
+    keys: KeysAsk
+    reveals: ClassVar[str] = "public keys and sealed key shares; nothing of the table"
+    reply_type: ClassVar[type[Any]] = EpochReply
+
+
+@dataclass(frozen=True)
+class LettersReply:
+    """The letters were opened."""
+
+    shares: SharesReply
+
+
+@dataclass(frozen=True)
+class LettersAsk(Ask[LettersReply]):
+    """Will you take these letters? Each party opens its own."""
+
+    recipients: tuple[str, ...]
+    shares: tuple[SharesAsk, ...]
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = LettersReply
+
+
+@dataclass(frozen=True)
+class MaskedReply:
+    """A party's numbers under masks: uniform words to anyone who lacks the shares."""
+
+    masked: MaskReply
+
+
+@dataclass(frozen=True)
+class MaskedAsk(Ask[MaskedReply]):
+    """What is your masked answer to this question?"""
+
+    mask: MaskAsk
+    kind: str
+    question: bytes
+    reveals: ClassVar[str] = "masked numbers"
+    reply_type: ClassVar[type[Any]] = MaskedReply
+
+    @cached_property
+    def in_hand(self) -> Ask[Any] | None:
+        """The question itself, where asker and party share a process."""
+        return None
+
+    def unwrapped(self, known: AskTypes) -> Ask[Any]:
+        """Return the question."""
+        if self.in_hand is not None:
+            return self.in_hand
+        if self.kind not in known:
+            raise ProtocolError(f"This party does not answer {self.kind!r} under masks.")
+        return codec.decode(self.question, known[self.kind])
+
+
+@dataclass(frozen=True)
+class RevealReply:
+    """Shares that open the sum."""
+
+    shares: UnmaskReply
+
+
+@dataclass(frozen=True)
+class RevealAsk(Ask[RevealReply]):
+    """Which shares open the sum over these survivors?"""
+
+    unmask: UnmaskAsk
+    reveals: ClassVar[str] = "shares of one mask key for each party"
+    reply_type: ClassVar[type[Any]] = RevealReply
+
+
+class SecureParty:
+    """A party that answers sums under masks only."""
+
+    def __init__(
+        self, party: Answering, masks: SecureSumParty, name: str, known: Sequence[type[Ask[Any]]]
+    ) -> None:
+        self._party = party
+        self._masks = masks
+        self._name = name
+        self._known: AskTypes = {kind.__name__: kind for kind in known}
+        self._n_needed: dict[int, int] = {}  # round -> parties that share the noise of its sum
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question, masked where its replies are to be summed."""
+        match ask:
+            case EpochAsk():
+                return EpochReply(self._masks.make_keys(ask.keys))
+            case LettersAsk():
+                own = ask.recipients.index(self._name)
+                return LettersReply(self._masks.take_shares(ask.shares[own]))
+            case MaskedAsk():
+                return self._masked(ask)
+            case RevealAsk():
+                self._require_all_shares(ask.unmask)
+                return RevealReply(self._masks.unmask(ask.unmask))
+        if ask.refused_under_masks:
+            raise ProtocolError(
+                f"This party does not answer {type(ask).__name__}: its job has secure_sum=True, "
+                "and the reply would show what masks hide."
+            )
+        if is_summable(ask):
+            raise ProtocolError(
+                f"This party answers {type(ask).__name__} under masks only: its job has "
+                "secure_sum=True."
+            )
+        return self._party.answer(ask)
+
+    def _masked(self, ask: MaskedAsk) -> MaskedReply:
+        """Answer the question inside, masked."""
+        settings, mask = self._masks.settings, ask.mask
+        own = settings.roster.bits([self._name])
+        if any(survivors and not survivors & own for survivors in mask.history):
+            raise ProtocolError(
+                f"Party {self._name!r} was not in an earlier sum of this job, so it is out of it: "
+                "sums with and without it would differ by its own counts. Start the job again."
+            )
+        question = ask.unwrapped(self._known)
+        question.__dict__["is_masked"] = True
+        reply = self._party.answer(question)
+        shares = shares_in(reply)
+        if shares and (shares.parties != len(settings.roster) or shares.honest < settings.honest):
+            raise ProtocolError(
+                f"The noise is shared by {shares.parties} parties of which {shares.honest} must be "
+                f"honest; the masks are for {len(settings.roster)} and need {settings.honest}. "
+                "Agree on masks that need no more honest parties than the noise. Nothing was "
+                "released."
+            )
+        if shares:
+            self._n_needed[mask.round_number] = shares.parties
+        vectors = question.to_ring(reply)
+        bits = [8 * vector.itemsize for vector in vectors]
+        return MaskedReply(self._masks.mask(mask, vectors, bits, taken=question.ring_is_fresh))
+
+    def _require_all_shares(self, unmask: UnmaskAsk) -> None:
+        """Refuse to open a sum in which somebody's share of the noise is missing."""
+        n_there, n_needed = len(unmask.survivors), self._n_needed.get(unmask.round_number, 0)
+        if n_there < n_needed:
+            raise ProtocolError(
+                f"Round {unmask.round_number}: {n_there} of the {n_needed} parties that share the "
+                "noise are in the sum, and a share that is missing is missing from the noise. "
+                "Nothing was revealed; ask again when all are there."
+            )
+
+
+class SecureSums(Channel):
+    """A channel whose `sum` is masked; `ask` goes through as it is.
+
+    Who misses a round is asked no more.
+    """
+
+    is_masked = True
+
+    def __init__(self, inner: Channel, settings: SumSettings) -> None:
+        self._inner = inner
+        self._settings = settings
+        self._coordinator = SecureSumCoordinator(settings)
+        self.parties = inner.parties
+        self.rounds: list[Round] = []
+        self._present = inner.parties
+
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Put a question to all parties, unmasked; lost ones are left out down to the quorum."""
+        if to is None:
+            replies = self._ask_present(ask, quorum or self._settings.min_survivors)
+        else:
+            replies = self._inner.ask(ask, to=to, quorum=quorum)
+        self._adopt(self._inner.rounds[-1:], ask, "ask", tuple(replies))
+        return replies
+
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
+        """Put a question to all parties and learn nothing but the sum of their replies.
+
+        Lost ones are left out down to the job's least number of survivors, or to a larger quorum.
+        """
+        begin, mark = perf_counter(), len(self._inner.rounds)
+        if not self._coordinator.rounds_left:
+            self._begin_epoch()
+        masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, codec.encode(ask))
+        masked.__dict__["in_hand"] = ask  # for parties in this process; on the wire it is absent
+        least = max(self._settings.min_survivors, quorum or 0)
+        replies = self._ask_present(masked, least)
+        for masked_reply in replies.values():
+            self._coordinator.add_vector(masked_reply.masked)
+        unmask = self._coordinator.end_vectors()
+        shares = self._ask_present(RevealAsk(unmask), self._settings.threshold)
+        for share in shares.values():
+            self._coordinator.add_shares(share.shares)
+        total: Summand = ask.from_ring(self._coordinator.sums())
+        self._adopt(self._inner.rounds[mark:], ask, "sum", unmask.survivors, perf_counter() - begin)
+        return total
+
+    def _begin_epoch(self) -> None:
+        quorum = self._settings.min_survivors
+        keys = self._ask_present(EpochAsk(self._coordinator.begin_epoch()), quorum)
+        for reply in keys.values():
+            self._coordinator.add_keys(reply.keys)
+        letters = self._coordinator.end_keys()
+        self._ask_present(LettersAsk(tuple(letters), tuple(letters.values())), quorum)
+
+    def _ask_present(self, ask: Ask[Reply], quorum: int) -> dict[str, Reply]:
+        """Ask all that have answered so far; who does not answer now has left."""
+        replies = self._inner.ask(ask, to=self._present, quorum=quorum)
+        self._present = tuple(name for name in self._present if name in replies)
+        return replies
+
+    def _adopt(
+        self,
+        parts: Sequence[Round],
+        ask: Ask[Any],
+        verb: str,
+        answered: tuple[str, ...],
+        seconds: float | None = None,
+    ) -> None:
+        """Write the inner rounds down as one."""
+        honest, n_parties = self._settings.honest, len(self._settings.roster)
+        masked = (
+            f"masked: single replies are hidden while {honest} of {n_parties} parties are honest"
+        )
+        self.rounds.append(
+            Round(
+                len(self.rounds) + 1,
+                type(ask).__name__.removesuffix("Ask"),
+                verb,
+                ask.reveals,
+                masked if verb == "sum" else parts[-1].protection,
+                _totals(parts, self.parties, lambda part: part.bytes_down),
+                _totals(parts, self.parties, lambda part: part.bytes_up),
+                sum(part.seconds for part in parts) if seconds is None else seconds,
+                answered,
+            )
+        )
+
+
+def _totals(
+    parts: Sequence[Round], parties: tuple[str, ...], size: Callable[[Round], Any]
+) -> dict[str, int]:
+    return {name: sum(size(part).get(name, 0) for part in parts) for name in parties}

@@ -1,0 +1,187 @@
+"""Before secure sums between organisations: every party makes a key and knows whose each key is.
+
+A party signs its fresh mask key with the key of its own certificate; the others check the
+signature and the certificate. So the coordinator can pass keys on but not put its own in place.
+
+**Who learns what.** Everybody learns the parties' public keys, signatures and certificates.
+**Who never learns what.** Nothing of any table is involved. **Rounds.** Two.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from spinney.errors import ProtocolError
+from spinney.privacy.keys import KeyPair, Roster, SumSettings, digest
+from spinney.privacy.masking import SecureSumParty
+from spinney.protocols.secure_sums.channel import SecureSums
+from spinney.transport.channel import Ask, Channel
+
+
+class Identity(Protocol):
+    """What a party's certificate lets it do."""
+
+    def sign(self, data: bytes) -> bytes:
+        """Return this party's signature."""
+        ...
+
+    @property
+    def certificate(self) -> bytes:
+        """The certificate, to be shown to others."""
+        ...
+
+    def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
+        """Raise unless the named party signed this, by a certificate of the same authority."""
+        ...
+
+
+@dataclass(frozen=True)
+class KeyReply:
+    """A fresh mask key, signed."""
+
+    public: bytes
+    signature: bytes
+    certificate: bytes
+
+
+@dataclass(frozen=True)
+class KeyAsk(Ask[KeyReply]):
+    """Which key do you use for the masks of this job?"""
+
+    job: str
+    reveals: ClassVar[str] = "a public key; nothing of the table"
+    reply_type: ClassVar[type[Any]] = KeyReply
+
+
+@dataclass(frozen=True)
+class RosterReply:
+    """The party knows the others' keys."""
+
+    n_parties: int
+
+
+@dataclass(frozen=True)
+class RosterAsk(Ask[RosterReply]):
+    """Do you accept these keys for the job's masks, and this many colluders and dropouts?"""
+
+    job: str
+    names: tuple[str, ...]
+    keys: tuple[KeyReply, ...]
+    honest: int
+    threshold: int
+    min_survivors: int
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = RosterReply
+
+
+ROSTER_ASKS: tuple[type[Ask[Any]], ...] = (KeyAsk, RosterAsk)
+
+
+class RosterParty:
+    """A party's side: one key for the job, and one roster."""
+
+    def __init__(self, name: str, job: str, identity: Identity) -> None:
+        self._name = name
+        self._job = job
+        self._identity = identity
+        self._key = KeyPair.fresh()
+
+    def key(self, ask: KeyAsk) -> KeyReply:
+        """Return this party's key, signed."""
+        self._require_job(ask.job)
+        signature = self._identity.sign(_signed(self._job, self._name, self._key.public))
+        return KeyReply(self._key.public, signature, self._identity.certificate)
+
+    def masks(
+        self, ask: RosterAsk, parties: tuple[str, ...], least: int, honest: int
+    ) -> SecureSumParty:
+        """Return what masks this party's replies, if every key is that of its party.
+
+        Parameters
+        ----------
+        ask
+            The roster.
+        parties
+            The parties of the job this party has accepted; others have no place on the roster.
+        least
+            How many parties a sum must contain for this party to open it.
+        honest
+            How many parties' honesty this party is ready to rely on, at most.
+        """
+        self._require_job(ask.job)
+        if len(ask.names) != len(ask.keys) or not set(ask.names) <= set(parties):
+            raise ProtocolError("The roster names others than the parties of the accepted job.")
+        if ask.min_survivors < least:
+            raise ProtocolError(
+                f"The roster would open sums over {ask.min_survivors} parties; this party accepted "
+                f"at least {least}."
+            )
+        if ask.honest > honest:
+            raise ProtocolError(
+                f"The roster rests on {ask.honest} honest parties; this party relies on {honest} "
+                "at most."
+            )
+        _require_one_list(ask)
+        for name, key in zip(ask.names, ask.keys, strict=True):
+            data = _signed(self._job, name, key.public)
+            self._identity.check(name, key.certificate, key.signature, data)
+        return SecureSumParty(_settings(ask), self._name, self._key)
+
+    def _require_job(self, job: str) -> None:
+        if job != self._job:
+            raise ProtocolError("The masks are for another job than this party has joined.")
+
+
+def secured_over(
+    channel: Channel,
+    job: str,
+    present: tuple[str, ...],
+    *,
+    honest: int | None = None,
+    min_survivors: int | None = None,
+    wrap: Callable[[Channel, SumSettings], SecureSums] = SecureSums,
+) -> SecureSums:
+    """Collect the keys of all present parties, pass them on, and return a masked channel.
+
+    A sum must contain them all, unless `min_survivors` says how many.
+    """
+    keys = channel.ask(KeyAsk(job), to=present)
+    roster = Roster.of({name: key.public for name, key in keys.items()})
+    least = len(present) if min_survivors is None else min_survivors
+    # As many as may be, so that no two lists of survivors can be opened for the same round.
+    settings = SumSettings.of(job, roster, honest=honest, threshold=least, min_survivors=least)
+    ask = RosterAsk(
+        job,
+        roster.names,
+        tuple(keys[name] for name in roster.names),
+        settings.honest,
+        settings.threshold,
+        settings.min_survivors,
+    )
+    channel.ask(ask, to=present)
+    return wrap(channel, settings)
+
+
+def _require_one_list(ask: RosterAsk) -> None:
+    """Refuse a threshold that two lists of survivors could reach in one round.
+
+    Every honest party opens a round for one list only; who colludes opens it for both. So both are
+    opened where 2 * threshold shares can be had from `honest` + 2 * colluders.
+    """
+    n_parties = len(ask.names)
+    colluders = n_parties - ask.honest
+    if 2 * ask.threshold <= n_parties + colluders:
+        raise ProtocolError(
+            f"With threshold={ask.threshold} a coordinator could have one round opened for two "
+            f"lists of parties: of {n_parties} parties {colluders} may collude with it. It must be "
+            f"above {(n_parties + colluders) / 2:g}. Nothing was released."
+        )
+
+
+def _settings(ask: RosterAsk) -> SumSettings:
+    roster = Roster(ask.names, tuple(key.public for key in ask.keys))
+    return SumSettings(ask.job, roster, ask.honest, ask.threshold, ask.min_survivors)
+
+
+def _signed(job: str, name: str, public: bytes) -> bytes:
+    return digest("mask key", job, name, public)

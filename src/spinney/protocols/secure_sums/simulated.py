@@ -1,0 +1,39 @@
+"""Secure sums between parties in one process: the one place where their keys are set up."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spinney.privacy.keys import (
+    KeyPair,
+    Roster,
+    SumSettings,
+)
+from spinney.privacy.masking import (
+    SecureSumParty,
+)
+from spinney.protocols.secure_sums.channel import SecureParty, SecureSums
+from spinney.transport.channel import (
+    Answering,
+    Ask,
+    Channel,
+)
+
+
+def secured(
+    parties: dict[str, Answering],
+    connect: Callable[[dict[str, Answering]], Channel],
+    known: Sequence[type[Ask[Any]]],
+    *,
+    job: str,
+    honest: int | None = None,
+    min_survivors: int | None = None,
+) -> SecureSums:
+    """Return a masked channel to parties in one process, each with fresh keys of its own."""
+    keys = {name: KeyPair.fresh() for name in parties}
+    roster = Roster.of({name: key.public for name, key in keys.items()})
+    settings = SumSettings.of(job, roster, honest=honest, min_survivors=min_survivors)
+    wrapped: dict[str, Answering] = {
+        name: SecureParty(party, SecureSumParty(settings, name, keys[name]), name, known)
+        for name, party in parties.items()
+    }
+    return SecureSums(connect(wrapped), settings)

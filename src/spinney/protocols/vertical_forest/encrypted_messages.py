@@ -1,0 +1,115 @@
+"""The questions and answers of `vertical_forest.encrypted_coordinator`; who learns what is told there.
+
+**Who learns what.** See `vertical_forest.encrypted_coordinator`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.protocols.vertical_forest.growing import Offered
+from spinney.protocols.vertical_forest.job import Job
+from spinney.protocols.vertical_forest.messages import Sealed, SplitReply
+from spinney.transport.channel import Ask
+from spinney.trees.counts import Counts
+from spinney.trees.partition import Partition
+from spinney.typing import Bools, Integers
+
+
+@dataclass(frozen=True)
+class SealReply:
+    """The labels, encrypted, and the key to add them by."""
+
+    sealed: Sealed
+
+
+@dataclass(frozen=True)
+class SealAsk(Ask[SealReply]):
+    """Which label has each row, encrypted?"""
+
+    job: Job
+    scheme: str
+    key_bits: int
+    reveals: ClassVar[str] = "the encrypted label of every row, and a public key"
+    reply_type: ClassVar[type[Any]] = SealReply
+
+
+@dataclass(frozen=True)
+class SumsReply:
+    """Encrypted label sums of the cells of every column offered, and how many rows they hold."""
+
+    is_behind: bool
+    key_id: str
+    cells: NDArray[np.int32]  # of each column offered, node after node
+    is_category: Bools
+    has_missing: Bools
+    counts: Counts  # (cells, 1) rows, as often as drawn
+    sums: tuple[bytes, ...]  # of cells that hold rows; a plane each
+
+
+@dataclass(frozen=True)
+class SumsAsk(Ask[SumsReply]):
+    """How do the encrypted labels of each open node add up over your columns' cells?"""
+
+    job: str
+    depth: int
+    newest: tuple[Partition, ...]
+    offered: Offered
+    reveals: ClassVar[str] = "how many rows are in each cell of a column, for the label party"
+    reply_type: ClassVar[type[Any]] = SumsReply
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Another party's sums, and where its columns stand in each node's draw."""
+
+    n_slots: NDArray[np.uint16]
+    place: NDArray[np.int32]
+    reply: SumsReply
+
+
+@dataclass(frozen=True)
+class ChooseReply:
+    """The chosen cut of each split node, and nothing else."""
+
+    is_behind: bool
+    winner: NDArray[np.int16]  # of every open node: the number of the sums, -2 own, -1 none
+    slot: NDArray[np.int16]  # of every open node: which of its party's columns
+    cut: NDArray[np.uint8]  # of every open node: the last cell that goes left
+    missing_left: Bools
+    bin_set: NDArray[np.uint64]  # (n_open, 4)
+    child_open: Bools  # (2 * n_split,)
+
+
+@dataclass(frozen=True)
+class ChooseAsk(Ask[ChooseReply]):
+    """Which is the best cut of each open node?"""
+
+    job: str
+    depth: int
+    newest: tuple[Partition, ...]
+    offered: Offered  # of the label party's own columns
+    place: NDArray[np.int32]
+    others: tuple[Foreign, ...]
+    reveals: ClassVar[str] = "the best cut of each open node: whose column, by number, which cell"
+    reply_type: ClassVar[type[Any]] = ChooseReply
+
+
+@dataclass(frozen=True)
+class CutAsk(Ask[SplitReply]):
+    """These cuts of yours were chosen: who goes left?"""
+
+    job: str
+    depth: int
+    node: Integers
+    slot: NDArray[np.int16]
+    cut: NDArray[np.uint8]
+    missing_left: Bools
+    bin_set: NDArray[np.uint64]
+    reveals: ClassVar[str] = "which rows of a node go left by the party's cut"
+    reply_type: ClassVar[type[Any]] = SplitReply
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (SealAsk, SumsAsk, ChooseAsk, CutAsk)

@@ -1,0 +1,445 @@
+"""Parties of a job with encrypted labels: one keeps the key and chooses, the others add ciphertexts.
+
+**Who learns what.** See `encrypted_coordinator`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.privacy.homomorphic import (
+    AdditiveHE,
+    SecretHE,
+    foreign_ciphertexts,
+    new_key,
+    of_public_key,
+    of_secret_key,
+    scheme_of,
+    unpacked,
+)
+from spinney.protocols.vertical_forest.encrypted_messages import (
+    ChooseAsk,
+    ChooseReply,
+    CutAsk,
+    Foreign,
+    SealAsk,
+    SealReply,
+    SumsAsk,
+    SumsReply,
+)
+from spinney.protocols.vertical_forest.fields import Fields
+from spinney.protocols.vertical_forest.growing import Growing
+from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.protocols.vertical_forest.messages import (
+    Sealed,
+    SplitReply,
+    behind_split,
+)
+from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.transport import codec
+from spinney.trees._kernels.rows import ROW_MASK, WEIGHT_SHIFT
+from spinney.trees.binning import BinnedTable
+from spinney.trees.counts import Counts
+from spinney.trees.dtypes import MISSING
+from spinney.trees.frontier import Columns, Slots
+from spinney.trees.own_columns import OwnNodes, OwnSplits, best_of_slots, counted
+from spinney.trees.partition import Partition
+from spinney.trees.split import BestSplits
+from spinney.typing import Integers
+
+_MULTIPLES = 3  # of each ciphertext that are kept: a row is drawn more often once in fifty
+
+
+class FeatureSide:
+    """The side that adds without the key."""
+
+    def __init__(self, job: Job, sealed: Sealed) -> None:
+        self._he: AdditiveHE = of_public_key(sealed.scheme, sealed.public_key)
+        self._fields = Fields.of(job, sealed.field_bits, self._he.room)
+        self._slots: Slots | None = None
+        n = job.n_rows + 1
+        if len(sealed.planes) != self._fields.n_planes:
+            raise foreign_ciphertexts()
+        self._n_rows = job.n_rows
+        # Rows are drawn more than once; their ciphertexts are doubled and tripled beforehand.
+        times = range(1, _MULTIPLES + 1 if job.settings.bootstrap else 2)
+        groups = [[row] * time for time in times for row in range(job.n_rows)]
+        groups.append([job.n_rows])
+        self._zero = len(groups) - 1
+        self._planes = [self._he.sums(self._he.load(data, n), groups) for data in sealed.planes]
+
+    def sums(self, ask: SumsAsk, growing: Growing) -> SumsReply:
+        """Return the encrypted label sums of every cell that holds rows."""
+        slots = ask.offered.laid(growing.nodes)
+        self._slots = slots
+        columns, used = growing.nodes.columns, slots.feature >= 0
+        n_open = growing.nodes.tree.size
+        counts = np.zeros((0, 1), np.int64)
+        groups: list[list[int]] = []
+        if slots.n_cells:
+            every = counted(growing.table, growing.nodes, slots, (0, n_open), 0)
+            counts = every.reshape(-1, 2)[:, :1]
+            groups = list(_groups(growing.table, growing.nodes, slots, self._n_rows))
+        per = self._fields.cells_in_one(len(groups))
+        groups += [[self._zero]] * (-len(groups) % per)
+        width = self._fields.width
+        sums = tuple(
+            self._he.dump(
+                self._he.refreshed(
+                    self._he.packed(self._he.sums(plane, groups), len(groups), width, per)
+                )
+            )
+            for plane in self._planes
+            if groups
+        )
+        return SumsReply(
+            False,
+            self._he.key_id,
+            slots.cells[used],
+            columns.is_category[slots.feature[used]],
+            columns.has_missing[slots.feature[used]],
+            Counts(counts.astype(np.int32), np.cumsum(slots.cells[used], dtype=np.int64)),
+            sums,
+        )
+
+    def cuts(self, ask: CutAsk) -> OwnSplits | None:
+        """Return chosen cuts in own bins; None if the party must start again."""
+        slots = self._slots
+        if slots is None:
+            return None
+        same = {ask.node.size, ask.slot.size, ask.cut.size, ask.missing_left.size, len(ask.bin_set)}
+        at = (ask.node, ask.slot.astype(np.int64))
+        if len(same) != 1 or not _are_within(at, slots.feature) or np.any(slots.feature[at] < 0):
+            raise ProtocolError("The question chooses columns that were not offered.")
+        if np.any(ask.cut.astype(np.int64) >= slots.cells[at]):
+            raise ProtocolError("The question chooses cells that are not there.")
+        cut = ((ask.cut.astype(np.int64) + 1) << slots.shift[at]) - 1 - slots.add[at]
+        return OwnSplits(
+            ask.node,
+            slots.feature[at],
+            np.minimum(cut, 254).astype(np.uint8),
+            ask.missing_left,
+            ask.bin_set,
+            np.zeros(ask.node.size),
+        )
+
+
+def _are_within(at: tuple[Integers, Integers], places: NDArray[Any]) -> bool:
+    node, slot = at
+    if not node.size:
+        return True
+    return bool(
+        node.min() >= 0
+        and node.max() < len(places)
+        and slot.min() >= 0
+        and slot.max() < places.shape[1]
+        and np.all(node[1:] > node[:-1])
+    )
+
+
+def _groups(table: BinnedTable, nodes: OwnNodes, slots: Slots, n_rows: int) -> Iterator[list[int]]:
+    """Give for every cell that holds rows the places of their ciphertexts."""
+    held = nodes.standing
+    for node in range(nodes.tree.size):
+        parts = [
+            (block, held.entries[held.starts[node, block] : held.ends[node, block]])
+            for block in range(held.starts.shape[1])
+        ]
+        places = [_places(table, block, entries) for block, entries in parts]
+        at = np.concatenate([first for first, _ in places])
+        height = np.concatenate([second for _, second in places])
+        row = np.concatenate(
+            [table.block_start[block] + (e & ROW_MASK).astype(np.int64) for block, e in parts]
+        )
+        weight = np.concatenate([(e >> WEIGHT_SHIFT).astype(np.int64) for _, e in parts])
+        entry, cipher = _ciphertexts(row, weight, n_rows)
+        for slot in np.flatnonzero(slots.feature[node] >= 0):
+            code = table.codes[at + height * slots.feature[node, slot]].astype(np.int64)
+            cell = (code + slots.add[node, slot]) >> slots.shift[node, slot]
+            cell = np.where(code == MISSING, slots.cells[node, slot] - 1, cell)[entry]
+            order = np.argsort(cell, kind="stable")
+            sizes = np.bincount(cell, minlength=int(slots.cells[node, slot]))
+            ordered, end = cipher[order].tolist(), np.cumsum(sizes)
+            for size, last in zip(sizes.tolist(), end.tolist(), strict=True):
+                if size:
+                    yield ordered[last - size : last]
+
+
+def _places(
+    table: BinnedTable, block: int, entries: NDArray[np.uint32]
+) -> tuple[Integers, Integers]:
+    """Return where a row's first cell is among the table's, and how far the next column's."""
+    start = table.block_start[block]
+    at = start * table.n_columns + (entries & ROW_MASK).astype(np.int64)
+    return at, np.full(entries.size, table.block_start[block + 1] - start)
+
+
+def _ciphertexts(row: Integers, weight: Integers, n_rows: int) -> tuple[Integers, Integers]:
+    """Return which ciphertexts add up to each row as often as it is drawn, and whose they are."""
+    whole, rest = np.divmod(weight, _MULTIPLES)
+    entry = np.repeat(np.arange(row.size), whole)
+    some = np.flatnonzero(rest)
+    cipher = (_MULTIPLES - 1) * n_rows + row[entry]
+    return np.r_[entry, some], np.r_[cipher, (rest[some] - 1) * n_rows + row[some]]
+
+
+def behind_sums() -> SumsReply:
+    """Return the reply of a party that must start again."""
+    none = np.zeros(0, np.bool_)
+    nothing = Counts(np.zeros((0, 1), np.int32), np.zeros(0, np.int64))
+    return SumsReply(True, "", np.zeros(0, np.int32), none, none, nothing, ())
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What the label party writes down of its key."""
+
+    scheme: str
+    public: bytes
+    secret: bytes
+    planes: tuple[bytes, ...]
+    field_bits: int
+
+
+class LabelSide:
+    """The side with the key."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._kept: tuple[str, SecretHE, Sealed] | None = None
+
+    def sealed(self, ask: SealAsk, target: Target, tree_weight: int) -> Sealed:
+        """Return the labels encrypted: once, whoever asks how often."""
+        job = ask.job.digest
+        if self._kept is None or self._kept[0] != job:
+            note = self._notebook.note(job, "key")
+            kept = self._read(note) if note else self._drawn(ask, target, tree_weight)
+            self._kept = (job, *kept)
+        return self._kept[2]
+
+    def _drawn(self, ask: SealAsk, target: Target, weight: int) -> tuple[SecretHE, Sealed]:
+        job = ask.job
+        key = new_key(scheme_of(ask.scheme), ask.key_bits)
+        bits = weight.bit_length() + (0 if job.n_classes else job.target_bits)
+        fields = Fields.of(job, bits, key.room)
+        planes = tuple(key.dump(key.encrypt(numbers)) for numbers in fields.planes(job, target))
+        kept = _Kept(key.scheme, key.public_key, key.secret_key, planes, bits)
+        self._notebook.keep_note(job.digest, "key", msgspec.msgpack.encode(kept))
+        return key, Sealed(key.scheme, key.public_key, planes, bits)
+
+    def _read(self, note: bytes) -> tuple[SecretHE, Sealed]:
+        kept = msgspec.msgpack.decode(note, type=_Kept)
+        key = of_secret_key(kept.scheme, kept.public, kept.secret)
+        return key, Sealed(kept.scheme, kept.public, kept.planes, kept.field_bits)
+
+    def choose(self, ask: ChooseAsk, growing: Growing) -> ChooseReply:
+        """Return the best cut of each open node over all parties' columns."""
+        if self._kept is None or self._kept[0] != ask.job:
+            note = self._notebook.note(ask.job, "key")  # the party was stopped meanwhile
+            if note is None:
+                raise ProtocolError("The label party has no key of this job. Start the job again.")
+            self._kept = (ask.job, *self._read(note))
+        found = [_own_candidates(growing, ask)]
+        for number, foreign in enumerate(ask.others):
+            found.append(self._candidates(growing, foreign, number))
+        node = np.concatenate([one.node for one in found])
+        place = np.concatenate([one.place for one in found])
+        gain = np.concatenate([one.best.gain for one in found])
+        # The best of each node: the largest gain, and of equal ones the first that was drawn.
+        order = np.lexsort((place, -gain, node))
+        first = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
+        chosen = self._chosen(growing, found, node[first], first)
+        growing.settle("choice", codec.encode(chosen))  # nobody can try out sums
+        return chosen
+
+    def _chosen(
+        self, growing: Growing, found: list["_Candidates"], node: Integers, chosen: Integers
+    ) -> ChooseReply:
+        n_open = growing.nodes.tree.size
+        every = BestSplits.of_parts([one.best for one in found])
+        at = np.zeros(n_open, np.int64)
+        at[node] = chosen
+        has_any = np.zeros(n_open, np.bool_)
+        has_any[node] = np.isfinite(every.gain[chosen])
+        picked = [value[at] for value in vars(every).values()] if len(every.slot) else []
+        if not picked:
+            return _nothing(n_open, is_behind=False)
+        best = BestSplits(*picked)
+        best = replace(best, slot=np.where(has_any, best.slot, -1))
+        gain, is_good = growing.accepted(best)
+        split = np.flatnonzero(is_good & has_any)
+        growing.keep_gains(gain[split])
+        source = np.concatenate([np.full(one.node.size, one.source) for one in found])
+        slot = np.concatenate([one.slot for one in found])
+        winner = np.full(n_open, -1, np.int16)
+        winner[split] = source[at[split]]
+        return ChooseReply(
+            False,
+            winner,
+            np.where(winner != -1, slot[at], -1).astype(np.int16),
+            best.cut,
+            best.missing_left,
+            best.bin_set,
+            growing.open_children(best.left[split], best.total[split]),
+        )
+
+    def _candidates(self, growing: Growing, foreign: Foreign, number: int) -> "_Candidates":
+        """Decrypt a party's sums and return the best cut of each of its columns."""
+        reply, job = foreign.reply, growing.job
+        counts = reply.counts.counters.astype(np.int64)
+        n_slots = foreign.n_slots.astype(np.int64)
+        _require_cells(reply, counts, n_slots, growing.nodes.tree.size)
+        assert self._kept is not None
+        key, sealed = self._kept[1:]
+        if reply.key_id != key.key_id:
+            raise foreign_ciphertexts()
+        counters = self._opened(key, Fields.of(job, sealed.field_bits, key.room), reply, counts)
+        if job.n_classes:
+            rest = counts - counters.sum(axis=1, keepdims=True)
+            counters = np.hstack([rest, counters])
+        else:
+            counters = np.hstack([counts, counters])
+        most = np.iinfo(np.int32).max if job.n_classes else counts * (2**job.target_bits - 1)
+        if np.any(counters < 0) or np.any(counters[:, -1:] > most):
+            raise foreign_ciphertexts()
+        node = np.repeat(np.arange(n_slots.size), n_slots)
+        cells = reply.cells[:, None]
+        nothing = np.zeros_like(cells)
+        slots = Slots.of(
+            np.arange(cells.size, dtype=np.int32)[:, None], nothing, nothing.astype(np.uint8), cells
+        )
+        columns = Columns(cells[:, 0].astype(np.int64), reply.is_category, reply.has_missing)
+        kind = np.int32 if job.n_classes else np.int64
+        weight = growing.root_weight[node]
+        best = best_of_slots(counters.astype(kind), slots, columns, growing.search, weight)
+        best = replace(best, gain=np.where(best.slot >= 0, best.gain, -np.inf))
+        begin = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
+        slot = np.arange(node.size) - begin
+        return _Candidates(number, node, foreign.place.astype(np.int64), slot, best)
+
+    def _opened(
+        self, key: SecretHE, fields: Fields, reply: SumsReply, counts: Integers
+    ) -> Integers:
+        """Return the label sums of all cells, (n_cells, n_fields)."""
+        held = np.flatnonzero(counts[:, 0] > 0)
+        if not held.size:
+            return np.zeros((len(counts), fields.n_fields), np.int64)
+        per = fields.cells_in_one(held.size)
+        n_packs = -(-held.size // per)
+        planes = []
+        if len(reply.sums) != fields.n_planes:
+            raise foreign_ciphertexts()
+        for data in reply.sums:
+            numbers = key.decrypt(key.load(data, n_packs), fields.width * per)
+            planes.append(unpacked(numbers, held.size, fields.width, per))
+        sums = np.zeros((len(counts), fields.n_fields), np.int64)
+        sums[held] = fields.split(planes)
+        return sums
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The best cuts of some columns, one each."""
+
+    source: int  # the number of the sums, -2 for the label party's own
+    node: Integers
+    place: Integers
+    slot: Integers
+    best: BestSplits
+
+
+def _own_candidates(growing: Growing, ask: ChooseAsk) -> _Candidates:
+    """Return the label party's own best cut of each node, counted in the clear."""
+    gain, slot = growing.gains(ask.offered)
+    node = np.flatnonzero(slot >= 0)
+    n_slots = ask.offered.n_slots.astype(np.int64)
+    begin = np.cumsum(n_slots) - n_slots
+    best = growing.found_splits(node)
+    return _Candidates(-2, node, ask.place[begin[node] + slot[node]].astype(np.int64), slot[node],
+        replace(best, gain=gain[node]))  # fmt: skip
+
+
+def _require_cells(reply: SumsReply, counts: Integers, n_slots: Integers, n_open: int) -> None:
+    sizes = {reply.cells.size, reply.is_category.size, reply.has_missing.size, int(n_slots.sum())}
+    sound = n_slots.size == n_open and len(sizes) == 1 and counts.shape[1:] == (1,)
+    if not sound or np.any(reply.cells < 1) or np.any(reply.cells > MISSING + 1):
+        raise ProtocolError("A party's sums are not of the columns it was asked for.")
+    if int(reply.cells.sum()) != len(counts) or np.any(counts < 0):
+        raise ProtocolError("A party's sums do not have the cells it says.")
+
+
+def _nothing(n_open: int, *, is_behind: bool) -> ChooseReply:
+    none = np.zeros(n_open, np.bool_)
+    nobody = np.full(n_open, -1, np.int16)
+    cut, sets = np.zeros(n_open, np.uint8), np.zeros((n_open, 4), np.uint64)
+    return ChooseReply(is_behind, nobody, nobody, cut, none, sets, none[:0])
+
+
+def behind_choice() -> ChooseReply:
+    """Return the reply of a party that must start again."""
+    return _nothing(0, is_behind=True)
+
+
+class Labelled(Protocol):
+    """The party whose side this is."""
+
+    def labels(self, job: Job) -> Target:
+        """Return the labels that the job may use."""
+        ...
+
+    def heaviest(self, job: Job) -> int:
+        """Return how many rows the largest sample has."""
+        ...
+
+    def grown_to(self, job: str, depth: int, newest: tuple[Partition, ...]) -> Growing | None:
+        """Return the job's state at a depth; None if the party must start again."""
+        ...
+
+
+class EncryptedSide:
+    """What a party answers in a job with encrypted labels, with the key or without."""
+
+    def __init__(self, party: Labelled, notebook: Notebook) -> None:
+        self._party = party
+        self._label_side = LabelSide(notebook)
+        self._feature_side: FeatureSide | None = None
+
+    @property
+    def answers(self) -> dict[type[Any], Callable[[Any], Any]]:
+        """What answers each question."""
+        return {
+            SealAsk: self._seal,
+            SumsAsk: self._sums,
+            ChooseAsk: self._choose,
+            CutAsk: self._cut,
+        }
+
+    def begin(self, job: Job, sealed: Sealed) -> None:
+        """Take the encrypted labels."""
+        self._feature_side = FeatureSide(job, sealed)
+
+    def _seal(self, ask: SealAsk) -> SealReply:
+        target = self._party.labels(ask.job)
+        return SealReply(self._label_side.sealed(ask, target, self._party.heaviest(ask.job)))
+
+    def _sums(self, ask: SumsAsk) -> SumsReply:
+        growing = self._party.grown_to(ask.job, ask.depth, ask.newest)
+        if growing is None or self._feature_side is None:
+            return behind_sums()
+        return self._feature_side.sums(ask, growing)
+
+    def _choose(self, ask: ChooseAsk) -> ChooseReply:
+        growing = self._party.grown_to(ask.job, ask.depth, ask.newest)
+        return behind_choice() if growing is None else self._label_side.choose(ask, growing)
+
+    def _cut(self, ask: CutAsk) -> SplitReply:
+        growing = self._party.grown_to(ask.job, ask.depth, ())
+        own = self._feature_side.cuts(ask) if growing and self._feature_side else None
+        if growing is None or own is None:
+            return behind_split()
+        sides, exhausted = growing.cut(own)
+        return SplitReply(False, sides, np.zeros(0, np.bool_), exhausted)

@@ -1,0 +1,79 @@
+"""How label sums stand in one encrypted number: a field for each class but the first, or a target.
+
+Fields are as wide as the heaviest tree needs: no sum runs into the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.typing import Integers
+
+
+@dataclass(frozen=True)
+class Fields:
+    """How label sums stand in one number: a field for each class but the first, or one target."""
+
+    field_bits: int
+    n_fields: int  # of all planes
+    room: int
+
+    @classmethod
+    def of(cls, job: Job, field_bits: int, room: int) -> "Fields":
+        """Return the fields of a job's labels."""
+        if not 0 < field_bits < room:
+            raise ProtocolError("The labels' fields do not fit the key.")
+        return cls(field_bits, max(job.n_classes - 1, 1), room)
+
+    @property
+    def per_plane(self) -> int:
+        """How many fields one ciphertext of a row holds."""
+        return min(self.n_fields, self.room // self.field_bits)
+
+    @property
+    def n_planes(self) -> int:
+        """How many ciphertexts a row has."""
+        return -(-self.n_fields // self.per_plane)
+
+    @property
+    def width(self) -> int:
+        """The bits of one cell's sums in a plane."""
+        return self.per_plane * self.field_bits
+
+    def cells_in_one(self, n: int) -> int:
+        """Return how many of `n` cells are packed into one ciphertext."""
+        return max(1, min(self.room // self.width, n))
+
+    def planes(self, job: Job, target: Target) -> list[list[int]]:
+        """Return the numbers to encrypt, plane by plane; a zero comes last."""
+        if not job.n_classes:
+            return [[*map(int, target), 0]]
+        planes = []
+        for plane in range(self.n_planes):
+            first = 1 + plane * self.per_plane
+            ones = [
+                1 << (self.field_bits * (number - first))
+                if first <= number < first + self.per_plane
+                else 0
+                for number in map(int, target)
+            ]
+            planes.append([*ones, 0])
+        return planes
+
+    def split(self, planes: Sequence[Sequence[int]]) -> Integers:
+        """Return the fields of every cell, (n_cells, n_fields)."""
+        mask = (1 << self.field_bits) - 1
+        rows = [
+            [
+                number >> (self.field_bits * place) & mask
+                for number in numbers
+                for place in range(self.per_plane)
+            ]
+            for numbers in zip(*planes, strict=True)
+        ]
+        return np.array(rows, np.int64).reshape(-1, self.n_planes * self.per_plane)[
+            :, : self.n_fields
+        ]

@@ -1,0 +1,341 @@
+"""The coordinator's side of growing over columns: who is asked what, and who wins.
+
+It numbers all columns and knows whose each is, nothing more of them. After every level it can
+write down all that it knows, and go on from there later.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError, SettingError, StorageError
+from spinney.protocols.vertical_forest.growing import Offered
+from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.protocols.vertical_forest.messages import (
+    FinishAsk,
+    GainAsk,
+    GainReply,
+    Sealed,
+    SplitAsk,
+    StartAsk,
+)
+from spinney.protocols.vertical_forest.prediction import ownership_of
+from spinney.transport.channel import Ask, Channel
+from spinney.trees import storage
+from spinney.trees.draws import DrawnColumns, OpenKeys
+from spinney.trees.own_columns import OwnSplits
+from spinney.trees.partial import Ownership, partial_forest
+from spinney.trees.partition import Partition, PartitionMerge
+from spinney.typing import Bools, Integers
+
+_KIND = "vertical job"
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose column each is: numbers of parties, and of the column at its party."""
+
+    parties: tuple[str, ...]
+    party: NDArray[np.int16]  # (n_columns,)
+    own_number: NDArray[np.int32]  # (n_columns,) a party's columns are counted from 0
+
+    @classmethod
+    def of(
+        cls, parties: tuple[str, ...], n_columns: Mapping[str, int], owners: Sequence[str] | None
+    ) -> "Owners":
+        """Return the columns in the order given, or party after party."""
+        if owners is None:
+            owners = [name for name in parties for _ in range(n_columns[name])]
+        for name in parties:
+            if owners.count(name) != n_columns[name]:
+                raise SettingError(
+                    f"The job gives party {name!r} {owners.count(name)} columns; it holds "
+                    f"{n_columns[name]}."
+                )
+        party = np.array([parties.index(name) for name in owners], np.int16)
+        own = np.zeros(party.size, np.int32)
+        for number in range(len(parties)):
+            own[party == number] = np.arange(int((party == number).sum()))
+        return cls(parties, party, own)
+
+    def numbers(self, party: int) -> Integers:
+        """Return the numbers of a party's columns."""
+        return np.flatnonzero(self.party == party)
+
+    def offered(self, drawn: DrawnColumns, party: int) -> tuple[Offered, NDArray[np.int32]]:
+        """Return what a party is told of a draw, and the place of each column in it."""
+        # A column of -1 is nobody's; the last entry stands for it.
+        owner = np.append(self.party, np.int16(-1))[drawn.column]
+        node, place = np.nonzero(owner == party)
+        column = drawn.column[node, place]
+        n_slots = np.bincount(node, minlength=len(drawn.column)).astype(np.uint16)
+        told = Offered(n_slots, self.own_number[column].astype(np.uint16), drawn.phase[node, place])
+        return told, place.astype(np.int32)
+
+
+@dataclass(frozen=True)
+class GrownLevel:
+    """A level as the coordinator knows it."""
+
+    partition: Partition
+    winner: NDArray[np.int16]  # of each split node
+    column: NDArray[np.int32]
+    child_exhausted: Bools
+
+    def own(self, party: int) -> int:
+        """Return how many cuts are a party's."""
+        return int((self.winner == party).sum())
+
+
+class Coordination:
+    """One job, level by level."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        job: Job,
+        owners: Owners,
+        *,
+        label_party: str,
+        target: Target,
+        sealed: tuple[Sealed, ...],
+        seed: int,
+        checkpoint: Path | None,
+    ) -> None:
+        self.channel, self.job, self.owners = channel, job, owners
+        self.label_party = label_party
+        self._target = target
+        self._sealed = sealed
+        self._seed = seed
+        self._checkpoint = checkpoint
+        self.levels: list[GrownLevel] = []
+        if checkpoint is not None and checkpoint.exists():
+            self.levels = _read(checkpoint, job)
+
+    @property
+    def depth(self) -> int:
+        """The depth of the open nodes."""
+        return len(self.levels)
+
+    @property
+    def n_open(self) -> int:
+        """How many nodes are open."""
+        return self.keys.n_open
+
+    @property
+    def newest(self) -> tuple[Partition, ...]:
+        """The partition of the level before, if there is one."""
+        return (self.levels[-1].partition,) if self.levels else ()
+
+    def start(self) -> None:
+        """Begin at all parties, or where the checkpoint ends."""
+        replies = self.channel.ask_each({name: self._begin(name, 0) for name in self._names})
+        first = replies[self._names[0]]
+        exhausted = np.zeros(self.owners.party.size, np.bool_)
+        for number, name in enumerate(self._names):
+            numbers = self.owners.numbers(number)
+            if replies[name].exhausted.size != numbers.size:
+                raise ProtocolError(f"Party {name!r} speaks of columns that it does not hold.")
+            if not np.array_equal(replies[name].sizes, first.sizes):
+                raise ProtocolError(
+                    f"Parties {self._names[0]!r} and {name!r} have drawn different samples. They "
+                    "must hold the same rows in the same order."
+                )
+            exhausted[numbers] = replies[name].exhausted
+        settings = self.job.settings
+        n_slots = settings.n_slots(self.owners.party.size)
+        self.keys = OpenKeys.of_roots(self._seed, settings.n_estimators, n_slots, exhausted)
+        self.merge = PartitionMerge(first.sizes)
+        grown, self.levels = self.levels, []
+        for level in grown:
+            self._take(level, known=True)
+        if grown:
+            self.channel.ask_each({name: self._begin(name, len(grown)) for name in self._names})
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.channel.parties
+
+    def _begin(self, name: str, depth: int) -> StartAsk:
+        """Return the question that brings a party to a depth."""
+        number = self._names.index(name)
+        levels = self.levels[:depth]
+        is_holder = name == self.label_party
+        return StartAsk(
+            self.job,
+            self._target[:0] if is_holder else self._target,
+            () if is_holder else self._sealed,
+            tuple(level.partition for level in levels),
+            tuple(level.own(number) for level in levels),
+        )
+
+    def ask(
+        self, asks: Mapping[str, Ask[Any]], before: Mapping[str, Ask[Any]] | None = None
+    ) -> dict[str, Any]:
+        """Put a question to each party; one that was stopped starts again and is asked again.
+
+        `before` are the questions that such a party must have answered first.
+        """
+        replies: dict[str, Any] = self.channel.ask_each(asks)
+        behind = [name for name, reply in replies.items() if reply.is_behind]
+        if not behind:
+            return replies
+        self.channel.ask_each({name: self._begin(name, self.depth) for name in behind})
+        if before is not None:
+            self.channel.ask_each({name: before[name] for name in behind})
+        replies |= self.channel.ask_each({name: asks[name] for name in behind})
+        for name in behind:
+            if replies[name].is_behind:
+                raise ProtocolError(f"Party {name!r} cannot follow the job. Start it again.")
+        return replies
+
+    def grow(self) -> None:
+        """Grow one level: the best gain wins each node, and its party parts the rows."""
+        drawn = self.keys.draw()  # Alg. 2: randomly select features
+        offers = [self.owners.offered(drawn, party) for party in range(len(self._names))]
+        asks = {
+            name: GainAsk(self.job.digest, self.depth, self.newest, offers[party][0])
+            for party, name in enumerate(self._names)
+        }
+        gains = self.ask(asks)  # Alg. 2: receive {p}
+        winner, place = self._winners(gains, offers)
+        nodes = np.flatnonzero(winner >= 0)
+        column = drawn.column[nodes, place[nodes]]
+        splits = self._asked_to_split(winner, before=asks)
+        self._take(self._merged(winner, column, splits))
+
+    def _winners(
+        self, gains: Mapping[str, GainReply], offers: Sequence[tuple[Offered, NDArray[np.int32]]]
+    ) -> tuple[NDArray[np.int16], Integers]:
+        """Return who wins each node, -1 for nobody, and with which column of the draw.
+
+        Of equal gains the column that was drawn first wins, as if all were in one place.
+        """
+        shape = (len(offers), self.n_open)
+        gain = np.full(shape, -np.inf)
+        place = np.full(shape, np.iinfo(np.int32).max, np.int64)
+        for party, (name, (offered, places)) in enumerate(zip(self._names, offers, strict=True)):
+            reply = gains[name]
+            n_slots = offered.n_slots.astype(np.int64)
+            if reply.gain.shape != (self.n_open,) or reply.slot.shape != (self.n_open,):
+                raise ProtocolError(f"Party {name!r} answers for other nodes than it was asked of.")
+            named = np.flatnonzero(np.isfinite(reply.gain))
+            slot = reply.slot[named].astype(np.int64)
+            if np.any(np.isnan(reply.gain)) or np.any((slot < 0) | (slot >= n_slots[named])):
+                raise ProtocolError(
+                    f"Party {name!r} answers for columns that it was not asked for. Nothing of "
+                    "its reply was used."
+                )
+            begin = np.cumsum(n_slots) - n_slots
+            gain[party, named] = reply.gain[named]
+            place[party, named] = places[begin[named] + slot]
+        best = gain.max(axis=0)
+        place = np.where(gain == best, place, np.iinfo(np.int32).max)
+        winner = place.argmin(axis=0).astype(np.int16)
+        return np.where(np.isfinite(best), winner, -1).astype(np.int16), place.min(axis=0)
+
+    def _asked_to_split(
+        self, winner: NDArray[np.int16], before: Mapping[str, Ask[Any]]
+    ) -> dict[int, Any]:
+        """Ask the winners how the rows of their nodes part."""
+        asks = {
+            name: SplitAsk(self.job.digest, self.depth, np.flatnonzero(winner == party))
+            for party, name in enumerate(self._names)
+            if np.any(winner == party)
+        }
+        replies = self.ask(asks, before)  # Alg. 2: notify client j
+        return {self._names.index(name): reply for name, reply in replies.items()}
+
+    def _merged(
+        self, winner: NDArray[np.int16], column: NDArray[np.int32], splits: Mapping[int, Any]
+    ) -> GrownLevel:
+        """Put the winners' replies together, so that none tells whose cut it was."""
+        split = winner >= 0
+        winner = winner[split]
+        child_open = np.zeros((winner.size, 2), np.bool_)
+        exhausted = np.zeros((winner.size, 2), np.bool_)
+        parts = []
+        nodes = np.flatnonzero(split)
+        for party, reply in splits.items():
+            own = winner == party
+            flags = (reply.child_open, reply.exhausted)
+            if any(found.size != 2 * own.sum() for found in flags):
+                raise ProtocolError(
+                    f"Party {self._names[party]!r} answers for other nodes than it was asked of."
+                )
+            child_open[own] = reply.child_open.reshape(-1, 2)
+            exhausted[own] = reply.exhausted.reshape(-1, 2)
+            parts.append((nodes[own], reply.sides))
+        partition = self.merge.merged(split, child_open.reshape(-1), parts)
+        return GrownLevel(partition, winner, column, exhausted.reshape(-1))
+
+    def _take(self, level: GrownLevel, *, known: bool = False) -> None:
+        """Add a level, and write it down."""
+        if known:
+            part = (np.flatnonzero(level.partition.split), level.partition.sides)
+            self.merge.merged(level.partition.split, level.partition.child_open, [part])
+        self.keys = self.keys.after(level.partition, level.column, level.child_exhausted)
+        self.levels.append(level)
+        if self._checkpoint is not None and not known:
+            _write(self._checkpoint, self.job, self.levels)
+
+    def finish(self) -> None:
+        """Let every party lay out its part."""
+        asks = {
+            name: FinishAsk(
+                self.job.digest, self.depth, self.newest, name, self.owners.numbers(party)
+            )
+            for party, name in enumerate(self._names)
+        }
+        n_nodes = {reply.n_nodes for reply in self.ask(asks).values()}
+        if len(n_nodes) != 1:
+            raise ProtocolError("The parties' parts are not of one forest.")
+
+    def ownership(self) -> Ownership:
+        """Return whose cut each node of the finished forest is."""
+        none = OwnSplits.none()
+        levels = []
+        for level in self.levels:
+            nodes = np.flatnonzero(level.partition.split)
+            zeros = np.zeros(nodes.size)
+            whose = replace(
+                none, node=nodes, feature=level.winner.astype(np.int32), gain=zeros,
+                missing_left=zeros.astype(np.bool_),
+            )  # fmt: skip
+            levels.append((level.partition, whose))
+        return ownership_of(partial_forest(self.job.settings.n_estimators, levels, None, [], None))
+
+
+def _write(path: Path, job: Job, levels: Sequence[GrownLevel]) -> None:
+    arrays: dict[str, NDArray[Any]] = {}
+    for depth, level in enumerate(levels):
+        arrays |= {f"{depth}.{name}": value for name, value in vars(level.partition).items()}
+        for name in ("winner", "column", "child_exhausted"):
+            arrays[f"{depth}.{name}"] = getattr(level, name)
+    storage.write_file(path, _KIND, {"job": job.digest, "levels": len(levels)}, arrays)
+
+
+def _read(path: Path, job: Job) -> list[GrownLevel]:
+    meta, arrays = storage.read_file(path, _KIND)
+    if meta.get("job") != job.digest:
+        raise StorageError(
+            f"{str(path)!r} holds another job's levels. Give this job a checkpoint of its own."
+        )
+    try:
+        return [
+            GrownLevel(
+                Partition(
+                    *(arrays[f"{depth}.{name}"] for name in ("split", "child_open", "sides"))
+                ),
+                arrays[f"{depth}.winner"],
+                arrays[f"{depth}.column"],
+                arrays[f"{depth}.child_exhausted"],
+            )
+            for depth in range(int(meta["levels"]))
+        ]
+    except (KeyError, ValueError) as error:
+        raise StorageError(f"{str(path)!r} lacks a level: {error}.") from None

@@ -1,0 +1,212 @@
+"""What every question of a vertical job repeats, and a party's columns in bins of its own.
+
+Bins are each party's own business: a column's quantiles need nobody else's rows.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError, TableError
+from spinney.protocols.rows.facts import (
+    FactsReply,
+    binned,
+    binning_of,
+    class_weights,
+    count_facts,
+    fixed_point,
+    require_few_classes,
+    target_range,
+)
+from spinney.protocols.rows.setup import EdgesAsk, answer_setup
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.vertical_forest.settings import Labels
+from spinney.seeds import derived
+from spinney.tables.holding import Holding
+from spinney.tables.schema import Label
+from spinney.trees._kernels import hashing
+from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.counts import Counts
+from spinney.trees.dtypes import BLOCK_ROWS, MAX_ROWS, MAX_WEIGHT, TARGET_BITS, target_bits
+from spinney.trees.frontier import Columns, Draws, tree_keys
+from spinney.trees.growth import StoppingRules
+from spinney.trees.layout import LeafValues
+from spinney.trees.quantiles import QuantileSearch
+from spinney.typing import Floats, Keys
+
+Target = NDArray[np.integer]  # class numbers, unsigned; or fixed-point targets
+
+
+@dataclass(frozen=True)
+class Job:
+    """The terms of a vertical job, as every party sees them."""
+
+    settings: ForestSettings  # its seed draws the samples, and nothing else
+    labels: Labels
+    n_rows: int
+    n_classes: int  # 0 for regression
+    target_step: float  # the target's units in one fixed-point unit
+    every_column: bool  # whether a node is asked about all columns of all parties
+    label_epsilon: str | None = None  # labels are randomised, at this cost
+    name: str = ""  # what the label party's ledger debits
+    n_parties: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.n_rows < MAX_ROWS:
+            raise ProtocolError(f"A job may be about 1 to {MAX_ROWS} rows.")
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all of it."""
+        return sha256(repr(self).encode()).hexdigest()
+
+    @property
+    def sample_keys(self) -> Keys:
+        """The key of every tree's sample."""
+        return tree_keys(self.settings.seed, self.settings.n_estimators)
+
+    @property
+    def target_bits(self) -> int:
+        """How finely a target's range is divided."""
+        return target_bits(self.n_rows)
+
+    @property
+    def root_bits(self) -> int:
+        """A root holds fewer rows than 2 to this, counted as often as they are drawn."""
+        times = MAX_WEIGHT if self.settings.bootstrap else 1
+        return (self.n_rows * times).bit_length()
+
+    @property
+    def draws(self) -> Draws:
+        """How cells are laid."""
+        return Draws(0, self.settings.max_cells, 4, shared_phase=self.every_column)
+
+    @property
+    def rules(self) -> StoppingRules:
+        """When nodes stay leaves."""
+        settings = self.settings
+        return StoppingRules(
+            settings.max_depth,
+            settings.least_rows(settings.min_samples_split, self.n_rows),
+            settings.least_rows(settings.min_samples_leaf, self.n_rows),
+            settings.min_impurity_decrease,
+            is_regression=self.n_classes == 0,
+        )
+
+    def heaviest(self, keys: Keys) -> int:
+        """Return how many rows the largest sample has, counted as often as they are drawn."""
+        if not self.settings.bootstrap:
+            return self.n_rows
+        weights = np.empty(keys.size, np.uint8)
+        heaviest = 0
+        for key in self.sample_keys:
+            hashing.bootstrap_weights(key, keys, weights)
+            heaviest = max(heaviest, int(weights.sum(dtype=np.int64)))
+        return heaviest
+
+    def class_weights(self, target: Target) -> Floats:
+        """Return a weight for each class; empty for regression."""
+        counts = np.zeros(0, np.int64)
+        if self.n_classes:
+            counts = np.bincount(target, minlength=self.n_classes).astype(np.int64)
+            if np.count_nonzero(counts) < 2:
+                raise TableError(
+                    "The label has one class only over the rows that all parties share. A "
+                    "classifier needs rows of at least 2 classes."
+                )
+        none = np.zeros(0, np.int64)
+        rows = np.array([self.n_rows], np.int64)
+        facts = FactsReply(rows, counts, none, none, Counts(np.zeros((0, 1), np.int32), none))
+        return class_weights(self.settings, facts)
+
+    def check_target(self, target: Target) -> None:
+        """Raise unless labels fit the job; others may have made them."""
+        most = self.n_classes - 1 if self.n_classes else 2**self.target_bits - 1
+        kind = "u" if self.n_classes else "i"
+        sound = target.shape == (self.n_rows,) and target.dtype.kind == kind
+        if not sound or int(target.max()) > most or int(target.min()) < 0:
+            raise ProtocolError("The labels do not fit the job: they are too many or out of range.")
+
+
+def encoded_target(label: Label, target: NDArray[Any]) -> Target:
+    """Return labels as numbers: of their class, or in steps of their declared range."""
+    if label.kind == "number":
+        return fixed_point(np.asarray(target, np.float64), label, target_bits(len(target)))
+    require_few_classes(label)
+    small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16
+    return target.astype(small)
+
+
+def target_step(label: Label, n_rows: int) -> float:
+    """Return what one fixed-point step of a target means; 1 for classes."""
+    if label.kind == "class":
+        return 1.0
+    low, high = target_range(label)
+    return float((high - low) / (2 ** target_bits(n_rows) - 1))
+
+
+def values_of_leaves(label: Label, weights: Floats, n_rows: int) -> LeafValues:
+    """Return what the moments of a node mean."""
+    if label.kind == "class":
+        return LeafValues(weights)
+    low, step = target_range(label)[0], target_step(label, n_rows)
+    return LeafValues(weights, low, step, target_bits(n_rows))
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """A party's columns in bins, without labels."""
+
+    binning: Binning | None  # None: the party holds no column
+    table: BinnedTable
+
+    @property
+    def columns(self) -> Columns:
+        """What trees need to know of them."""
+        if self.binning is None:
+            none = np.zeros(0, np.bool_)
+            return Columns(np.zeros(0, np.int64), none, none)
+        return self.binning.columns
+
+
+def own_table(holding: Holding, settings: ForestSettings, n_threads: int) -> OwnTable:
+    """Lay bins over a party's columns and keep one byte per cell."""
+    if holding.features is None:
+        starts = np.arange(0, holding.n_rows, BLOCK_ROWS)
+        starts = np.append(starts, holding.n_rows).astype(np.int64)
+        nothing = np.zeros(0, np.uint8)
+        target = np.zeros(holding.n_rows, np.int32)
+        return OwnTable(None, BinnedTable(nothing, starts, 0, target, holding.keys))
+    binning = own_bins(holding, settings, n_threads)
+    table = binned(holding.table, binning, n_threads=n_threads, target_bits=TARGET_BITS)
+    return OwnTable(binning, table)
+
+
+def own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> Binning:
+    """Return the bins that pooled columns would have: nothing leaves the party."""
+    table = holding.table
+    by_quantiles = settings.binning == "quantiles"
+    facts = count_facts(table, with_leading=by_quantiles, n_threads=n_threads)
+    if not by_quantiles:
+        return binning_of(table.schema, facts, settings, ())
+    leading = facts.leading.counters.reshape(len(holding.columns), -1).astype(np.int64)
+    for number, column in enumerate(holding.columns):
+        if column.kind != "number":
+            leading[number] = 0  # no cut points are looked for
+    search = QuantileSearch(leading, settings.max_bins)
+    while (question := search.question()) is not None:
+        reply = answer_setup(EdgesAsk(table.schema.digest(), question), table, n_threads)
+        search.answer(reply.counts.counters.ravel().astype(np.int64))  # type: ignore[union-attr]
+    return binning_of(table.schema, facts, settings, search.edges())
+
+
+def told_settings(forest: ForestSettings) -> ForestSettings:
+    """Return the settings as parties see them: the samples have a seed of their own.
+
+    From it nobody can tell which columns were drawn.
+    """
+    return replace(forest, seed=derived(forest.seed, 1))

@@ -1,0 +1,127 @@
+"""The labels of a vertical job at the party that holds them: as they are, or randomised once.
+
+With `label_epsilon` the label party draws every label anew before anything leaves it, pays for
+that once, and keeps the result with its ledger. All that follows, gains, trees, leaf values and
+scores, is made from the randomised labels and costs nothing more: whoever sees all of it learns no
+label better than epsilon allows. Classes: k-ary randomised response. Amounts: discrete Laplace
+noise on a grid of 4,095 steps over the declared range, cut off at its ends.
+
+That the rows are there, and which of them stand together in a node, is not protected by it.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import Final
+
+import numpy as np
+
+from spinney.errors import PolicyError
+from spinney.privacy.accounting import Job as Terms
+from spinney.privacy.budget import Unit
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
+from spinney.privacy.release import Exact
+from spinney.privacy.scopes import Budget, Disclosure, Protection, Question, Spend
+from spinney.protocols.accounts.account import read_off
+from spinney.protocols.settings import fraction_of
+from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.typing import Integers
+
+_STEPS: Final = 2**12 - 1
+
+
+_ROWS: Final = Disclosure(
+    "that a row is there, and which rows stand together in a node",
+    Protection.UNPROTECTED,
+    "every party moves all rows, level by level",
+    (Unit.RECORD_ADD_REMOVE,),
+)
+
+
+def label_noise(job: Job) -> RandomisedResponse | DiscreteLaplace:
+    """Return what randomises a job's labels."""
+    epsilon = fraction_of(job.label_epsilon or "", "label_epsilon")
+    if job.n_classes:
+        return RandomisedResponse(epsilon, job.n_classes, Unit.LABEL)
+    return DiscreteLaplace(epsilon, Fraction(_STEPS), Unit.LABEL)
+
+
+@dataclass(frozen=True)
+class LabelAccount:
+    """What the label party pays from.
+
+    Attributes
+    ----------
+    ledger, data
+        Where charges are written, and the name of the data set whose account they debit.
+    read_facts
+        The label's facts that were read from its rows, in a simulation: no epsilon holds then.
+    rows
+        What tells the rows apart, in the job's order, where that is another in every run: the
+        labels that were drawn are found again by it. None: rows always stand in one order.
+    """
+
+    ledger: Ledger | None = None
+    data: str | None = None
+    read_facts: tuple[str, ...] = ()
+    rows: tuple[str, ...] | None = None
+
+
+def labels_to_use(job: Job, target: Target, account: LabelAccount) -> Target:
+    """Return the labels that a job may use: randomised, drawn and paid for once, where it says so.
+
+    A party with a ledger gives no label away as it is; one without has nothing to pay from.
+    """
+    ledger = account.ledger
+    if job.label_epsilon is None and ledger is None:
+        return target
+    if job.label_epsilon is None:
+        raise PolicyError(
+            "This party has a ledger and gives labels away randomised only. Set label_epsilon. "
+            "Nothing was released."
+        )
+    if ledger is None:
+        raise PolicyError(
+            "label_epsilon is a cost, and the label party has no ledger to pay from. Give it one."
+        )
+    return _randomised(job, target, ledger, account)
+
+
+def _randomised(job: Job, target: Target, ledger: Ledger, account: LabelAccount) -> Target:
+    noise = label_noise(job)
+    fingerprint = account.data or sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
+    budget = Budget.pure(noise.epsilon, Unit.LABEL)
+    terms = Terms(job.name, fingerprint, job.n_parties, 1, (budget,))
+    spend = Spend("every label, randomised", noise, n_values=job.n_rows)
+    ledger.open_job(terms)
+    if account.read_facts:
+        told = [read_off(fact, Unit.LABEL) for fact in account.read_facts]
+        ledger.disclose(Question.of(job.name, 0, b"public facts"), told)
+    if not ledger.spent(job.name, Unit.LABEL):
+        ledger.check(job.name, [spend])
+    codes, order, known = _codes(job, target), np.arange(len(target)), b""
+    if account.rows is not None:
+        order = np.array(sorted(order, key=account.rows.__getitem__), np.int64)
+        known = sha256(repr(sorted(account.rows)).encode()).digest()
+
+    def draw(charges: tuple[object, ...]) -> bytes:
+        (charge,) = charges
+        released = noise.release(Exact(codes[order]), charge).values  # type: ignore[arg-type]
+        return released.astype("<i8").tobytes()
+
+    question = Question.of(job.name, 0, job.digest.encode() + known)
+    drawn = np.empty(len(target), np.int64)
+    drawn[order] = np.frombuffer(ledger.answer(question, [spend], draw, [_ROWS]), "<i8")
+    if job.n_classes:
+        classes: Target = drawn.astype(target.dtype)
+        return classes
+    steps = drawn.clip(0, _STEPS) / _STEPS
+    amounts: Target = np.rint(steps * (2**job.target_bits - 1)).astype(target.dtype)
+    return amounts
+
+
+def _codes(job: Job, target: Target) -> Integers:
+    codes = target if job.n_classes else np.rint(target / (2**job.target_bits - 1) * _STEPS)
+    whole: Integers = codes.astype(np.int64)
+    return whole

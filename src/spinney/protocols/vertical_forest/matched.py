@@ -1,0 +1,351 @@
+"""A vertical forest from its beginning: the parties' own tables are matched, then the forest grows.
+
+`vertical_forest.matching` finds the rows that all parties share, `vertical_forest` grows over them. What is added
+here: both sides in one, as a job that several organisations agree to; some rows held back to judge
+by; and that a party answers for the job it agreed to, and no other.
+
+**Who learns what.** As in `vertical_forest.matching`, then as in `vertical_forest`, with encrypted labels as in
+`vertical_forest.encrypted_coordinator`; leaf sets, to judge by, and joined parts as in `vertical_forest.prediction`; claims as in
+`accounts.account`. A job that all parties are told
+of says its `random_state`: whoever knows it can tell by number which columns were drawn. With
+`join_parts` the coordinator gets every party's part, and so the whole forest; agreeing to such a
+job is a party's consent.
+**Who never learns what.** As there. A party answers nothing about labels but what the job's
+`labels` and `label_epsilon` say, and keeps to the common rows that it was told first.
+
+The common order is secret and drawn anew for every run, and so are the samples of trees: two runs
+of one job differ as two seeds do. Without a bootstrap and held-out rows they are the same.
+
+**Rounds and bytes.** The sum of both; one more with `join_parts`.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
+from spinney.protocols import vertical_forest
+from spinney.protocols.settings import PrivacySettings
+from spinney.protocols.training import Phases
+from spinney.protocols.vertical_forest import matching_messages
+from spinney.protocols.vertical_forest.coordinator import VerticalTraining
+from spinney.protocols.vertical_forest.job import Job, told_settings
+from spinney.protocols.vertical_forest.labels import LabelAccount
+from spinney.protocols.vertical_forest.matching import (
+    MATCHINGS,
+    Matching,
+    MatchingParty,
+    match,
+)
+from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.protocols.vertical_forest.messages import FinishAsk
+from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.prediction import (
+    PartAsk,
+    PartReply,
+    join_parts,
+)
+from spinney.protocols.vertical_forest.settings import NAME, VerticalSettings
+from spinney.seeds import derived, generator
+from spinney.tables.holding import Holding
+from spinney.transport.channel import Ask, Channel
+from spinney.typing import Bools, Integers, Progress, silent
+
+PART = "part.spinney"
+
+
+_HOLD_BACK = 2  # what a seed is drawn for
+
+
+_ROWS = "rows"
+
+
+_NOTHING = LabelAccount()
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *vertical_forest.ASKS, PartAsk)
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: there is nothing to add
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A vertical job from its beginning.
+
+    Parameters
+    ----------
+    vertical
+        The forest, and how labels are kept.
+    label_party
+        Who holds the labels, and leads the matching.
+    matching
+        How rows are found: "psi" or "keyed_hash"; None: all parties hold the same rows in the same
+        order.
+    held_out, held_out_seed
+        The share of the common rows that is not trained on, and what draws them.
+    join_parts
+        Whether the coordinator gets the whole forest.
+    """
+
+    vertical: VerticalSettings
+    label_party: str
+    matching: Matching | None = None
+    held_out: float = 0.0
+    held_out_seed: int = 0
+    join_parts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.matching is not None and self.matching not in MATCHINGS:
+            known = " or ".join(map(repr, MATCHINGS))
+            raise SettingError(f"matching must be {known}; got {self.matching!r}.")
+        if not 0 <= self.held_out < 1:
+            raise SettingError(f"held_out must be at least 0 and below 1; got {self.held_out}.")
+
+    @property
+    def task(self) -> str:
+        """What the forest predicts."""
+        return self.vertical.forest.task
+
+    @property
+    def binning(self) -> str:
+        """How cells are laid."""
+        return self.vertical.forest.binning
+
+    @property
+    def n_estimators(self) -> int:
+        """How many trees there are."""
+        return self.vertical.forest.n_estimators
+
+    @property
+    def max_depth(self) -> int | None:
+        """How deep they may grow."""
+        return self.vertical.forest.max_depth
+
+    @property
+    def min_samples_leaf(self) -> float:
+        """The fewest rows of a leaf, or their share."""
+        return self.vertical.forest.min_samples_leaf
+
+    @property
+    def privacy(self) -> PrivacySettings | None:
+        """What the label party's ledger is asked to pay; None: nothing."""
+        if self.vertical.label_epsilon is None:
+            return None
+        return PrivacySettings(
+            job=self.vertical.job,
+            mechanism="randomised_labels",
+            epsilon=self.vertical.label_epsilon,
+        )
+
+    def is_held_out(self, n_rows: int) -> Bools:
+        """Tell which of the common rows are held back: the same at every party."""
+        n_held_out = round(self.held_out * n_rows)
+        chosen = np.zeros(n_rows, np.bool_)
+        if 0 < n_held_out < n_rows:
+            order = generator(derived(self.held_out_seed, _HOLD_BACK)).permutation(n_rows)
+            chosen[order[:n_held_out]] = True
+        return chosen
+
+    def described(self) -> dict[str, object]:
+        """Return the settings beside those of the forest, as the report shows them."""
+        own = asdict(self)
+        del own["vertical"]
+        return own
+
+
+class Party:
+    """One organisation's side, from its own table to its part of the forest.
+
+    Parameters
+    ----------
+    holding
+        Its whole table, with ids where rows are to be matched.
+    settings
+        The job that it agreed to.
+    name
+        What the job calls it.
+    folder
+        Where it keeps what a job must not lose: its cuts, its rows' common order, its part of the
+        forest, and at the label party the key. None: in memory only.
+    account
+        What the label party of a job with `label_epsilon` pays from; others have no use for it.
+    """
+
+    def __init__(
+        self,
+        holding: Holding,
+        settings: Settings,
+        name: str,
+        *,
+        folder: Path | None = None,
+        n_jobs: int | None = None,
+        account: LabelAccount = _NOTHING,
+    ) -> None:
+        _require_label(holding, settings, name)
+        self._holding = holding
+        self._settings = settings
+        self._folder = folder
+        self._n_jobs = n_jobs
+        self._account = account if holding.label is not None else _NOTHING
+        self._notebook = Notebook(folder)
+        self._matching: MatchingParty | None = None
+        self._rows = self._known_rows()
+        self._forest: vertical_forest.Party | None = None
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question of the job."""
+        if isinstance(ask, CommonAsk):
+            return self._settled(ask)
+        if type(ask) in matching_messages.ASKS:
+            return self._matched().answer(ask)
+        self._require_agreed(ask)
+        if isinstance(ask, PartAsk):
+            return PartReply(self.finished_model.to_bytes())
+        reply = self.forest.answer(ask)
+        if isinstance(ask, FinishAsk) and not reply.is_behind and self._folder is not None:
+            self.finished_model.save(self._folder / PART)
+        return reply
+
+    @property
+    def forest(self) -> vertical_forest.Party:
+        """The side that grows the forest, over the common rows that are not held back."""
+        if self._forest is None:
+            self._forest = vertical_forest.Party(
+                self.training,
+                notebook=self._folder,
+                n_jobs=self._n_jobs,
+                account=self._account_of_rows(),
+            )
+        return self._forest
+
+    def _account_of_rows(self) -> LabelAccount:
+        """Return what is paid from, with the ids by which randomised labels are found again."""
+        ids = self._holding.ids
+        if self._account.ledger is None or ids is None:
+            return self._account
+        return replace(self._account, rows=tuple(repr(ids[row]) for row in self._trained_rows))
+
+    @property
+    def training(self) -> Holding:
+        """What it holds of the rows that are trained on."""
+        return self._holding.select(self._trained_rows)
+
+    @property
+    def _trained_rows(self) -> Integers:
+        return self.rows[~self._settings.is_held_out(self.rows.size)]
+
+    @property
+    def held_out(self) -> Holding:
+        """What it holds of the rows that are held back."""
+        return self._holding.select(self.rows[self._settings.is_held_out(self.rows.size)])
+
+    @property
+    def rows(self) -> Integers:
+        """Its rows that all parties share, in the common order."""
+        if self._rows is None:
+            raise ProtocolError("The rows of this party have not been matched.")
+        return self._rows
+
+    @property
+    def finished_model(self) -> PartialModel:
+        """The party's part of the finished forest."""
+        return self.forest.finished_model
+
+    def _known_rows(self) -> Integers | None:
+        if self._settings.matching is None:
+            return np.arange(self._holding.n_rows)
+        note = self._notebook.note(NAME, _ROWS)
+        return None if note is None else np.frombuffer(note, np.int64)
+
+    def _matched(self) -> MatchingParty:
+        if self._settings.matching is None:
+            raise ProtocolError("The job has no rows to match.")
+        if self._matching is None:
+            if self._holding.ids is None:
+                raise TableError("The table names no row id, and rows are matched by it.")
+            self._matching = MatchingParty(self._holding.ids)
+        return self._matching
+
+    def _settled(self, ask: CommonAsk) -> Any:
+        """Take the common rows once; other ones would be another job."""
+        side = self._matched()
+        reply = side.answer(ask)
+        if self._rows is not None and not np.array_equal(self._rows, side.rows):
+            raise ProtocolError(
+                "This party was told of other common rows before. Nothing was released."
+            )
+        self._rows = side.rows
+        self._notebook.keep_note(NAME, _ROWS, side.rows.astype(np.int64).tobytes())
+        return reply
+
+    def _require_agreed(self, ask: Ask[Any]) -> None:
+        """Refuse questions about another job than the one that this party agreed to."""
+        job, agreed = getattr(ask, "job", None), self._settings.vertical
+        if isinstance(ask, PartAsk) and not self._settings.join_parts:
+            raise _outside("join_parts")
+        if not isinstance(job, Job):
+            return
+        terms = (
+            ("settings", job.settings, told_settings(agreed.forest)),
+            ("labels", job.labels, agreed.labels),
+            ("label_epsilon", job.label_epsilon, agreed.label_epsilon),
+            ("name", job.name, agreed.job),
+        )
+        for name, asked, right in terms:
+            if asked != right:
+                raise _outside(name)
+
+
+def _outside(what: str) -> ProtocolError:
+    return ProtocolError(
+        f"The question is outside the job that this party agreed to: its {what} differ. Nothing "
+        "was released."
+    )
+
+
+def _require_label(holding: Holding, settings: Settings, name: str) -> None:
+    has_label = holding.label is not None
+    if has_label and name != settings.label_party:
+        raise SchemaError(
+            f"Party {name!r} has a label column, but label_party is {settings.label_party!r}. "
+            "Exactly one party holds the labels: leave the label out at the others."
+        )
+    if not has_label and name == settings.label_party:
+        raise SchemaError(
+            f"label_party is {name!r}, but its table names no label. Say which of its columns is "
+            "the label."
+        )
+
+
+def train(
+    channel: Channel,
+    settings: Settings,
+    *,
+    checkpoint: Path | None = None,
+    n_jobs: int | None = None,
+    progress: Progress = silent,
+) -> VerticalTraining:
+    """Match the parties' rows and grow a forest over them; parameters as `vertical_forest.train`.
+
+    The training has a model only with `join_parts`.
+    """
+    phases = Phases()
+    if settings.matching is not None:
+        with phases.phase("matching"):
+            progress("matching", 0, 0)
+            match(channel, settings.matching, lead=settings.label_party)
+    training = vertical_forest.train(
+        channel, settings.vertical, checkpoint=checkpoint, n_jobs=n_jobs, progress=progress
+    )
+    model = join_parts(channel) if settings.join_parts else None
+    return replace(
+        training,
+        model=model,
+        rounds=tuple(channel.rounds),
+        seconds=phases.seconds | training.seconds,
+        settings=training.settings | settings.described(),
+    )

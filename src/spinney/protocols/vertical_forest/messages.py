@@ -1,0 +1,153 @@
+"""The questions and answers of `vertical_forest`; who learns what is told there.
+
+**Who learns what.** See `vertical_forest`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.protocols.vertical_forest.growing import Offered
+from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.transport.channel import Ask
+from spinney.trees.partition import Partition
+from spinney.typing import Bools, Floats, Integers
+
+
+@dataclass(frozen=True)
+class HoldingsReply:
+    """What a party brings, in numbers."""
+
+    n_rows: int
+    n_columns: int
+    holds_label: bool
+    n_classes: int
+    target_step: float
+
+
+@dataclass(frozen=True)
+class HoldingsAsk(Ask[HoldingsReply]):
+    """How many rows and columns do you hold, and do you hold the labels?"""
+
+    reveals: ClassVar[str] = (
+        "how many rows and columns, whether it has the labels, how many classes"
+    )
+    reply_type: ClassVar[type[Any]] = HoldingsReply
+
+
+@dataclass(frozen=True)
+class LabelsReply:
+    """The labels as numbers, in the rows' common order."""
+
+    target: Target
+
+
+@dataclass(frozen=True)
+class LabelsAsk(Ask[LabelsReply]):
+    """Which label has each row, as a number?"""
+
+    job: Job
+    reveals: ClassVar[str] = "the encoded label of every row, for all parties"
+    reply_type: ClassVar[type[Any]] = LabelsReply
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """Labels that a party can add but not read; see `vertical_forest.encrypted_coordinator`."""
+
+    scheme: str
+    public_key: bytes
+    planes: tuple[bytes, ...]  # ciphertexts of all rows and a zero, for each part of the classes
+    field_bits: int
+
+
+@dataclass(frozen=True)
+class StartReply:
+    """Where a party stands after it has begun, or begun again."""
+
+    sizes: Integers  # the row entries of every open node
+    exhausted: Bools  # own columns that have one value only
+
+
+@dataclass(frozen=True)
+class StartAsk(Ask[StartReply]):
+    """Will you take part, from here on?"""
+
+    job: Job
+    target: Target  # empty where the party has its own, or is to have none
+    sealed: tuple[Sealed, ...]  # one where labels are encrypted, for parties without the key
+    levels: tuple[Partition, ...]  # all before; none at the beginning
+    n_own: tuple[int, ...]  # how many cuts of each level are this party's
+    reveals: ClassVar[str] = "how many rows each tree has drawn, which columns are constant"
+    reply_type: ClassVar[type[Any]] = StartReply
+
+
+@dataclass(frozen=True)
+class GainReply:
+    """The best gain of each open node by a party's columns; minus infinity: not worth it."""
+
+    is_behind: bool  # the party was stopped meanwhile, and must start again
+    gain: Floats
+    slot: NDArray[np.int16]  # by which of the columns offered
+
+
+@dataclass(frozen=True)
+class GainAsk(Ask[GainReply]):
+    """How much would your best cut of each open node gain?"""
+
+    job: str
+    depth: int
+    newest: tuple[Partition, ...]  # of the level before; none at the roots
+    offered: Offered
+    reveals: ClassVar[str] = "the best gain of each open node, and the number of its column"
+    reply_type: ClassVar[type[Any]] = GainReply
+
+
+@dataclass(frozen=True)
+class SplitReply:
+    """How the rows of some nodes part."""
+
+    is_behind: bool
+    sides: NDArray[np.uint8]
+    child_open: Bools
+    exhausted: Bools  # for both children: whether the column cannot cut it again
+
+
+def behind_split() -> SplitReply:
+    """Return the reply of a party that must start again."""
+    none = np.zeros(0, np.bool_)
+    return SplitReply(True, np.zeros(0, np.uint8), none, none)
+
+
+@dataclass(frozen=True)
+class SplitAsk(Ask[SplitReply]):
+    """You have the best cut of these nodes: who goes left?"""
+
+    job: str
+    depth: int
+    node: Integers
+    reveals: ClassVar[str] = "which rows of a node go left by the party's cut"
+    reply_type: ClassVar[type[Any]] = SplitReply
+
+
+@dataclass(frozen=True)
+class FinishReply:
+    """The party has its part."""
+
+    is_behind: bool
+    n_nodes: int
+
+
+@dataclass(frozen=True)
+class FinishAsk(Ask[FinishReply]):
+    """Have you all of your part of the forest?"""
+
+    job: str
+    depth: int
+    newest: tuple[Partition, ...]
+    party: str
+    numbers: Integers  # of the party's columns among all
+    reveals: ClassVar[str] = "that the party has its part of the forest"
+    reply_type: ClassVar[type[Any]] = FinishReply

@@ -1,0 +1,157 @@
+"""A party's part of a vertical forest, as it keeps it; and the model that all parts make.
+
+**Who learns what.** Joining the parts shows every cut and every leaf to whoever joins them. A party
+gives its part away only if it was set up to consent.
+"""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import PolicyError, ProtocolError, StorageError
+from spinney.protocols.model import ForestModel
+from spinney.protocols.vertical_forest.settings import NAME
+from spinney.tables.schema import Column, Label, Schema, listed
+from spinney.trees import storage
+from spinney.trees.binning import binned_categories
+from spinney.trees.partial import LeafSets, PartialForest, joined_forest, leaf_sets
+from spinney.typing import Integers, Values
+
+_KIND = "part of a forest"
+
+
+@dataclass(frozen=True)
+class PartialModel:
+    """The nodes of all trees with one party's cuts, and the leaves' values if it has the labels."""
+
+    party: str
+    columns: tuple[Column, ...]
+    label: Label | None
+    numbers: Integers  # of its columns among those of all parties
+    bin_of_category: tuple[NDArray[np.uint8], ...]
+    part: PartialForest
+
+    def leaf_sets(self, values: Values, n_threads: int) -> LeafSets:
+        """Return which leaves rows may reach, (own columns, n_rows)."""
+        rows = values.copy()
+        for column, bins in enumerate(self.bin_of_category):
+            if len(bins):
+                rows[column] = binned_categories(values[column], bins)
+        return leaf_sets(self.part, rows, n_threads)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the part to a file of this party."""
+        storage.write_file(path, _KIND, self._meta(), self._arrays())
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes."""
+        return storage.to_bytes(_KIND, self._meta(), self._arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PartialModel":
+        """Read a part that `save` wrote."""
+        meta, arrays = storage.read_file(path, _KIND)
+        return cls._of(meta, arrays, str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, name: str = "the data") -> "PartialModel":
+        """Return the part that `to_bytes` wrote."""
+        return cls._of(*storage.from_bytes(data, _KIND, name=name), name)
+
+    @classmethod
+    def _of(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], name: str
+    ) -> "PartialModel":
+        try:
+            columns = msgspec.convert(meta["columns"], type=tuple[Column, ...])
+            label = msgspec.convert(meta["label"], type=Label | None)
+            names = [field.name for field in fields(PartialForest)]
+            part = PartialForest(**{name: arrays.pop(name) for name in names})
+            bins = tuple(arrays.pop(f"bin_of_category.{i}") for i in range(len(columns)))
+            model = cls(str(meta["party"]), columns, label, arrays.pop("numbers"), bins, part)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            raise StorageError(f"{name!r} lacks a part of a model: {error}.") from None
+        if not model.is_sound():
+            raise StorageError(f"{name!r} does not hold a sound part of a forest. Save it again.")
+        return model
+
+    def is_sound(self) -> bool:
+        """Tell whether every walk ends and every cut is by a column that there is."""
+        part, n = self.part, self.part.left.shape[:1]
+        shapes = {
+            "feature": (np.int32, n), "threshold": (np.float32, n), "left": (np.uint32, n),
+            "missing_left": (np.bool_, n), "subset": (np.int32, n), "gain": (np.float64, n),
+            "moments": (np.int64, (*n, part.moments.shape[-1])),
+            "value": (np.float64, (*n, part.value.shape[-1])),
+            "tree_start": (np.int64, part.tree_start.shape[:1]),
+            "bin_sets": (np.uint64, (len(part.bin_sets), 4)),
+        }  # fmt: skip
+        typed = all(
+            getattr(part, name).dtype == kind and getattr(part, name).shape == shape
+            for name, (kind, shape) in shapes.items()
+        )
+        return typed and self._links_are_sound() and self._cuts_are_sound()
+
+    def _links_are_sound(self) -> bool:
+        part, n, start = self.part, self.part.n_nodes, self.part.tree_start
+        if start.size < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 1):
+            return False
+        node, left = np.arange(n), part.left.astype(np.int64)
+        end = np.repeat(start[1:], np.diff(start))
+        is_leaf = part.feature == -1
+        linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < end))
+        if not np.all(linked):
+            return False
+        parents = left[~is_leaf]
+        is_child = np.ones(n, np.int64)
+        is_child[start[:-1]] = 0
+        n_parents = np.bincount(np.concatenate([parents, parents + 1]), minlength=n)
+        return bool(np.array_equal(n_parents, is_child))
+
+    def _cuts_are_sound(self) -> bool:
+        part, n_columns = self.part, len(self.columns)
+        if np.any(part.feature < -2) or np.any(part.feature >= n_columns):
+            return False
+        if len(self.bin_of_category) != n_columns or self.numbers.shape != (n_columns,):
+            return False
+        is_category = np.array([len(bins) > 0 for bins in self.bin_of_category] + [False, False])
+        has_set = part.subset >= 0
+        known = (part.subset >= -1) & (part.subset < len(part.bin_sets))
+        return bool(np.all(known) and np.all(has_set == is_category[part.feature]))
+
+    def _meta(self) -> dict[str, Any]:
+        return {
+            "party": self.party,
+            "columns": msgspec.to_builtins(self.columns),
+            "label": msgspec.to_builtins(self.label),
+        }
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {field.name: getattr(self.part, field.name) for field in fields(PartialForest)}
+        bins = {f"bin_of_category.{i}": b for i, b in enumerate(self.bin_of_category)}
+        return {**arrays, **bins, "numbers": self.numbers}
+
+
+def joined_model(parts: Mapping[str, PartialModel], consent: Collection[str]) -> ForestModel:
+    """Return the forest that all parts make, if every party consents."""
+    missing = [name for name in parts if name not in consent]
+    if missing:
+        raise PolicyError(
+            f"{listed(map(repr, missing))} did not consent to join its part with the others'. "
+            "A vertical forest leaves its parties only if all of them agree."
+        )
+    labels = [model.label for model in parts.values() if model.label is not None]
+    numbers = np.concatenate([model.numbers for model in parts.values()])
+    if len(labels) != 1 or not np.array_equal(np.sort(numbers), np.arange(numbers.size)):
+        raise ProtocolError("The parts do not make a whole forest: a part is missing or twice.")
+    columns: list[Column] = [column for model in parts.values() for column in model.columns]
+    bins = [found for model in parts.values() for found in model.bin_of_category]
+    order = np.argsort(numbers)
+    forest = joined_forest([(model.part, model.numbers) for model in parts.values()])
+    schema = Schema(tuple(columns[i] for i in order), labels[0])
+    return ForestModel(NAME, schema, forest, tuple(bins[i] for i in order))

@@ -1,0 +1,78 @@
+"""A party's notebook: what it must not forget while a vertical forest grows, on its own disk."""
+
+from dataclasses import fields
+from hashlib import sha256
+from pathlib import Path
+
+from spinney.errors import ProtocolError
+from spinney.trees import storage
+from spinney.trees.own_columns import (
+    OwnSplits,
+)
+
+_KIND = "own cuts of a level"
+
+
+class Notebook:
+    """Where a party keeps its own cuts, level by level; in a folder it outlives the process."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._kept: dict[tuple[str, int], OwnSplits] = {}
+        self._notes: dict[tuple[str, str], bytes] = {}
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def keep(self, job: str, depth: int, own: OwnSplits) -> None:
+        """Write the cuts of a level down."""
+        self._kept[job, depth] = own
+        if self._folder is not None:
+            arrays = {field.name: getattr(own, field.name) for field in fields(OwnSplits)}
+            storage.write_file(self._path(job, depth), _KIND, {"job": job}, arrays)
+
+    def cuts(self, job: str, depth: int) -> OwnSplits:
+        """Return the cuts of a level; none if the party had none there."""
+        kept = self._kept.get((job, depth))
+        if kept is None and self._folder is not None and self._path(job, depth).exists():
+            _, arrays = storage.read_file(self._path(job, depth), _KIND)
+            kept = OwnSplits(**arrays)
+        return kept or OwnSplits.none()
+
+    def keep_note(self, job: str, name: str, note: bytes) -> None:
+        """Write something else down, such as a key; only its owner may read the file."""
+        self._notes[job, name] = note
+        if self._folder is not None:
+            path = self._folder / f"{job[:32]}.{name}"
+            part = path.with_name(f"{path.name}.part")
+            part.unlink(missing_ok=True)
+            part.touch(mode=0o600)
+            part.write_bytes(note)
+            part.replace(path)  # whole, or not there
+
+    def note(self, job: str, name: str) -> bytes | None:
+        """Return what was written down under a name."""
+        kept = self._notes.get((job, name))
+        if kept is None and self._folder is not None:
+            path = self._folder / f"{job[:32]}.{name}"
+            kept = path.read_bytes() if path.exists() else None
+        return kept
+
+    def settle(self, job: str, name: str, fact: bytes) -> None:
+        """Write down the digest of what is told once; raise if something else was told before.
+
+        Who could ask for the same level again and again, each time otherwise, would learn from the
+        differences.
+        """
+        digest = sha256(fact).digest()
+        known = self.note(job, name)
+        if known is None:
+            self.keep_note(job, name, digest)
+        elif known != digest:
+            raise ProtocolError(
+                "This party has answered the same question otherwise before. Nothing was released; "
+                "start the job again under another name."
+            )
+
+    def _path(self, job: str, depth: int) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{job[:32]}.{depth}.cuts"

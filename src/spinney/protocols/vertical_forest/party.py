@@ -1,0 +1,242 @@
+"""A party's side of a forest over columns, once all parties hold the same rows in one order."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.protocols.accounts.account import (
+    ClaimsAsk,
+    ClaimsReply,
+    claims_in,
+)
+from spinney.protocols.rows.quality import QualityReply
+from spinney.protocols.vertical_forest.encrypted_messages import ASKS as ENCRYPTED_ASKS
+from spinney.protocols.vertical_forest.encrypted_party import EncryptedSide
+from spinney.protocols.vertical_forest.growing import Growing
+from spinney.protocols.vertical_forest.job import (
+    Job,
+    OwnTable,
+    Target,
+    encoded_target,
+    own_table,
+    target_step,
+)
+from spinney.protocols.vertical_forest.labels import LabelAccount, labels_to_use
+from spinney.protocols.vertical_forest.leakage import Membership
+from spinney.protocols.vertical_forest.messages import (
+    FinishAsk,
+    FinishReply,
+    GainAsk,
+    GainReply,
+    HoldingsAsk,
+    HoldingsReply,
+    LabelsAsk,
+    LabelsReply,
+    SplitAsk,
+    SplitReply,
+    StartAsk,
+    StartReply,
+    behind_split,
+)
+from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.prediction import (
+    JudgeAsk,
+    LeavesAsk,
+    LeavesReply,
+)
+from spinney.protocols.vertical_forest.quality import (
+    Finished,
+    JudgedRows,
+    judged_leaves,
+    membership_of,
+    part_of,
+    quality_counts,
+    training_sets,
+)
+from spinney.protocols.vertical_forest.settings import NAME
+from spinney.tables.holding import Holding
+from spinney.transport.channel import Ask
+from spinney.trees.partition import Partition
+from spinney.trees.threads import thread_count
+
+_NOTHING = LabelAccount()
+
+
+class Party:
+    """One organisation's side: its columns, and at one party the labels.
+
+    Parameters
+    ----------
+    holding
+        What it holds of the common rows.
+    notebook
+        The folder where its own cuts are kept while a forest grows, so that it can be stopped and
+        go on. None: in memory only.
+    account
+        What the label party of a job with `label_epsilon` pays from.
+    """
+
+    def __init__(
+        self,
+        holding: Holding,
+        *,
+        notebook: Path | None = None,
+        n_jobs: int | None = None,
+        account: LabelAccount = _NOTHING,
+    ) -> None:
+        self._holding = holding
+        self._notebook = Notebook(notebook)
+        self._n_threads = thread_count(n_jobs)
+        self._account = account
+        self._own: tuple[str, OwnTable] | None = None
+        self.growing: Growing | None = None
+        self.model: PartialModel | None = None
+        self._judged: JudgedRows | None = None
+        self._encrypted = EncryptedSide(self, self._notebook)
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question."""
+        answers: dict[type[Any], Callable[[Any], Any]] = {
+            HoldingsAsk: self._holdings,
+            LabelsAsk: self._shared_labels,
+            StartAsk: self._start,
+            GainAsk: self._gains,
+            SplitAsk: self._split,
+            FinishAsk: self._finish,
+            LeavesAsk: self._leaves,
+            JudgeAsk: self._judge,
+            ClaimsAsk: self._claims,
+            **self._encrypted.answers,
+        }
+        if type(ask) not in answers:
+            raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
+        return answers[type(ask)](ask)
+
+    def _claims(self, ask: ClaimsAsk) -> ClaimsReply:
+        ledger = self._account.ledger
+        return ClaimsReply(claims_in(ledger, ask.job) if ledger else ())
+
+    def _holdings(self, _: HoldingsAsk) -> HoldingsReply:
+        return held_by(self._holding)
+
+    @property
+    def true_labels(self) -> Target:
+        """The labels as numbers; they stay here unless a job shares them."""
+        label, target = self._holding.label, self._holding.target
+        if label is None or target is None:
+            raise ProtocolError("This party does not hold the labels.")
+        return encoded_target(label, target)
+
+    def labels(self, job: Job) -> Target:
+        """Return the labels that the job may use."""
+        return labels_to_use(job, self.true_labels, self._account)
+
+    def heaviest(self, job: Job) -> int:
+        """Return how many rows the largest sample has, counted as often as they are drawn."""
+        return job.heaviest(self._holding.keys)
+
+    def _shared_labels(self, ask: LabelsAsk) -> LabelsReply:
+        if ask.job.labels != "shared":
+            raise ProtocolError("The job keeps labels encrypted; they are not given away.")
+        return LabelsReply(self.labels(ask.job))
+
+    def _start(self, ask: StartAsk) -> StartReply:
+        job, holding = ask.job, self._holding
+        if job.n_rows != holding.n_rows:
+            raise ProtocolError("The job is about another number of rows than this party holds.")
+        if self._own is None or self._own[0] != job.digest:
+            self._own = (job.digest, own_table(holding, job.settings, self._n_threads))
+        own = self._own[1]
+        has_label = holding.label is not None
+        target = self.labels(job) if has_label else ask.target if ask.target.size else None
+        if target is None and (job.labels == "shared" or not ask.sealed):
+            raise ProtocolError("A job must bring its labels, shared or encrypted.")
+        if target is None:
+            self._encrypted.begin(job, ask.sealed[0])
+        self.growing = Growing(
+            job, own, target, self._notebook, self._n_threads, keeps_moments=has_label
+        )
+        self.growing.replay(ask.levels, ask.n_own)
+        columns = own.columns
+        return StartReply(self.growing.nodes.sizes, (columns.n_bins <= 1) & ~columns.has_missing)
+
+    def grown_to(self, job: str, depth: int, newest: tuple[Partition, ...]) -> Growing | None:
+        """Return the job's state at a depth; None if the party must start again."""
+        growing = self.growing
+        if growing is None or growing.job.digest != job:
+            return None
+        return growing if growing.reaches(depth, newest[0] if newest else None) else None
+
+    def _gains(self, ask: GainAsk) -> GainReply:
+        growing = self.grown_to(ask.job, ask.depth, ask.newest)
+        if growing is None:
+            return GainReply(True, np.zeros(0), np.zeros(0, np.int16))
+        gain, slot = growing.gains(ask.offered)  # Alg. 1: impurity improvement of F'_i
+        return GainReply(False, gain, slot.astype(np.int16))
+
+    def _split(self, ask: SplitAsk) -> SplitReply:
+        growing = self.grown_to(ask.job, ask.depth, ())
+        found = growing.found_cuts(ask.node) if growing is not None else None
+        if growing is None or found is None:
+            return behind_split()
+        own, child_open = found
+        sides, exhausted = growing.cut(own)  # Alg. 1: split samples
+        return SplitReply(False, sides, child_open, exhausted)
+
+    def _finish(self, ask: FinishAsk) -> FinishReply:
+        growing = self.grown_to(ask.job, ask.depth, ask.newest)
+        if growing is None or self._own is None:
+            return FinishReply(True, 0)
+        self.model = part_of(growing, self._holding, self._own[1].binning, ask)
+        return FinishReply(False, self.model.part.n_nodes)
+
+    def _leaves(self, ask: LeavesAsk) -> LeavesReply:
+        return LeavesReply(training_sets(self._finished(), ask.n_judged, self._n_threads))
+
+    def _judge(self, ask: JudgeAsk) -> QualityReply:
+        held = self._finished()
+        self._judged = judged_leaves(held, ask, self._n_threads)
+        held.growing.settle("judged", self._judged.leaves.tobytes())
+        return quality_counts(held, self._judged)
+
+    @property
+    def membership(self) -> Membership:
+        """What a curious party knows of the judged rows, beside their true labels; for this party.
+
+        No question asks for it.
+        """
+        if self._judged is None:
+            raise ProtocolError("The forest has not been judged at this party.")
+        return membership_of(self._finished(), self._judged, self.true_labels)
+
+    @property
+    def finished_model(self) -> PartialModel:
+        """The party's part of the finished forest."""
+        return self._finished().model
+
+    def _finished(self) -> Finished:
+        if self.growing is None or self.model is None or self._own is None:
+            raise ProtocolError("This party has no finished part of a forest.")
+        return Finished(self.growing, self.model, self._own[1].binning)
+
+
+ASKS: tuple[type[Ask[Any]], ...] = (
+    HoldingsAsk, LabelsAsk, StartAsk, GainAsk, SplitAsk, FinishAsk, LeavesAsk, JudgeAsk, ClaimsAsk,
+    *ENCRYPTED_ASKS,
+)  # fmt: skip
+
+
+def held_by(holding: Holding) -> HoldingsReply:
+    """Return what a party brings, in numbers."""
+    label = holding.label
+    return HoldingsReply(
+        holding.n_rows,
+        len(holding.columns),
+        label is not None,
+        len(label.classes or ()) if label else 0,
+        target_step(label, holding.n_rows) if label else 0.0,
+    )

@@ -1,0 +1,233 @@
+"""Prediction over columns in one round: leaf sets from every party, intersected (S2, Alg. 3, 4).
+
+Each party walks its rows down its own part: its own cuts send a row to one side, other cuts to
+both. What it sends says which leaves a row may reach, for all trees and rows at once. The
+intersection over parties is one leaf in each tree (Proposition 1).
+
+A row that is missing at a party is taken there as a row whose values are all missing: every cut
+has a side for those.
+
+**Who learns what.** Whoever intersects (the party that holds the labels, or the coordinator)
+learns each party's side of every cut that a row may meet, by number, and which leaf the row is in.
+The label party learns the leaves and answers with predictions, which the coordinator sees.
+If the parts are to be joined, a party that consents gives its whole part away.
+**Who never learns what.** Feature parties learn nothing. The coordinator never sees a leaf's value
+or a threshold; if the label party intersects, the coordinator only carries the sets.
+
+**Rounds and bytes.** One round of leaf sets, and one message to the label party. A party sends a
+bit for each of its own cuts that a row may meet.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import PartyLostError, PolicyError, ProtocolError
+from spinney.protocols.model import ForestModel
+from spinney.protocols.rows.quality import QualityReply
+from spinney.protocols.vertical_forest.model import PartialModel, joined_model
+from spinney.protocols.vertical_forest.settings import Place
+from spinney.tables.columns import Columns
+from spinney.transport.channel import Ask, Channel
+from spinney.trees.partial import LeafSets, Ownership, PartialForest, intersected
+from spinney.trees.threads import thread_count
+from spinney.typing import Floats, Integers
+
+
+@dataclass(frozen=True)
+class LeavesReply:
+    """Which leaves a party's rows may reach."""
+
+    sets: LeafSets
+
+
+@dataclass(frozen=True)
+class LeavesAsk(Ask[LeavesReply]):
+    """Which leaves may your rows reach, by your own cuts?"""
+
+    n_judged: int  # so many rows of the training table, evenly spaced; 0: the rows to be predicted
+    reveals: ClassVar[str] = "for every row the sides of the cuts it may meet, by number"
+    reply_type: ClassVar[type[Any]] = LeavesReply
+
+
+@dataclass(frozen=True)
+class Named:
+    """What names the leaves of rows: the leaves themselves, or all parties' sets."""
+
+    leaves: NDArray[np.uint32]  # (n_trees, n_rows); empty where the sets are given
+    sets: tuple[LeafSets, ...]  # of the other parties, in the order of `ownership.owner`
+    ownership: Ownership | None
+    place: int  # of the label party's own sets among all
+
+    def found(self, own: LeafSets, n_threads: int) -> NDArray[np.uint32]:
+        """Return the leaves; at the label party, which adds its own sets."""
+        if self.ownership is None:
+            return self.leaves
+        every = [*self.sets[: self.place], own, *self.sets[self.place :]]
+        return intersected(self.ownership, every, n_threads)
+
+
+@dataclass(frozen=True)
+class ValuesReply:
+    """The mean over trees for every row."""
+
+    values: Floats  # (n_rows, n_outputs)
+
+
+@dataclass(frozen=True)
+class ValuesAsk(Ask[ValuesReply]):
+    """What does the forest say of the rows in these leaves?"""
+
+    named: Named
+    reveals: ClassVar[str] = "the predictions"
+    reply_type: ClassVar[type[Any]] = ValuesReply
+
+
+@dataclass(frozen=True)
+class JudgeAsk(Ask[QualityReply]):
+    """How well does the finished forest do on the rows in these leaves?"""
+
+    named: Named
+    n_judged: int
+    reveals: ClassVar[str] = "a confusion matrix, or error sums, over the rows that all share"
+    reply_type: ClassVar[type[Any]] = QualityReply
+
+
+@dataclass(frozen=True)
+class PartReply:
+    """A party's part of the forest, as a file's bytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class PartAsk(Ask[PartReply]):
+    """Do you give your part of the forest away, so that it can be joined with the others'?"""
+
+    reveals: ClassVar[str] = (
+        "the party's part of the forest: all its cuts, and leaves if it has any"
+    )
+    reply_type: ClassVar[type[Any]] = PartReply
+
+
+def ownership_of(owners: PartialForest) -> Ownership:
+    """Return the trees' links and owners, of a part whose columns are the parties' numbers."""
+    return Ownership(owners.tree_start, owners.left, owners.feature.astype(np.int16), owners.depths)
+
+
+class PredictingParty:
+    """A party's side when rows are predicted: its part, and its columns of those rows.
+
+    `row_of` says for each of the rows to be predicted which of the party's own it is, -1 where
+    the party does not have it; None: they are the same.
+    """
+
+    def __init__(
+        self,
+        model: PartialModel,
+        features: Columns | None,
+        n_rows: int,
+        *,
+        row_of: Integers | None = None,
+        consents: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._model = model
+        self._features = features
+        self._n_rows = n_rows
+        self._row_of = row_of
+        self._consents = consents
+        self._n_threads = thread_count(n_jobs)
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer a question."""
+        match ask:
+            case LeavesAsk():
+                return LeavesReply(self._sets())
+            case ValuesAsk():
+                return ValuesReply(mean_values(self._model, self._leaves(ask.named)))
+            case PartAsk():
+                if not self._consents:
+                    raise PolicyError(
+                        "This party does not give its part of the forest away. Ask it to consent."
+                    )
+                return PartReply(self._model.to_bytes())
+        raise ProtocolError(f"A party that predicts does not answer {type(ask).__name__}.")
+
+    def _leaves(self, named: Named) -> NDArray[np.uint32]:
+        own = self._sets() if named.ownership is not None else None
+        return named.leaves if own is None else named.found(own, self._n_threads)
+
+    def _sets(self) -> LeafSets:
+        return self._model.leaf_sets(self._values(), self._n_threads)
+
+    def _values(self) -> NDArray[np.float32]:
+        if self._features is None:
+            n = self._n_rows if self._row_of is None else self._row_of.size
+            return np.zeros((0, n), np.float32)
+        values = self._features.values(slice(None))
+        if self._row_of is None:
+            return values
+        found = np.full((len(values), self._row_of.size), np.nan, np.float32)
+        held = self._row_of >= 0
+        found[:, held] = values[:, self._row_of[held]]
+        return found
+
+
+def mean_values(model: PartialModel, leaves: NDArray[np.uint32]) -> Floats:
+    """Return the mean over trees of the leaves' values, tree after tree."""
+    part = model.part
+    if part.value.shape[1] == 0:
+        raise ProtocolError("This party has no leaf values: it does not hold the labels.")
+    if leaves.shape[0] != part.n_trees or int(leaves.max(initial=0)) >= part.n_nodes:
+        raise ProtocolError("The question names leaves that the forest does not have.")
+    out = np.zeros((leaves.shape[1], part.value.shape[1]))
+    for leaf in leaves:
+        out += part.value[leaf]
+    out /= part.n_trees
+    return out
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the coordinator keeps of a finished job, to predict by: whose cut each node is."""
+
+    parties: tuple[str, ...]  # in the order of the owners' numbers
+    label_party: str
+    ownership: Ownership
+    intersect_at: Place
+
+    def named(self, channel: Channel, n_judged: int, n_jobs: int | None) -> Named:
+        """Ask for leaf sets, one round, and return what names the leaves."""
+        missing = [name for name in self.parties if name not in channel.parties]
+        if missing:
+            raise PartyLostError(
+                f"Party {missing[0]!r} is absent, and its cuts are nowhere else. Every party of "
+                "the forest must take part in a prediction."
+            )
+        place = self.parties.index(self.label_party)
+        no_leaves = np.zeros((0, 0), np.uint32)
+        if self.intersect_at == "label_party":
+            others = [name for name in self.parties if name != self.label_party]
+            replies = channel.ask(LeavesAsk(n_judged), to=others) if others else {}
+            sets = tuple(replies[name].sets for name in others)
+            return Named(no_leaves, sets, self.ownership, place)
+        found = channel.ask(LeavesAsk(n_judged), to=self.parties)
+        every = [found[name].sets for name in self.parties]
+        return Named(intersected(self.ownership, every, thread_count(n_jobs)), (), None, place)
+
+    def predict(self, channel: Channel, *, n_jobs: int | None = None) -> Floats:
+        """Return the mean over trees for every row that the parties were given."""
+        named = self.named(channel, 0, n_jobs)
+        return channel.ask(ValuesAsk(named), to=(self.label_party,))[self.label_party].values
+
+
+def join_parts(channel: Channel) -> ForestModel:
+    """Return the whole forest; every party is asked, and one that does not consent ends it."""
+    parts = {
+        name: PartialModel.from_bytes(reply.data, name=name)
+        for name, reply in channel.ask(PartAsk()).items()
+    }
+    return replace(joined_model(parts, tuple(parts)), consent=tuple(parts))

@@ -1,0 +1,144 @@
+"""A finished vertical forest: each party's part, judged by rows that it was trained on.
+
+The same leaf sets as in a prediction name the leaves of some training rows; the label party counts
+how well trees do that have not seen the row.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError
+from spinney.protocols.rows.quality import (
+    QualityReply,
+    judged_counts,
+    quality_of,
+    row_values,
+    seen_by,
+)
+from spinney.protocols.training import Quality
+from spinney.protocols.vertical_forest.growing import Growing
+from spinney.protocols.vertical_forest.job import (
+    Job,
+    Target,
+    values_of_leaves,
+)
+from spinney.protocols.vertical_forest.leakage import Membership
+from spinney.protocols.vertical_forest.messages import FinishAsk
+from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.protocols.vertical_forest.prediction import JudgeAsk, Roles
+from spinney.tables.holding import Holding
+from spinney.transport.channel import Channel
+from spinney.trees.binning import Binning
+from spinney.trees.layout import LeafValues
+from spinney.trees.partial import LeafSets, leaf_sets
+from spinney.typing import Bools, Integers
+
+_QUALITY_ROWS = 2048  # rows the forest is judged by, where it need not be all
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A party that has its part, and still knows its training rows."""
+
+    growing: Growing
+    model: PartialModel
+    binning: Binning | None
+
+
+def part_of(
+    growing: Growing, holding: Holding, binning: Binning | None, ask: FinishAsk
+) -> PartialModel:
+    """Return a party's part of the forest; leaves have values where it holds the labels."""
+    label = holding.label
+    part = growing.part(values_of_leaves(label, growing.weights, holding.n_rows) if label else None)
+    bins = binning.bin_of_category if binning else ()
+    return PartialModel(ask.party, holding.columns, label, ask.numbers, bins, part)
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Some training rows, the leaf of each in every tree, and which trees have drawn it."""
+
+    rows: Integers
+    leaves: NDArray[np.uint32]  # (n_trees, n_rows)
+    seen: Bools  # (n_rows, n_trees)
+
+
+def n_judged_in(job: Job) -> int:
+    """Return how many rows, evenly spaced, a job is judged by."""
+    return job.n_rows if job.settings.oob_score else min(job.n_rows, _QUALITY_ROWS)
+
+
+def _judged(held: Finished, n_judged: int) -> Integers:
+    n_rows = held.growing.job.n_rows
+    if n_judged != n_judged_in(held.growing.job):  # fewer would single rows out
+        raise ProtocolError("The question is about other rows than the job is judged by.")
+    return np.linspace(0, n_rows - 1, n_judged).astype(np.int64)
+
+
+def training_sets(held: Finished, n_judged: int, n_threads: int) -> LeafSets:
+    """Return which leaves some training rows may reach."""
+    rows = _judged(held, n_judged)
+    values = np.zeros((0, rows.size), np.float32)
+    if held.binning is not None:
+        values = np.ascontiguousarray(row_values(held.growing.table, held.binning, rows).T)
+    return leaf_sets(held.model.part, values, n_threads)
+
+
+def judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedRows:
+    """Return the leaves of judged rows, as all parties name them."""
+    rows = _judged(held, ask.n_judged)
+    leaves = ask.named.leaves
+    if ask.named.ownership is not None:
+        leaves = ask.named.found(training_sets(held, ask.n_judged, n_threads), n_threads)
+    part, job = held.model.part, held.growing.job
+    if leaves.shape != (part.n_trees, rows.size) or not part.moments.shape[1]:
+        raise ProtocolError("The question's leaves do not fit the forest, or its labels.")
+    if int(leaves.max(initial=0)) >= part.n_nodes:
+        raise ProtocolError("The question names leaves that the forest does not have.")
+    keys = held.growing.table.keys[rows]
+    return JudgedRows(
+        rows, leaves, seen_by(job.sample_keys, keys, bootstrap=job.settings.bootstrap)
+    )
+
+
+def dropped_bits(job: Job) -> int:
+    """Return how many low bits amounts lose before they are squared, so that sums fit."""
+    return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
+
+
+def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
+    """Count how well the trees do on rows that they have not seen."""
+    growing, part = held.growing, held.model.part
+    n_classes = growing.job.n_classes
+    # Amounts are judged in fixed-point steps.
+    fixed = LeafValues(growing.weights, bits=growing.job.target_bits)
+    values = part.value if n_classes else fixed.of(part.moments)
+    out = np.zeros((judged.rows.size, values.shape[1]))
+    for tree, leaf in enumerate(judged.leaves):
+        out += np.where(judged.seen[:, tree, None], 0.0, values[leaf])
+    n_judges = part.n_trees - judged.seen.sum(axis=1)
+    target = growing.table.target[judged.rows]
+    return QualityReply(judged_counts(target, out, n_judges, n_classes, dropped_bits(growing.job)))
+
+
+def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Membership:
+    """Return what a curious party knows of the judged rows, beside their true labels."""
+    job = held.growing.job
+    drawn = judged.seen if job.settings.bootstrap else np.ones_like(judged.seen)
+    truth = true_labels[judged.rows]
+    return Membership(judged.leaves, drawn, truth, job.n_classes, job.label_epsilon)
+
+
+def judged(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:
+    """Judge the forest by rows that its trees have not seen, at the label party."""
+    n_judged = n_judged_in(job)
+    named = roles.named(channel, n_judged, n_jobs)
+    reply = channel.ask(JudgeAsk(named, n_judged), to=(roles.label_party,))[roles.label_party]
+    step = job.target_step * 2 ** dropped_bits(job)
+    quality = quality_of(reply.counts, bootstrap=job.settings.bootstrap, step=step)
+    if job.label_epsilon is not None:
+        return replace(quality, rows=f"{quality.rows}, randomised labels")
+    return quality

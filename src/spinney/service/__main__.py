@@ -1,5 +1,0 @@
-"""`python -m spinney.service`: the command, where no script is installed."""
-
-from spinney.service.cli import main
-
-main()

@@ -1,1 +1,0 @@
-"""Jobs between organisations: what each side runs, and the files that say what it may do."""

@@ -1,0 +1,327 @@
+"""Grow the joint forest, each party's own and, where rows may be pooled, the pooled one.
+
+All are judged on each party's held-out rows. The joint forest must be the pooled one, bit for
+bit; whether it is, is looked at and not assumed. A private joint forest cannot be: the others are
+grown without noise, for they hide nothing from anybody.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SpinneyError
+from spinney.jobs.registry import (
+    Entry,
+    Site,
+    entry_of,
+)
+from spinney.jobs.rows import Parties, PartyRows
+from spinney.privacy.ledger import Ledger
+from spinney.protocols import explanation as explaining
+from spinney.protocols.explanation import Explained
+from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.training import Training
+from spinney.protocols.vertical_forest.leakage import LabelLeakage
+from spinney.report.report import Holder, PartyQuality, Report
+from spinney.simulation.intervals import Interval, intervals
+from spinney.simulation.progress import Stages, Step
+from spinney.simulation.scores import (
+    LESS_IS_BETTER,
+    predicted_on,
+    score_names,
+    scores_of,
+)
+from spinney.simulation.unfinished import telling_what_there_is
+from spinney.simulation.watching import Heard, watched
+from spinney.tables.table import MemoryTable
+from spinney.transport.channel import Answering, Channel
+from spinney.transport.in_process import InProcess
+from spinney.trees.threads import thread_count
+from spinney.typing import Floats
+
+Scores = dict[str, float]
+
+
+_TINY_ROWS = 256
+
+
+_OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
+
+
+class PartyComparison(msgspec.Struct, frozen=True):
+    """How the forests do on one party's held-out rows; a score that cannot be had is left out."""
+
+    party: str
+    n_training: int
+    n_held_out: int
+    local: Scores
+    federated: Scores
+    pooled: Scores | None
+    intervals: dict[str, Interval] = {}  # 95 %, by score
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a forest is grown; the forest is the same whatever is chosen here."""
+
+    protocol: Entry
+    n_jobs: int | None = None
+    secure_sum: bool = False
+    honest: int | None = None  # how many parties secure sums rest on
+
+    def alone(self) -> "Running":
+        """Return how a party grows its own: nobody is there to hide anything from."""
+        return replace(self, secure_sum=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The joint training and how it compares."""
+
+    training: Training
+    parties: tuple[PartyComparison, ...]
+    is_pooled: bool | None  # bit for bit the forest of the pooled rows; None: not compared
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # of private jobs
+    explained: Explained | None = None
+    label_leakage: LabelLeakage | None = None  # of vertical jobs
+    holders: tuple[Holder, ...] = ()  # of vertical jobs
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The scores, the one that decides first."""
+        return score_names(str(self.training.settings["task"]))
+
+    def mean(self, model: str, score: str) -> float | None:
+        """Return a score of "local", "federated" or "pooled", averaged over parties.
+
+        Each party counts the same, and only those count at which all forests have the score: so
+        the means of two forests are over the same rows.
+        """
+        found = [getattr(party, model) for party in self._judged_by_all(score)]
+        known = [scores[score] for scores in found if scores is not None and score in scores]
+        return float(np.mean(known)) if known else None
+
+    def helped(self, score: str) -> tuple[int, int]:
+        """Return at how many parties joining raised a score, and how many could compare."""
+        sign = -1 if score in LESS_IS_BETTER else 1
+        pairs = [
+            (sign * party.local[score], sign * party.federated[score])
+            for party in self.parties
+            if score in party.local and score in party.federated
+        ]
+        return sum(joint > alone for alone, joint in pairs), len(pairs)
+
+    def _of_own_tree(self, party: str) -> Scores:
+        """Return the size of a party's own tree and what it comes from; nothing of a forest.
+
+        In a private job they are the party's own business.
+        """
+        if party not in self.training.model.owners or party not in self.training.quality:
+            return {}
+        found = self.training.quality[party].scores
+        return {key: found[key] for key in _OF_OWN_TREE if not np.isnan(found[key])}
+
+    def _judged_by_all(self, score: str) -> list[PartyComparison]:
+        """Return the parties at which every forest has a score; if no local one has, the others."""
+        judged = [party for party in self.parties if score in party.federated]
+        return [party for party in judged if score in party.local] or judged
+
+    def report(self) -> Report:
+        """Return the training's report, judged by held-out rows where there are any."""
+        report = Report.of(
+            self.training,
+            ledgers=self.ledgers,
+            label_leakage=self.label_leakage,
+            holders=self.holders,
+        )
+        if self.explained is not None:
+            report = report.explained(self.training.model, self.explained, "held-out")
+        if not any(party.n_held_out for party in self.parties):
+            return report
+        quality = tuple(
+            PartyQuality(
+                party.party,
+                "held-out",
+                party.n_held_out,
+                {**_in_one(party), **self._of_own_tree(party.party)},
+                party.intervals,
+            )
+            for party in self.parties
+        )
+        return msgspec.structs.replace(report, quality=quality)
+
+
+def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -> Comparison:
+    """Grow and judge all forests."""
+    held_out = any(party.held_out.n_rows for party in parties.rows.values())
+    local_names = list(parties.rows) if held_out else []
+    stages.expect(2 + len(local_names) + (parties.pooled is not None))
+    stages.begin("loading kernels")
+    with stages.compiling():
+        _warm_up(parties.training, settings, running)
+    ledgers = _ledgers(parties.training, settings)
+    n_trees = int(getattr(settings, "n_estimators", 0))
+    step = stages.begin("joint forest", n_trees)
+    channel = _channel(parties.training, settings, running, ledgers, stages.heard)
+    with telling_what_there_is(running.protocol.name, channel, asdict(settings), ledgers):
+        joint = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+    explained = None
+    # exact counts of own rows would cost budget; trees of single parties have no common answer
+    if held_out and not settings.privacy and not joint.model.owners:
+        joint, explained = _explained(joint, parties, running)
+    name, without_noise = running.protocol.baseline(settings)
+    alone = replace(running.alone(), protocol=entry_of(name))
+    pooled = None
+    if parties.pooled is not None:
+        step = stages.begin("pooled forest", n_trees)
+        pooled = _train({"all": parties.pooled}, without_noise, alone, step)
+    local = {}
+    for name in local_names:
+        step = stages.begin(f"forest of {name!r} alone", n_trees)
+        local[name] = _train_alone(parties.rows[name].training, without_noise, alone, step)
+    trained = {"federated": joint, "pooled": pooled}
+    compared = tuple(
+        _judged(name, rows, {"local": local.get(name), **trained}, thread_count(running.n_jobs))
+        for name, rows in parties.rows.items()
+    )
+    same = None
+    if pooled is not None and not settings.privacy:
+        same = joint.model.to_bytes() == pooled.model.to_bytes()
+    return Comparison(joint, compared, same, ledgers, explained)
+
+
+def _explained(
+    joint: Training, parties: Parties, running: Running
+) -> tuple[Training, Explained | None]:
+    """Ask the parties, by their held-out rows, why the forest says what it says."""
+    sides: dict[str, Answering] = {
+        name: explaining.Party(rows.held_out, n_jobs=running.n_jobs)
+        for name, rows in parties.rows.items()
+    }
+    channel: Channel = InProcess(sides)
+    if running.secure_sum:
+        job = f"simulation {uuid4()}"
+        channel = secured(sides, InProcess, explaining.SUMMED, job=job, honest=running.honest)
+    explained = explaining.explain(channel, explaining.question_of(joint.model))
+    n_before = len(joint.rounds)
+    asked = (replace(r, number=r.number + n_before) for r in channel.rounds)
+    return replace(joint, rounds=(*joint.rounds, *asked)), explained
+
+
+def _train(
+    tables: Mapping[str, MemoryTable],
+    settings: Any,
+    running: Running,
+    step: Step,
+) -> Training:
+    channel = _channel(tables, settings, running, _ledgers(tables, settings))
+    trained: Training = running.protocol.train(
+        channel, settings, n_jobs=running.n_jobs, progress=step
+    )
+    return trained
+
+
+def _ledgers(parties: Iterable[str], settings: Any) -> dict[str, Ledger]:
+    return {name: Ledger.in_memory(name) for name in parties} if settings.privacy else {}
+
+
+def _channel(
+    tables: Mapping[str, MemoryTable],
+    settings: Any,
+    running: Running,
+    ledgers: Mapping[str, Ledger],
+    heard: Heard = lambda *_: None,
+) -> Channel:
+    protocol, privacy = running.protocol, settings.privacy
+    sides: dict[str, Answering] = {
+        name: protocol.party(table, settings, Site(name, running.n_jobs, ledgers.get(name)))
+        for name, table in tables.items()
+    }
+    sides = watched(sides, heard)
+    if not running.secure_sum:
+        return InProcess(sides)
+    if privacy:
+        privacy.shares(len(sides))  # says best what is wrong with `honest`
+    return secured(
+        sides,
+        InProcess,
+        protocol.summed,
+        job=f"simulation {uuid4()}",
+        honest=running.honest,
+    )
+
+
+def _train_alone(
+    table: MemoryTable, settings: Any, running: Running, step: Step
+) -> Training | None:
+    """Return a party's own forest; None where its rows are all of one class."""
+    target = table.target if table.rows is None else table.target[table.rows]
+    if settings.task == "classification" and np.unique(target).size < 2:
+        return None
+    return _train({"all": table}, settings, running, step)
+
+
+def _judged(
+    name: str, rows: PartyRows, trained: Mapping[str, Training | None], n_threads: int
+) -> PartyComparison:
+    truth, predicted = np.zeros(0), {}
+    for model, training in trained.items():
+        if training is not None:
+            truth, predicted[model] = predicted_on(
+                training.model, rows.held_out, n_threads=n_threads
+            )
+    is_class = rows.held_out.schema.label.kind == "class"
+    return compared(name, rows.training.n_rows, truth, predicted, is_class=is_class)
+
+
+def compared(
+    name: str,
+    n_training: int,
+    truth: NDArray[Any],
+    predicted: Mapping[str, Floats],
+    *,
+    is_class: bool,
+) -> PartyComparison:
+    """Return how forests do at a party, from what they say of its held-out rows."""
+    scores = {
+        model: scores_of(truth, means, is_class=is_class) for model, means in predicted.items()
+    }
+    return PartyComparison(
+        name,
+        n_training,
+        truth.size,
+        scores.get("local", {}),
+        scores["federated"],
+        scores.get("pooled"),
+        intervals(truth, predicted, is_class=is_class, seed=0),
+    )
+
+
+def _in_one(party: PartyComparison) -> Scores:
+    """Return all scores of a party under names of their own; the joint forest's are plain."""
+    others = {"local": party.local, "pooled": party.pooled or {}}
+    named = {
+        f"{model}_{score}": value
+        for model, scores in others.items()
+        for score, value in scores.items()
+    }
+    return {**party.federated, **named}
+
+
+def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running) -> None:
+    """Grow a tiny forest, so that compiling kernels is over before anything is timed."""
+    few = {
+        name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
+        for name, table in tables.items()
+    }
+    small = {"n_estimators": 1, "max_depth": 2}
+    tiny = replace(settings, **{name: n for name, n in small.items() if hasattr(settings, name)})
+    try:
+        _train(few, tiny, running, lambda *_: None)
+    except SpinneyError:
+        return  # whatever is wrong will be told of the whole tables

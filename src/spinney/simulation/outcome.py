@@ -1,0 +1,87 @@
+"""What a command found, for people and for machines."""
+
+from pathlib import Path
+
+import msgspec
+
+from spinney import __version__
+from spinney.protocols.vertical_forest import settings as partial_model
+from spinney.report.file_names import (
+    MODEL,
+    PAGE,
+    REPORT,
+)
+from spinney.report.privacy import in_words
+from spinney.report.report import Report
+from spinney.simulation.comparison import (
+    Comparison,
+    PartyComparison,
+    Scores,
+)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One run: its forests compared, its cost, and where its files are."""
+
+    name: str
+    task: str
+    n_trees: int
+    depth: int
+    parties: tuple[PartyComparison, ...]
+    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties all could judge
+    helped: dict[str, tuple[int, int]]  # by score: at how many parties, of how many compared
+    identical_to_pooled: bool | None  # None: not compared
+    expects_identical: bool
+    rounds: int
+    bytes_up: dict[str, int]
+    bytes_down: dict[str, int]
+    seconds: float
+    model: str
+    report: str
+    page: str
+    version: str = __version__
+    privacy: tuple[str, ...] = ()  # of private jobs: what is promised to whom
+    is_personal: bool = False  # whether every party has a tree of its own
+    shares_rows: bool = False  # whether all parties have the same rows
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """The scores, the one that decides first."""
+        return tuple(self.helped)
+
+    def to_json(self) -> str:
+        """Return the outcome as one JSON document."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+
+def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) -> Outcome:
+    """Return what a comparison amounts to."""
+    names = comparison.score_names
+    means = {
+        model: {
+            score: mean for score in names if (mean := comparison.mean(model, score)) is not None
+        }
+        for model in ("local", "federated", "pooled")
+    }
+    is_personal = bool(comparison.training.model.owners)
+    return Outcome(
+        name,
+        str(report.settings["task"]),
+        report.n_trees,
+        report.depth,
+        comparison.parties,
+        {model: scores for model, scores in means.items() if scores},
+        {score: comparison.helped(score) for score in names},
+        comparison.is_pooled,
+        report.settings.get("binning") != "adaptive" and not report.is_private and not is_personal,
+        report.rounds,
+        report.bytes_up,
+        report.bytes_down,
+        round(sum(report.seconds.values()), 6),
+        str(folder / MODEL),
+        str(folder / REPORT),
+        str(folder / PAGE),
+        privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
+        is_personal=is_personal,
+        shares_rows=report.protocol == partial_model.NAME,
+    )

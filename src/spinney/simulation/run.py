@@ -1,0 +1,108 @@
+"""`spinney simulate`: a job file over tables on this machine, with the code that deployed jobs run.
+
+One table is dealt out to simulated parties, or each party has its own; from there on it is one
+path: hold rows back, grow, judge, write.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from spinney.estimators.private import with_read_facts
+from spinney.jobs.file import JobFile, load_job
+from spinney.jobs.own_table import (
+    job_of_table,
+    require_no_table,
+    without_ids,
+)
+from spinney.jobs.registry import entry_of
+from spinney.jobs.rows import (
+    dealt_out,
+    own_tables,
+    warn_of_shared_rows,
+)
+from spinney.jobs.tables import tables_of
+from spinney.protocols import genetic_tree
+from spinney.report.file_names import PAGE
+from spinney.report.release import Hardening
+from spinney.report.run_folder import require_writable, write_run
+from spinney.simulation.columns import compare_columns
+from spinney.simulation.comparison import (
+    Comparison,
+    Running,
+    compare,
+)
+from spinney.simulation.evolved import compare_personal
+from spinney.simulation.outcome import Outcome, outcome_of
+from spinney.simulation.progress import Stages
+from spinney.simulation.unfinished import EndedEarlyError
+
+
+def simulate(
+    path: Path,
+    folder: Path | None,
+    stages: Stages,
+    label: str | None = None,
+    task: str = "classification",
+) -> Outcome:
+    """Run a job file and write its model and report.
+
+    Parameters
+    ----------
+    path
+        The job file; with `label`, a table.
+    folder
+        Where to write. Default: runs/ and the job's name, here.
+    stages
+        What is told of the progress.
+    label, task
+        Of a table: the column to predict, and how.
+    """
+    if label is None:
+        require_no_table(path)
+    job = load_job(path) if label is None else job_of_table(path, label, task)
+    into = Path("runs") / job.job.name if folder is None else folder
+    require_writable(into)
+    entry_of(job.job.protocol).settings(job, None)  # what is wrong is said before a table is opened
+    stages.begin("reading tables")
+    if label is not None and job.table is not None:
+        job = without_ids(job, job.table, label)
+    try:
+        comparison = _compared(job, stages)
+    except EndedEarlyError as ended:
+        write_run(into, None, ended.report)
+        stages.remark(f"The job ended before its end. What there is of it: {into / PAGE}")
+        raise ended.reason from None
+    return written(job.job.name, comparison, into, job.release)
+
+
+def _compared(job: JobFile, stages: Stages) -> Comparison:
+    """Read a job's tables, grow its forests and judge them."""
+    protocol = entry_of(job.job.protocol)
+    if protocol.divides == "columns":
+        return compare_columns(job, protocol.settings(job, None), stages)
+    tables, read_facts = tables_of(job)
+    first = next(iter(tables.values()))
+    settings = protocol.settings(job, first.schema.label.classes)
+    settings = with_read_facts(settings, read_facts)
+    if job.table is not None:
+        parties = dealt_out(first, job.simulation)
+    else:
+        parties = own_tables(tables, job.simulation)
+        if settings.bootstrap:  # else every tree reads every row
+            warn_of_shared_rows(tables)
+    given = job.settings
+    in_shares = settings.privacy is not None and settings.privacy.in_shares
+    running = Running(protocol, given.n_jobs, bool(given.secure_sum) or in_shares, given.honest)
+    if protocol.name == genetic_tree.NAME:
+        return compare_personal(parties, settings, running, stages)
+    return compare(parties, settings, running, stages)
+
+
+def written(
+    name: str, comparison: Comparison, folder: Path, release: Hardening | None = None
+) -> Outcome:
+    """Write the joint forest and its report, and return what the comparison amounts to."""
+    report = msgspec.structs.replace(comparison.report(), release=release)
+    write_run(folder, comparison.training.model, report)
+    return outcome_of(name, comparison, report, folder)

@@ -1,0 +1,888 @@
+"""Every kind of training still gives the model that it gave before, byte for byte.
+
+`stored_models.json` holds the SHA-256 of each model. A change that is meant to change models, and
+no other, writes it anew: `python tests/oracles/test_stored_models.py --write` also says whose
+models changed. Nothing here reaches behind the public names, job files and the seam through
+which tests fix noise, so that the code may be moved about freely.
+"""
+
+import hashlib
+import json
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
+from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
+from spinney.estimators.horizontal_forest import (
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
+from spinney.estimators.models import load_model
+from spinney.estimators.private_forest import PrivateForestClassifier
+from spinney.estimators.private_tree import PrivateTreeClassifier
+from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
+from spinney.privacy import entropy
+from spinney.tables.deal import deal_columns, deal_rows
+
+STORED = Path(__file__).with_name("stored_models.json")
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+# --- the tables ----------------------------------------------------------------------------------
+
+
+@cache
+def wards(n=240):
+    """Return numbers, a boolean, categories, gaps, zeros and repeats; by exact arithmetic only."""
+    draw = np.random.default_rng(11).integers
+    age = draw(0, 99, n).astype(np.float64)
+    age[draw(0, 5, n) == 0] = np.nan
+    income = draw(-4000, 4000, n) / 4
+    income[draw(0, 4, n) == 0] = 0.0
+    ward = np.array(["eye", "heart", "knee", "lung", "skin"], dtype=object)[draw(0, 5, n)]
+    ward[draw(0, 10, n) == 0] = None
+    X = pd.DataFrame(
+        {
+            "age": age,
+            "income": income,
+            "visits": draw(0, 4, n) * draw(0, 4, n),
+            "smokes": draw(0, 10, n) < 3,
+            "ward": pd.Categorical(ward),
+            "grade": pd.Categorical(draw(1, 5, n)),
+            "stay": draw(0, 512, n) / 8,
+        }
+    )
+    X.iloc[100:120] = X.iloc[0:20].to_numpy()  # the same patients once more
+    return X.astype({"visits": np.int64, "smokes": bool, "income": float, "stay": float})
+
+
+@cache
+def labels(kind):
+    """Return two or five classes, or an amount, for `wards`."""
+    X = wards()
+    score = (
+        X["age"].fillna(50.0).to_numpy()
+        + 40 * (X["ward"] == "heart").to_numpy()
+        + 30 * X["smokes"].to_numpy()
+        + X["stay"].to_numpy()
+        + np.random.default_rng(12).integers(0, 60, len(X))
+    )
+    score[100:120] = score[0:20]
+    if kind == "two classes":
+        return np.where(score > 150, "ill", "well")
+    if kind == "five classes":
+        return np.digitize(score, [75, 110, 150, 190])
+    return score / 8
+
+
+@cache
+def numbers():
+    """Return the columns of `wards` that are numbers, without gaps, as an array."""
+    X = wards()
+    return X[["income", "visits", "smokes", "stay"]].astype(np.float64).to_numpy()
+
+
+TABLES: dict[str, Callable[[], Any]] = {
+    "wards": wards,
+    "numbers": numbers,
+    "numbers with gaps": lambda: wards()[["age", "income", "visits", "stay"]].to_numpy(np.float64),
+    "categories": lambda: wards()[["ward", "grade"]],
+}
+
+# --- the trainings -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A training: from a seed, a number of threads and an empty folder to the model's bytes."""
+
+    train: Callable[[int, int, Path], bytes]
+    kind: Any = None  # of estimator
+    is_noisy: bool = False  # then noise is fixed, and one thread draws it
+    needs: str | None = None  # a package that may not be there
+
+
+def trained(seed, n_jobs, folder, *, kind, label, table, party, parameters):
+    known = kind().get_params()
+    seeds = {"random_state": seed} if "random_state" in known else {}
+    model = kind(**seeds, n_jobs=n_jobs, **parameters)
+    party = party(labels(label)) if callable(party) else party
+    model.fit(TABLES[table](), labels(label), **({} if party is None else {"party": party}))
+    model.save(folder / "saved")
+    score = repr(float(model.oob_score_)) if parameters.get("oob_score") else ""
+    return (folder / "saved").read_bytes() + score.encode()
+
+
+def training(kind, label, party=None, *, table="wards", is_noisy=False, needs=None, **parameters):
+    """Return the training of an estimator; `party`: how rows are dealt, if they are."""
+    how = {"kind": kind, "label": label, "table": table, "party": party, "parameters": parameters}
+    return Case(partial(trained, **how), kind, is_noisy, needs)
+
+
+def dealt(n_parties, **how):
+    return lambda y: deal_rows(y, n_parties, random_state=5, **how)
+
+
+def dealt_columns(n_parties, table="wards", **how):
+    return deal_columns(TABLES[table](), n_parties, random_state=6, **how)
+
+
+def by_age(_):
+    """Deal the old to one party and the young to another; a third has those of unknown age."""
+    age = wards()["age"].to_numpy()
+    return np.where(np.isnan(age), "unknown", np.where(age < 40, "young", "old"))
+
+
+def one_row_alone(y):
+    return np.where(np.arange(len(y)) == 17, 0, 1)
+
+
+def without_a_class(y):
+    """Deal so that one party lacks the first class."""
+    return np.where((y != np.unique(y)[0]) & (np.arange(len(y)) % 2 == 0), "a", "b")
+
+
+FOREST = {"n_estimators": 4}
+HORIZONTAL: dict[str, Case] = {
+    "forest, two classes": training(HorizontalForestClassifier, "two classes", dealt(3), **FOREST),
+    "forest, one party": training(HorizontalForestClassifier, "two classes", **FOREST),
+    "forest, two parties, deep by entropy": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(2, stratified=True),
+        criterion="entropy",
+        max_depth=None,
+        **FOREST,
+    ),
+    "forest, five classes, seven parties": training(
+        HorizontalForestClassifier, "five classes", dealt(7), max_depth=5, **FOREST
+    ),
+    "forest, five classes by entropy, skewed": training(
+        HorizontalForestClassifier,
+        "five classes",
+        dealt(3, skew=10.0),
+        criterion="entropy",
+        min_samples_split=9,
+        min_samples_leaf=3,
+        **FOREST,
+    ),
+    "forest, parties of many sizes": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(4, sizes=[50, 10, 2, 1]),
+        min_samples_leaf=0.02,
+        min_samples_split=0.1,
+        max_features=None,
+        **FOREST,
+    ),
+    "forest, a party lacks a class": training(
+        HorizontalForestClassifier,
+        "five classes",
+        without_a_class,
+        min_weight_fraction_leaf=0.02,
+        **FOREST,
+    ),
+    "forest, a party has one row": training(
+        HorizontalForestClassifier,
+        "two classes",
+        one_row_alone,
+        min_impurity_decrease=0.002,
+        max_features=3,
+        **FOREST,
+    ),
+    "forest, a party has gaps only": training(
+        HorizontalForestClassifier, "two classes", by_age, max_features=0.5, **FOREST
+    ),
+    "forest, balanced": training(
+        HorizontalForestClassifier, "five classes", dealt(3), class_weight="balanced", **FOREST
+    ),
+    "forest, weighted": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(2),
+        class_weight={"ill": 2.5},
+        criterion="entropy",
+        **FOREST,
+    ),
+    "forest, no bootstrap": training(
+        HorizontalForestClassifier, "two classes", dealt(3), bootstrap=False, **FOREST
+    ),
+    "forest, out of bag": training(
+        HorizontalForestClassifier, "five classes", dealt(3), n_estimators=12, oob_score=True
+    ),
+    "forest, few bins": training(
+        HorizontalForestClassifier, "two classes", dealt(3), max_bins=7, **FOREST
+    ),
+    "forest, few cells": training(
+        HorizontalForestClassifier, "two classes", dealt(3), max_cells=3, **FOREST
+    ),
+    "forest, ranges": training(
+        HorizontalForestClassifier, "five classes", dealt(3), binning="ranges", **FOREST
+    ),
+    "forest, adaptive": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(3, skew=2.0),
+        binning="adaptive",
+        max_bins=16,
+        **FOREST,
+    ),
+    "forest, small messages": training(
+        HorizontalForestClassifier, "five classes", dealt(2), message_limit=1 << 16, **FOREST
+    ),
+    "forest, categories alone": training(
+        HorizontalForestClassifier, "five classes", dealt(3), table="categories", **FOREST
+    ),
+    "forest, an array with categories": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(3),
+        table="numbers with gaps",
+        categorical_features=[2],
+        **FOREST,
+    ),
+    "forest, masked": training(
+        HorizontalForestClassifier, "two classes", dealt(3), secure_sum=True, **FOREST
+    ),
+    "forest, masked, seven skewed parties": training(
+        HorizontalForestClassifier,
+        "five classes",
+        dealt(7, skew=2.0),
+        secure_sum=True,
+        honest=3,
+        binning="ranges",
+        **FOREST,
+    ),
+    "forest, amount": training(HorizontalForestRegressor, "amount", dealt(3), **FOREST),
+    "forest, amount, skewed and limited": training(
+        HorizontalForestRegressor,
+        "amount",
+        dealt(5, skew=3.0),
+        max_depth=4,
+        max_features="log2",
+        min_samples_leaf=4,
+        **FOREST,
+    ),
+    "forest, amount, no bootstrap, ranges": training(
+        HorizontalForestRegressor,
+        "amount",
+        dealt(2),
+        bootstrap=False,
+        binning="ranges",
+        max_features=2,
+        max_bins=32,
+        **FOREST,
+    ),
+    "forest, amount, adaptive": training(
+        HorizontalForestRegressor, "amount", dealt(3), binning="adaptive", max_bins=12, **FOREST
+    ),
+    "forest, amount, out of bag, masked": training(
+        HorizontalForestRegressor,
+        "amount",
+        dealt(3),
+        n_estimators=12,
+        oob_score=True,
+        secure_sum=True,
+        table="numbers with gaps",
+    ),
+}
+EXTRA: dict[str, Case] = {
+    "extra, two classes": training(ExtraTreesClassifier, "two classes", dealt(3), **FOREST),
+    "extra, five classes, exchanged": training(
+        ExtraTreesClassifier, "five classes", dealt(3), thresholds="exchanged", **FOREST
+    ),
+    "extra, entropy, balanced, bootstrap": training(
+        ExtraTreesClassifier,
+        "two classes",
+        dealt(7, skew=2.0),
+        criterion="entropy",
+        class_weight="balanced",
+        bootstrap=True,
+        oob_score=True,
+        **FOREST,
+    ),
+    "extra, ranges, limited": training(
+        ExtraTreesClassifier,
+        "five classes",
+        dealt(2),
+        binning="ranges",
+        max_depth=4,
+        min_samples_leaf=3,
+        max_features=None,
+        **FOREST,
+    ),
+    "extra, masked": training(
+        ExtraTreesClassifier, "two classes", dealt(3), secure_sum=True, max_bins=40, **FOREST
+    ),
+    "extra, amount": training(
+        ExtraTreesRegressor, "amount", dealt(3), max_features=3, max_depth=6, **FOREST
+    ),
+    "extra, amount, exchanged, quantiles": training(
+        ExtraTreesRegressor,
+        "amount",
+        one_row_alone,
+        thresholds="exchanged",
+        binning="quantiles",
+        **FOREST,
+    ),
+}
+VERTICAL: dict[str, Case] = {
+    "columns, two classes": training(
+        VerticalForestClassifier,
+        "two classes",
+        column_party=dealt_columns(2),
+        label_party="party_0",
+        **FOREST,
+    ),
+    "columns, one party": training(VerticalForestClassifier, "five classes", **FOREST),
+    "columns, five classes, three parties": training(
+        VerticalForestClassifier,
+        "five classes",
+        column_party=dealt_columns(3, names=["bank", "clinic", "shop"]),
+        label_party="shop",
+        criterion="entropy",
+        class_weight="balanced",
+        max_features=None,
+        intersect_at="coordinator",
+        **FOREST,
+    ),
+    "columns, labels apart, limited": training(
+        VerticalForestClassifier,
+        "two classes",
+        column_party={"registry": [], **dealt_columns(4)},
+        label_party="registry",
+        max_depth=4,
+        min_samples_leaf=3,
+        binning="ranges",
+        oob_score=True,
+        **FOREST,
+    ),
+    "columns, no bootstrap, few cells": training(
+        VerticalForestClassifier,
+        "two classes",
+        table="numbers with gaps",
+        column_party=dealt_columns(2, "numbers with gaps"),
+        label_party="party_1",
+        bootstrap=False,
+        class_weight={"well": 0.5},
+        max_bins=20,
+        max_cells=5,
+        **FOREST,
+    ),
+    "columns, amount": training(
+        VerticalForestRegressor,
+        "amount",
+        column_party=dealt_columns(2),
+        label_party="party_1",
+        **FOREST,
+    ),
+    "columns, amount, a column each": training(
+        VerticalForestRegressor,
+        "amount",
+        column_party=dealt_columns(7),
+        label_party="party_3",
+        max_features=3,
+        min_samples_split=8,
+        max_depth=5,
+        **FOREST,
+    ),
+    "columns, encrypted labels": training(
+        VerticalForestClassifier,
+        "two classes",
+        table="numbers",
+        column_party=dealt_columns(2, "numbers"),
+        label_party="party_0",
+        labels="encrypted",
+        scheme="paillier",
+        needs="phe",
+        n_estimators=2,
+        max_depth=2,
+        max_bins=8,
+    ),
+    "columns, encrypted amount": training(
+        VerticalForestRegressor,
+        "amount",
+        table="numbers",
+        column_party=dealt_columns(2, "numbers"),
+        label_party="party_1",
+        labels="encrypted",
+        scheme="okamoto-uchiyama",
+        needs="heu",
+        n_estimators=2,
+        max_depth=2,
+        max_bins=8,
+    ),
+    "columns, randomised labels": training(
+        VerticalForestClassifier,
+        "five classes",
+        column_party=dealt_columns(2),
+        label_party="party_0",
+        label_epsilon=2.0,
+        is_noisy=True,
+        **FOREST,
+    ),
+}
+SEARCH = {"population_size": 8, "n_generations": 8, "min_depth": 3, "max_depth": 5, "n_folds": 3}
+GENETIC: dict[str, Case] = {
+    "evolved, two classes": training(GeneticTreeClassifier, "two classes", dealt(3), **SEARCH),
+    "evolved, five classes, pooled bins": training(
+        GeneticTreeClassifier,
+        "five classes",
+        dealt(2),
+        binning="pooled",
+        max_bins=5,
+        validation="fixed",
+        keep_home=False,
+        **SEARCH,
+    ),
+    "evolved, half take part, masked": training(
+        GeneticTreeClassifier,
+        "two classes",
+        dealt(5, skew=1.0),
+        participation=0.5,
+        secure_sum=True,
+        train_ratio=0.6,
+        **SEARCH,
+    ),
+    "evolved, one party": training(GeneticTreeClassifier, "two classes", **SEARCH),
+    "evolved, amount": training(
+        GeneticTreeRegressor, "amount", dealt(3), keep_home=False, **SEARCH
+    ),
+    "evolved, amount, pooled bins": training(
+        GeneticTreeRegressor,
+        "amount",
+        dealt(4),
+        binning="pooled",
+        participation=0.5,
+        metric="rae",
+        leaf_ratio=0.1,
+        tournament_size=2,
+        flip_ratio=0.2,
+        swap_ratio=0.2,
+        noise_threshold=50.0,  # so that parties vote otherwise
+        complexity_threshold=0.0,
+        unique_threshold=100.0,
+        keep_home=False,
+        **SEARCH,
+    ),
+    "evolved, noisy sizes": training(
+        GeneticTreeClassifier,
+        "two classes",
+        dealt(3, sizes=[5, 3, 1]),
+        size_epsilon=0.1,
+        keep_home=False,
+        is_noisy=True,
+        **SEARCH,
+    ),
+    "evolved, noisy counts": training(
+        GeneticTreeClassifier,
+        "two classes",
+        dealt(2),
+        epsilon=20.0,
+        secure_sum=True,
+        keep_home=False,
+        is_noisy=True,
+        **SEARCH,
+    ),
+}
+NOISY = {"n_estimators": 3, "max_depth": 3, "is_noisy": True}
+PRIVATE: dict[str, Case] = {
+    **{
+        f"private tree, {method}": training(
+            PrivateTreeClassifier,
+            "two classes",
+            dealt(3),
+            epsilon=8.0,
+            method=method,
+            max_depth=3,
+            is_noisy=True,
+        )
+        for method in ("auto", "histograms", "save_budget", "propose", "noisy_max")
+    },
+    "private tree, five classes, own noise": training(
+        PrivateTreeClassifier,
+        "five classes",
+        dealt(2),
+        epsilon=20.0,
+        method="save_budget",
+        bounds_share=0.5,
+        max_depth=4,
+        min_samples_leaf=20,
+        n_bins=6,
+        leaf_share=0.3,
+        shrinkage=1.0,
+        secure_sum=False,
+        n_rows=100,
+        is_noisy=True,
+    ),
+    "private forest": training(
+        PrivateForestClassifier, "two classes", dealt(3), epsilon=2.0, **NOISY
+    ),
+    "private forest, five classes, own noise": training(
+        PrivateForestClassifier,
+        "five classes",
+        dealt(2, skew=1.0),
+        epsilon=5.0,
+        shrinkage=0.3,
+        secure_sum=False,
+        **NOISY,
+    ),
+    "noisy histograms, disjoint": training(
+        HorizontalForestClassifier, "two classes", dealt(3), epsilon=8.0, max_cells=8, **NOISY
+    ),
+    "noisy histograms, sampled, in shares": training(
+        HorizontalForestClassifier,
+        "five classes",
+        dealt(3),
+        epsilon=20.0,
+        tree_rows="sampled",
+        sample_rate=0.4,
+        leaf_share=0.5,
+        secure_sum=True,
+        honest=2,
+        max_cells=6,
+        class_weight={0: 2.0, 4: 0.5},
+        **NOISY,
+    ),
+    "noisy histograms, all rows": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(2),
+        epsilon=30.0,
+        tree_rows="all",
+        criterion="entropy",
+        max_features=None,
+        **NOISY,
+    ),
+    "noisy histograms, by count": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(2),
+        epsilon_per_count=1.0,
+        tree_rows="bootstrap",
+        **NOISY,
+    ),
+    "noisy histograms, amount": training(
+        HorizontalForestRegressor, "amount", dealt(3), epsilon=20.0, max_cells=8, **NOISY
+    ),
+    "perturbed input": training(
+        HorizontalForestClassifier,
+        "two classes",
+        dealt(3),
+        epsilon=20.0,
+        mechanism="perturbed_input",
+        **NOISY,
+    ),
+    "perturbed input, amount": training(
+        HorizontalForestRegressor,
+        "amount",
+        dealt(3),
+        epsilon=30.0,
+        mechanism="perturbed_input",
+        secure_sum=True,
+        **NOISY,
+    ),
+    "extra, labels by randomised response": training(
+        ExtraTreesClassifier, "two classes", dealt(3), label_privacy="local", **NOISY
+    ),
+    "extra, labels by Bloom filters": training(
+        ExtraTreesClassifier,
+        "five classes",
+        dealt(2),
+        label_privacy="local",
+        label_scheme="bloom",
+        secure_sum=True,
+        **NOISY,
+    ),
+    "extra, unary labels": training(
+        ExtraTreesClassifier,
+        "five classes",
+        dealt(3),
+        label_privacy="local",
+        label_scheme="unary",
+        epsilon=4.0,
+        **NOISY,
+    ),
+    "extra, noisy counts": training(
+        ExtraTreesClassifier, "two classes", dealt(3), label_privacy="laplace", epsilon=8.0, **NOISY
+    ),
+    "extra, noisy counts of an amount, in shares": training(
+        ExtraTreesRegressor,
+        "amount",
+        dealt(3),
+        label_privacy="laplace",
+        epsilon=20.0,
+        tree_rows="all",
+        secure_sum=True,
+        **NOISY,
+    ),
+}
+
+# --- job files -----------------------------------------------------------------------------------
+
+
+@cache
+def command():
+    """Return what the installed command calls, wherever it lies."""
+    scripts = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["scripts"]
+    module, function = scripts["spinney"].split(":")
+    return getattr(import_module(module), function)
+
+
+def write_tables(folder):
+    """Write the tables that job files name."""
+    X = wards().assign(ill=labels("two classes"), cost=labels("amount"))
+    X.insert(0, "visit", [f"v{number:03}" for number in range(len(X))])
+    X.to_csv(folder / "visits.csv", index=False)
+    for name, rows in (
+        ("north", slice(0, 90)),
+        ("south", slice(90, 150)),
+        ("west", slice(150, 240)),
+    ):
+        X.iloc[rows].to_csv(folder / f"{name}.csv", index=False)
+    X.iloc[10:, :4].assign(ill=X["ill"]).to_csv(folder / "bank.csv", index=False)
+    X.iloc[:230, [0, 4, 5, 7]][::-1].to_csv(folder / "shop.csv", index=False)
+
+
+def simulated(seed, n_jobs, folder, *, protocol, task, settings, tables):
+    write_tables(folder)
+    text = (
+        f"[job]\nname = 'stored'\nprotocol = '{protocol}'\ntask = '{task}'\n"
+        f"[settings]\nn_jobs = {n_jobs}\nrandom_state = {seed}\n{settings}\n{tables}"
+    )
+    (folder / "job.toml").write_text(text, encoding="utf-8")
+    arguments = ["spinney", "simulate", str(folder / "job.toml"), "--out", str(folder / "run")]
+    said = StringIO()
+    with (
+        patch.object(sys, "argv", arguments),
+        redirect_stdout(said),
+        redirect_stderr(said),
+        pytest.raises(SystemExit) as ended,
+    ):
+        command()()
+    assert not ended.value.code, said.getvalue()
+    return (folder / "run" / "model.spinney").read_bytes()
+
+
+def job(protocol, settings, tables, *, task="classification", is_noisy=False, needs=None):
+    """Return the training of a job file."""
+    how = {"protocol": protocol, "task": task, "settings": settings, "tables": tables}
+    return Case(partial(simulated, **how), is_noisy=is_noisy, needs=needs)
+
+
+COLUMNS = """
+age = { kind = "number", range = [0, 110] }
+income = { kind = "number", range = [-1000, 1000] }
+visits = { kind = "number", range = [0, 10] }
+smokes = { kind = "boolean" }
+ward = { kind = "category", values = ["skin", "lung", "knee", "heart", "eye"] }
+"""
+ONE_TABLE = f"""
+[schema]
+label = "ill"
+classes = ["well", "ill"]
+[table]
+source = "csv"
+path = "visits.csv"
+row_id = "visit"
+[table.columns]{COLUMNS}
+[simulation]
+n_parties = 3
+skew = 1.0
+random_state = 4
+"""
+AMOUNT_TABLE = ONE_TABLE.replace('classes = ["well", "ill"]', "range = [0, 40]").replace(
+    'label = "ill"', 'label = "cost"'
+)
+OWN_TABLES = f"""
+[schema]
+label = "ill"
+classes = ["well", "ill"]
+[schema.columns]{COLUMNS}
+[[party]]
+name = "north"
+source = "csv"
+path = "north.csv"
+row_id = "visit"
+[[party]]
+name = "south"
+source = "csv"
+path = "south.csv"
+row_id = "visit"
+query = "select * from source where age >= 18"
+[[party]]
+name = "west"
+source = "csv"
+path = "west.csv"
+row_id = "visit"
+[simulation]
+held_out = 0.25
+"""
+BANK_AND_SHOP = """
+[schema]
+label = "ill"
+classes = ["well", "ill"]
+[[party]]
+name = "bank"
+source = "csv"
+path = "bank.csv"
+row_id = "visit"
+columns = ["age", "income", "visits"]
+[[party]]
+name = "shop"
+source = "csv"
+path = "shop.csv"
+row_id = "visit"
+[party.columns]
+smokes = { kind = "boolean" }
+ward = { kind = "category", values = ["skin", "lung", "knee", "heart", "eye"] }
+stay = { kind = "number", range = [0, 64] }
+[simulation]
+held_out = 0.0
+"""
+COLUMNS_DEALT = ONE_TABLE.replace("skew = 1.0\n", "")
+# The common order of matched rows is secret; without a bootstrap it does not matter.
+MATCHED = "n_estimators = 4\nlabel_party = 'bank'\nbootstrap = false\nmatching = "
+JOBS: dict[str, Case] = {
+    "job: forest, one table": job(
+        "horizontal_forest", "n_estimators = 4\nclass_weight = { ill = 2.0 }", ONE_TABLE
+    ),
+    "job: forest, own tables, masked": job(
+        "horizontal_forest", "n_estimators = 4\nmax_depth = 5\nsecure_sum = true", OWN_TABLES
+    ),
+    "job: forest, amount": job(
+        "horizontal_forest",
+        "n_estimators = 4\noob_score = true\nbinning = 'ranges'",
+        AMOUNT_TABLE,
+        task="regression",
+    ),
+    "job: forest, noisy histograms": job(
+        "horizontal_forest",
+        "n_estimators = 3\nmax_depth = 3\nmax_cells = 8\nepsilon = 8.0\nsecure_sum = true",
+        OWN_TABLES,
+        is_noisy=True,
+    ),
+    "job: extra, exchanged": job(
+        "extra_trees", "n_estimators = 4\nthresholds = 'exchanged'", OWN_TABLES
+    ),
+    "job: extra, randomised labels": job(
+        "extra_trees",
+        "n_estimators = 3\nmax_depth = 4\nlabel_privacy = 'local'\nepsilon = 2.0",
+        OWN_TABLES,
+        is_noisy=True,
+    ),
+    "job: evolved": job(
+        "genetic_tree",
+        "population_size = 6\nn_generations = 4\nmax_depth = 4\nsecure_sum = true",
+        ONE_TABLE,
+    ),
+    "job: columns, one table": job("vertical_forest", "n_estimators = 4", COLUMNS_DEALT),
+    "job: columns, matched by keyed hashes": job(
+        "vertical_forest", f"{MATCHED}'keyed_hash'", BANK_AND_SHOP
+    ),
+    "job: columns, matched by set intersection": job(
+        "vertical_forest",
+        f"{MATCHED}'psi'\nmax_depth = 4",
+        BANK_AND_SHOP,
+        needs="private_set_intersection",
+    ),
+    "job: private tree": job(
+        "private_tree",
+        "epsilon = 8.0\nmax_depth = 3\nmethod = 'histograms'\nsecure_sum = true",
+        ONE_TABLE,
+        is_noisy=True,
+    ),
+    "job: private forest": job(
+        "private_forest",
+        "epsilon = 4.0\nmax_depth = 3\nn_estimators = 5\nsecure_sum = true",
+        ONE_TABLE,
+        is_noisy=True,
+    ),
+}
+
+# --- the oracle ----------------------------------------------------------------------------------
+
+CASES: dict[str, Case] = HORIZONTAL | EXTRA | VERTICAL | GENETIC | PRIVATE | JOBS
+
+
+def model_of(name, folder, n_jobs=2):
+    """Return the bytes of a case's model, with the out-of-bag score where there is one."""
+    case, seed = CASES[name], crc32(name.encode())
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "Public facts were read from the parties' data")
+        if case.is_noisy:
+            stack.enter_context(entropy.seeded_for_tests(seed))
+        return case.train(seed, 1 if case.is_noisy else n_jobs, folder)
+
+
+def digest(model):
+    return hashlib.sha256(model).hexdigest()
+
+
+@cache
+def stored():
+    return json.loads(STORED.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_training_gives_the_stored_model(name, tmp_path):
+    if package := CASES[name].needs:
+        pytest.importorskip(package)
+    assert digest(model_of(name, tmp_path)) == stored()[name]
+
+
+def test_every_stored_model_has_a_case_and_no_two_are_the_same():
+    assert list(stored()) == list(CASES)
+    assert len(set(stored().values())) == len(CASES)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "forest, two classes",
+        "forest, amount",
+        "extra, five classes, exchanged",
+        "columns, five classes, three parties",
+        "evolved, amount",
+        "private tree, propose",
+        "private forest",
+    ],
+)
+def test_a_stored_model_is_read_and_written_again_unchanged(name, tmp_path):
+    model = model_of(name, tmp_path)
+    load_model(tmp_path / "saved").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == model
+
+
+def write():
+    """Write the digests anew."""
+    digests = {}
+    for name in CASES:
+        with TemporaryDirectory() as folder:
+            digests[name] = digest(model_of(name, Path(folder)))
+    before = stored() if STORED.exists() else {}
+    changed = [name for name, now in digests.items() if before.get(name) != now]
+    STORED.write_text(json.dumps(digests, indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{len(digests)} models, of which changed: {changed or 'none'}\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("Give --write to store the digests anew.")
+    write()

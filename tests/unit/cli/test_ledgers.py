@@ -1,0 +1,100 @@
+"""`spinney ledger`: a privacy officer reads what was released at what cost."""
+
+import json
+import sqlite3
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from spinney.cli.main import app
+from spinney.privacy.accounting import Job
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import DiscreteLaplace
+from spinney.privacy.release import Exact
+from spinney.privacy.scopes import Budget, Disclosure, Protection, Question, Spend
+
+
+@pytest.fixture
+def ledger_file(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = Ledger.open(path, "north")
+    ledger.allow_for_life("admissions", [Budget.pure(4)])
+    for name in ("q3", "q4"):
+        ledger.open_job(Job.agreed(name, "admissions", 5, [Budget.pure(1)]))
+    noise = DiscreteLaplace(Fraction(1, 4), sensitivity=Fraction(1))
+
+    def draw(charges):
+        noise.release(Exact(np.zeros(4, np.int64)), charges[0])
+        return b"reply"
+
+    spends = [Spend("class counts of level 0", noise)]
+    ledger.answer(Question.of("q3", 1, b"ask"), spends, draw)
+    seen = Disclosure("edges", Protection.UNPROTECTED, "exact counts", ("label",))
+    ledger.answer(Question.of("q4", 1, b"ask"), [], lambda _: b"reply", [seen])
+    ledger.close()
+    return path
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["ledger", *map(str, words)])
+
+
+def test_a_ledger_is_shown_job_by_job_with_every_charge(ledger_file):
+    result = run("show", ledger_file)
+    assert result.exit_code == 0
+    assert "ledger of 'north'" in result.stdout
+    assert "admissions may cost in all: epsilon=4" in result.stdout
+    assert "class counts of level 0: pure 0.25" in result.stdout
+    assert "One record, added or removed, against the coordinator: epsilon=0.25" in result.stdout
+    assert "edges: UNPROTECTED (exact counts)" in result.stdout
+
+
+def test_one_job_is_shown_as_json(ledger_file):
+    result = run("show", ledger_file, "--job", "q3", "--json")
+    found = json.loads(result.stdout)
+    assert [job["name"] for job in found["jobs"]] == ["q3"]
+    assert [release["what"] for release in found["jobs"][0]["releases"]] == [
+        "class counts of level 0"
+    ]
+
+
+def test_an_unknown_job_is_named_with_the_known_ones(ledger_file):
+    result = run("show", ledger_file, "--job", "q9")
+    assert result.exit_code == 32
+    assert "The ledger has no job 'q9'. It has: 'q3', 'q4'." in result.stderr
+
+
+def test_a_whole_ledger_is_verified(ledger_file):
+    result = run("verify", ledger_file)
+    assert result.exit_code == 0
+    assert "is whole: 8 entries" in result.stdout
+
+
+def test_a_changed_ledger_is_found_out(ledger_file):
+    with sqlite3.connect(ledger_file) as file:
+        (rule,) = file.execute(
+            "SELECT sql FROM sqlite_schema WHERE name = 'entries_UPDATE'"
+        ).fetchone()
+        file.execute("DROP TRIGGER entries_UPDATE")
+        file.execute(
+            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), '1/4', '1/8') AS BLOB) "
+            "WHERE seq = 5"
+        )
+        file.execute(rule)
+    file.close()
+    result = run("verify", ledger_file)
+    assert result.exit_code == 32
+    assert "ntry 5 of the ledger" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_a_file_that_is_no_ledger_is_refused_in_one_line(command, tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("not a ledger, but long enough to be mistaken for one" * 40)
+    for path, wording in ((other, "is not a Spinney ledger"), (tmp_path / "no", "no ledger")):
+        result = run(command, path)
+        assert result.exit_code == 32
+        assert wording in result.stderr
+        assert result.stderr.count("\n") == 1

@@ -1,0 +1,276 @@
+"""`spinney model`, `report` and `runs` over the folders of real runs."""
+
+import json
+import re
+import webbrowser
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+
+from spinney.errors import PartyLostError, SettingError
+from spinney.estimators.models import load_model
+from spinney.estimators.to_onnx import onnx_forest
+from spinney.protocols import horizontal_forest
+from spinney.report.release import Hardening
+from spinney.report.report import load_report
+from spinney.simulation import comparison
+
+
+@pytest.fixture
+def run(place):
+    place.job()
+    assert place.run("simulate", "job.toml").exit_code == 0
+    return place
+
+
+def test_a_run_has_a_page_with_trees_intervals_and_explanations(run):
+    page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    report = load_report("runs/visits")
+    assert report.explanation.rows == "held-out"
+    assert report.explanation.n_rows == sum(q.n_rows for q in report.quality)
+    assert {one.column for one in report.explanation.dependence} <= {"age", "ward"}
+    assert report.importances[0].permutation is not None
+    low, high = report.quality[0].intervals["f1"]
+    assert low <= report.quality[0].scores["f1"] <= high
+    assert "Explain" in {entry.question for entry in report.disclosures}
+    told = run.run("report", "show", "runs/visits")
+    assert "horizontal_forest   5 parties" in told.stdout
+
+
+AS_IS = ("--smallest-leaf", "1", "--threshold-digits", "15", "--value-digits", "15")
+
+
+def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
+    told = run.run("model", "export", "runs/visits", "out.onnx", *AS_IS)
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout == (
+        "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
+        "Model   out.onnx\n"
+    )
+    told = "taken out as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
+    assert load_report("runs/visits").hardened[0].startswith(told)
+    assert told in (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    model = load_model("runs/visits")
+    frame = pd.read_csv("visits.csv")[["age", "ward"]]
+    session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
+    found = session.run(None, {"X": model.encoded(frame)})[1]
+    assert np.allclose(found, model.predict_proba(frame), atol=1e-6)
+
+
+def test_what_leaves_is_hardened_unless_told_otherwise(run):
+    told = run.run("model", "export", "runs/visits", "out.spinney", "--to", "spinney")
+    assert told.stdout.splitlines()[-5:] == [
+        "Hardened: 3 splits with fewer than 5 rows on a side closed.",
+        "Hardened: thresholds rounded to 4 digits of their column's span.",
+        "Hardened: predictions of leaves rounded to 3 digits.",
+        "Hardened: counts of nodes rounded to powers of two; no exact count is left.",
+        "Model   out.spinney",
+    ]
+    moments = load_model("runs/visits").model_.forest.moments
+    assert not np.array_equal(load_model("out.spinney").model_.forest.moments, moments)
+    told = run.run(
+        "model", "export", "runs/visits", "all.spinney", "--to", "spinney", *AS_IS, "--exact-counts"
+    )
+    assert told.stdout == "Model   all.spinney\n"
+    assert (run.folder / "all.spinney").read_bytes() == (
+        run.folder / "runs/visits/model.spinney"
+    ).read_bytes()
+
+
+def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
+    place.write(place.JOB + place.TABLE + "[release]\nsmallest_leaf = 12\nvalue_digits = 2\n")
+    assert place.run("simulate", "job.toml").exit_code == 0
+    report = load_report("runs/visits")
+    assert report.release == Hardening(12, 4, 2)
+    (told,) = report.hardened
+    assert told.startswith("in report.html: ")
+    assert "splits with fewer than 12 rows on a side closed; thresholds rounded" in told
+    page = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert escape(told) in page
+    (head,) = re.findall(r'id="trees-head">(.*?)</script>', page)
+    model = load_model("runs/visits").model_
+    assert sum(json.loads(head)["n_nodes"]) < model.forest.n_nodes
+    code, line = place.refused("model", "export", "runs/visits", "x.onnx", "--exact-counts")
+    assert code == 30
+    assert "The parties of this run agreed to exact_counts=false" in line
+    told = place.run("model", "export", "runs/visits", "x.onnx", "--smallest-leaf", "20")
+    assert "splits with fewer than 20 rows" in told.stdout
+    assert "predictions of leaves rounded to 2 digits" in told.stdout
+    again = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert "taken out as x.onnx (onnx)" in again
+    (drawn,) = re.findall(r'id="trees-data">(.*?)</script>', again)
+    assert drawn in page
+    place.write(place.JOB + place.TABLE + "[release]\nsmallest_leaf = 0\n")
+    code, line = place.refused("simulate", "job.toml")
+    assert (code, line) == (10, "spinney: smallest_leaf must be at least 1; got 0.")
+
+
+def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatch):
+    asked = []
+    answer = horizontal_forest.Party.answer
+
+    def lost(self, ask):
+        asked.append(type(ask).__name__)
+        if asked.count("LevelAsk") > 8:
+            raise PartyLostError("The party 'north' does not answer.")
+        return answer(self, ask)
+
+    monkeypatch.setattr(comparison, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(horizontal_forest.Party, "answer", lost)
+    told = run.run("simulate", "job.toml")
+    assert told.exit_code == 41
+    remark, line = told.stderr.splitlines()
+    assert "What there is of it: runs/visits/report.html" in remark
+    assert "does not answer" in line
+    report = load_report("runs/visits")
+    assert report.ended.endswith("The party 'north' does not answer.")
+    assert report.n_trees == 0
+    assert "Level" in {entry.question for entry in report.disclosures}
+    assert "UNPROTECTED" in {claim.verdict for claim in report.privacy}
+    page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert "This job ended before its end: " in page
+    assert "No tree was finished." in page
+    assert not (run.folder / "runs/visits/model.spinney").exists()  # that of the run before
+    told = run.run("report", "show", "runs/visits")
+    assert "ended early in " in told.stdout
+    assert "does not answer. What follows is what there is." in told.stdout
+    told = run.run("runs")
+    assert "ended early: " in told.stdout
+
+
+def test_export_to_other_forms_and_hardened(run):
+    given = ("--smallest-leaf", "10", "--threshold-digits", "2", "--exact-counts")
+    told = run.run("model", "export", "runs/visits", "small.spinney", "--to", "spinney", *given)
+    assert told.exit_code == 0, told.stderr
+    forest = load_model("small.spinney").model_.forest
+    assert forest.moments.sum(axis=1)[forest.feature < 0].min() >= 10
+    assert run.run("model", "export", "runs/visits", "f.tl", "--to", "treelite").exit_code == 0
+    code, line = run.refused("model", "export", "runs/visits", "x", "--to", "pmml")
+    assert (code, line) == (
+        10,
+        "spinney: --to must be one of onnx, treelite, spinney; got 'pmml'.",
+    )
+
+
+def test_a_model_predicts_a_file(run):
+    told = run.run("model", "predict", "runs/visits", "visits.csv")
+    lines = told.stdout.splitlines()
+    assert lines[0] == "ill,share of no,share of yes"
+    assert len(lines) == 121
+    expected = load_model("runs/visits").predict(pd.read_csv("visits.csv")[["age", "ward"]])
+    assert [line.split(",")[0] for line in lines[1:]] == expected.tolist()
+    told = run.run("model", "predict", "runs/visits", "visits.csv", "--out", "said.csv")
+    assert told.stdout == "120 rows  said.csv\n"
+    run.csv("other.csv", [("1",)], header=("age",))
+    code, line = run.refused("model", "predict", "runs/visits", "other.csv")
+    assert code == 22
+    assert "'other.csv' has no column 'ward', which the model asks for. It has: age." in line
+    code, line = run.refused("model", "predict", "runs/visits", "none.csv")
+    assert "there is no such file. Check the path." in line
+
+
+FILES = {
+    "ragged rows": (
+        "age,ward\n30,eye\n31\n",
+        20,
+        r"a row with more or fewer cells than its header\. Give .* Line 3\. Expected 2 cells",
+    ),
+    "nothing at all": ("", 20, r"The CSV file has no header with a name for every column\."),
+    "no rows": ("age,ward\n", 20, r"'x.csv' has no rows\. Check the file\."),
+    "text for a number": (
+        "age,ward\nold,eye\n",
+        21,
+        r"The column 'age' of the CSV file holds text that cannot be read as numbers\. Correct it",
+    ),
+    "an unknown category": (
+        "age,ward\n30,nose\n",
+        21,
+        r"The column 'ward' holds a category that the schema does not name\. It names: .* 'nose'",
+    ),
+    "a missing column": ("ward\neye\n", 22, r"'x.csv' has no column 'age', which the model asks"),
+}
+
+
+def test_a_file_that_a_model_cannot_predict_is_refused_and_nothing_is_written(run):
+    for what, (text, expected, words) in FILES.items():
+        (run.folder / "x.csv").write_text(text, encoding="utf-8")
+        code, line = run.refused("model", "predict", "runs/visits", "x.csv", "--out", "said.csv")
+        assert code == expected, what
+        assert re.search(words, line), line
+        assert "said.csv" not in run.files()
+
+
+def test_a_file_is_read_as_in_training_whatever_it_holds_beside(run):
+    """The label is not known yet, columns have an order of their own, and some cells are gaps."""
+    said = run.run("model", "predict", "runs/visits", "visits.csv").stdout.splitlines()
+    rows = pd.read_csv("visits.csv").assign(ill="?", note="x")[["note", "ill", "ward", "age"]]
+    rows.to_csv("other.csv", index=False, sep=";")
+    assert run.run("model", "predict", "runs/visits", "other.csv").stdout.splitlines() == said
+    (run.folder / "gaps.csv").write_text("age,ward\nNA,eye\n30,\n", encoding="utf-8")
+    told = run.run("model", "predict", "runs/visits", "gaps.csv")
+    assert (told.exit_code, len(told.stdout.splitlines())) == (0, 3)
+
+
+def test_a_tree_is_printed(run):
+    told = run.run("model", "show", "runs/visits", "--tree", "2")
+    lines = told.stdout.splitlines()
+    assert sum(line.lstrip() == "else" or " else " in line for line in lines) == len(lines) / 2
+    assert " or missing" in told.stdout
+    code, line = run.refused("model", "show", "runs/visits", "--tree", "9")
+    assert (code, line) == (10, "spinney: The model has trees 1 to 4; got 9.")
+
+
+def test_runs_are_listed_and_compared(run):
+    run.job(n_estimators="6")
+    assert run.run("simulate", "job.toml", "--out", "runs/more").exit_code == 0
+    told = run.run("runs", "list")
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["more", "visits"]
+    assert run.run("runs").stdout == told.stdout
+    told = run.run("runs", "compare", "runs/visits", "runs/more")
+    assert "trees                   4" in told.stdout
+    assert "Settings that differ:\nn_estimators  4  6" in told.stdout
+    found = json.loads(run.run("runs", "compare", "runs/visits", "runs/more", "--json").stdout)
+    assert found["different_settings"] == {"n_estimators": ["4", "6"]}
+    (run.folder / "runs/more/report.json").write_text('{"format": 9, "version": "7.0"}')
+    told = run.run("runs", "list")
+    assert "has report format 9" in told.stdout.splitlines()[0]
+    code, line = run.refused("runs", "list", "--in", "nowhere")
+    assert code == 22
+    assert "There is no folder 'nowhere'. Give the folder that holds your runs." in line
+
+
+def test_a_page_is_opened_or_told(run, monkeypatch):
+    opened = []
+
+    def opening(url):
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", opening)
+    assert run.run("report", "open", "runs/visits").stdout.startswith("Opened  ")
+    assert opened[0].startswith("file:///")
+    assert opened[0].endswith("runs/visits/report.html")
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    told = run.run("report", "open", "runs/visits")
+    assert told.stdout.startswith("No browser answers here. Open it yourself: ")
+    code, line = run.refused("report", "open", "nowhere")
+    assert code == 22
+    assert "There is no page 'nowhere'." in line
+
+
+def test_of_trees_of_many_parties_one_is_taken_out(run):
+    whole = load_model("runs/visits").model_
+    trees = replace(whole, owners=("a", "b", "c", "d"))
+    trees.save("own.spinney")
+    code, line = run.refused("model", "export", "own.spinney", "x.onnx")
+    assert code == 10
+    assert "holds a tree for each party. Say whose, with --party: a, b, c, d." in line
+    told = run.run("model", "export", "own.spinney", "b.onnx", "--party", "b")
+    assert told.exit_code == 0, told.stderr
+    with pytest.raises(SettingError, match="Export one party's"):
+        onnx_forest(trees)

@@ -1,0 +1,123 @@
+"""Settings of private trees and forests, and the choice of a method."""
+
+from dataclasses import replace
+
+import pytest
+
+from spinney.errors import SettingError
+from spinney.protocols import private_forest
+from spinney.protocols.private_forest.budget import bins_of
+from spinney.protocols.private_forest.budget import plan_of as forest_plan_of
+from spinney.protocols.private_tree.messages import PublicTree
+from spinney.protocols.private_tree.settings import chosen, useful_depth
+from spinney.tables.schema import Column, Label, Schema
+from unit.protocols.private_tree.private_trees import (  # type: ignore[import-not-found]
+    SCHEMA,
+    paid,
+    tree_job,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": "best"}, "method must be 'auto' or 'histograms'"),
+        ({"max_depth": 0}, "max_depth must be a whole number between 1 and 24; got 0"),
+        ({"n_bins": 1}, "n_bins must be a whole number between 2 and 255; got 1"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf must be a whole number at least 1; got 0"),
+        ({"shrinkage": -1.0}, "shrinkage must be a finite number of at least 0"),
+        ({"bounds_share": "1"}, "bounds_share must be above 0 and below 1; got 1"),
+        ({"n_rows": 0}, "n_rows must be a whole number at least 1 or None; got 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes, words):
+    with pytest.raises(SettingError, match=words):
+        replace(tree_job("histograms"), **changes)
+
+
+def test_a_depth_that_leaves_no_budget_says_what_each_release_would_get():
+    with pytest.raises(SettingError, match=r"max_depth=12 leaves too little budget.*epsilon=") as e:
+        PublicTree.of(SCHEMA, tree_job("histograms", "1/100000", max_depth=12), 3)
+    assert "rows. max_depth=" in str(e.value)
+    assert "would work" in str(e.value)
+    with pytest.raises(SettingError, match="Raise epsilon"):
+        PublicTree.of(SCHEMA, tree_job("propose", "1/100000000", max_depth=1), 3)
+    words = str(e.value).split("max_depth=")[-1].split()[0]
+    PublicTree.of(SCHEMA, tree_job("histograms", "1/100000", max_depth=int(words)), 3)
+
+
+def test_a_forest_whose_trees_have_no_budget_says_what_each_would_get_and_how_many_would_work():
+    def forest(epsilon, n_trees):
+        job = private_forest.Settings(privacy=paid(epsilon), n_estimators=n_trees, max_depth=1)
+        return forest_plan_of(SCHEMA, job, 3)
+
+    words = r"n_estimators=200 leaves too little budget for each tree: epsilon=5e-07.*2e\+06 rows"
+    with pytest.raises(SettingError, match=words) as e:
+        forest("1/10000", 200)
+    assert str(e.value).endswith("n_estimators=104 would work.")
+    assert forest("1/10000", 104).noise.epsilon
+    with pytest.raises(SettingError, match=r"Raise epsilon\.$"):
+        forest("1/100000000", 1)
+
+
+def test_more_candidates_than_a_message_may_hold_are_refused():
+    with pytest.raises(SettingError, match=r"the message limit allows 8,192\. Lower max_depth"):
+        PublicTree.of(SCHEMA, tree_job("noisy_max", max_depth=9, message_limit=1 << 16), 3)
+    settings = private_forest.Settings(
+        privacy=paid(), n_estimators=1000, max_depth=10, message_limit=1 << 16
+    )
+    with pytest.raises(SettingError, match="1000 trees of depth 10 over 3 classes would take"):
+        forest_plan_of(SCHEMA, settings, 3)
+
+
+def test_a_column_without_a_range_and_a_label_without_classes_are_refused():
+    bare = Schema((Column("age", "number"),), SCHEMA.label)
+    with pytest.raises(SettingError, match="Column 'age' has no declared range"):
+        PublicTree.of(bare, tree_job("histograms"), 3)
+    with pytest.raises(SettingError, match="Column 'age' has no declared range"):
+        bins_of(bare)
+    amount = Schema(SCHEMA.columns, Label("amount", "number", range=(0.0, 1.0)))
+    with pytest.raises(SettingError, match="'amount' declares no classes"):
+        PublicTree.of(amount, tree_job("histograms"), 3)
+
+
+def test_auto_chooses_by_public_sizes_alone_and_says_why():
+    def method(n_rows, n_columns=10, n_parties=5, epsilon="1"):
+        job = tree_job("auto", epsilon, n_rows=n_rows, max_depth=5)
+        found = chosen(job, n_columns, n_parties)
+        assert f"{n_rows} rows, {n_columns} columns, {n_parties} parties" in found.why
+        return found.settings.method
+
+    assert method(1000) == "noisy_max"
+    assert method(10_000_000) == "histograms"
+    assert method(10_000_000, n_columns=2000) == "propose"
+    assert method(1000, epsilon="10000") == "histograms"
+    assert "trusted with exact sums" in chosen(tree_job("auto", n_rows=1000), 10, 5).why
+    with pytest.raises(SettingError, match="method='auto' chooses by the number of rows"):
+        chosen(tree_job("auto"), 10, 5)
+
+
+def test_auto_gives_its_levels_what_its_leaves_can_spare():
+    def leaf_share_and_depth(n_rows, n_columns=10, leaf_share="1/2", max_depth=5):
+        job = tree_job("auto", n_rows=n_rows, max_depth=max_depth)
+        job = replace(job, privacy=replace(job.privacy, leaf_share=leaf_share))
+        found = chosen(job, n_columns, 5)
+        assert f"{found.settings.privacy.leaf_share} of epsilon for the leaves" in found.why
+        assert f"{found.settings.max_depth} levels deep" in found.why
+        return found.settings.privacy.leaf_share, found.settings.max_depth
+
+    assert leaf_share_and_depth(5000) == ("1/5", 5)
+    assert leaf_share_and_depth(1000, 50) == ("1/5", 2)
+    assert leaf_share_and_depth(150) == ("1/2", 2)  # 38 rows to a leaf: noise of 4 at half of it
+    assert leaf_share_and_depth(5000, leaf_share="1/10") == ("1/10", 5)  # at most what was said
+    assert leaf_share_and_depth(5000, max_depth=3) == ("1/5", 3)
+
+
+def test_a_tree_is_no_deeper_than_its_rows_are_good_for():
+    assert useful_depth(250, 10) == 5
+    assert useful_depth(1000, 10) == 7
+    assert useful_depth(3, 10) == 1
+    job = tree_job("noisy_max", max_depth=10, n_rows=250)
+    assert chosen(job, 10, 5).settings.max_depth == 5
+    assert chosen(replace(job, method="histograms"), 10, 5).settings.max_depth == 10
+    assert chosen(replace(job, n_rows=None), 10, 5).settings.max_depth == 10

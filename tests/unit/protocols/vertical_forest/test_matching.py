@@ -1,0 +1,185 @@
+"""Matching: the same rows in the same order at all parties, and no id in any message."""
+
+import builtins
+import hashlib
+
+import numpy as np
+import pytest
+
+from spinney.errors import MissingExtraError, ProtocolError, SettingError, TableError
+from spinney.privacy import matching as privacy
+from spinney.privacy.keys import KeyPair
+from spinney.privacy.matching import Ids, opened_key, sealed_key
+from spinney.protocols.vertical_forest.matching import (
+    MATCHINGS,
+    MatchingParty,
+    match,
+    shared_sizes,
+)
+from spinney.protocols.vertical_forest.matching_messages import CommonAsk, TagsAsk
+from spinney.transport import codec
+from spinney.transport.in_process import InProcess
+
+both = pytest.mark.parametrize("matching", MATCHINGS)
+
+BANK = ["ann", "bob", "cem", "dee", "eva", "fay"]
+SHOP = ["eva", "zoe", "bob", "ann", "max"]
+CITY = ["max", "ann", "eva", "kim", "bob", "fay"]
+
+
+class Overheard:
+    """A party all of whose messages are noted."""
+
+    def __init__(self, ids, notes):
+        self.party, self.notes = MatchingParty(ids), notes
+
+    def answer(self, ask):
+        reply = self.party.answer(ask)
+        self.notes += [codec.encode(ask), codec.encode(reply)]
+        return reply
+
+
+def matched(ids_of_party, matching, lead="bank", notes=None):
+    sides = {
+        name: Overheard(ids, notes if notes is not None else [])
+        for name, ids in ids_of_party.items()
+    }
+    channel = InProcess(sides, through_codec=True)
+    n = match(channel, matching, lead=lead)
+    return n, {name: [ids_of_party[name][row] for row in side.party.rows]
+               for name, side in sides.items()}  # fmt: skip
+
+
+@both
+def test_all_parties_hold_the_same_rows_in_the_same_order(matching):
+    n, found = matched({"bank": BANK, "shop": SHOP, "city": CITY}, matching)
+    assert n == 3
+    assert found["bank"] == found["shop"] == found["city"]
+    assert sorted(found["bank"]) == ["ann", "bob", "eva"]
+
+
+@both
+def test_the_order_is_a_secret_of_each_run(matching):
+    ids = [f"person {number}" for number in range(30)]
+    orders = {
+        tuple(matched({"bank": ids, "shop": ids[::-1]}, matching)[1]["bank"]) for _ in range(2)
+    }
+    assert len(orders) == 2
+    assert tuple(ids) not in orders
+
+
+@both
+def test_no_id_is_in_any_message(matching):
+    ids = [f"canary-{number}" for number in range(8)]
+    notes: list[bytes] = []
+    matched({"bank": ids, "shop": ids[2:]}, matching, notes=notes)
+    plain = [name.encode() for name in ids]
+    makers = (hashlib.sha256, hashlib.md5, hashlib.sha1)
+    digests = [make(name).digest() for name in plain for make in makers]
+    for note in notes:
+        assert not any(needle in note for needle in (*plain, *digests))
+
+
+@both
+def test_one_party_is_matched_with_itself(matching):
+    assert matched({"bank": BANK}, matching)[0] == 6
+
+
+@both
+def test_whole_numbers_match_whatever_their_type(matching):
+    n, _ = matched({"bank": np.array([3, 5, 7], np.int32), "shop": [5, 7, 9]}, matching)
+    assert n == 2
+
+
+def test_sizes_can_be_had_alone():
+    parties = {name: MatchingParty(ids) for name, ids in
+               {"bank": BANK, "shop": SHOP, "city": CITY}.items()}  # fmt: skip
+    sizes = shared_sizes(InProcess(parties, through_codec=True), lead="bank")
+    assert sizes == {"shop": 3, "city": 4}
+    with pytest.raises(ProtocolError, match="have not been matched"):
+        _ = parties["bank"].rows
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@both
+def test_no_common_ids_are_refused(matching):
+    with pytest.raises(TableError, match="have no row id in common"):
+        matched({"bank": ["a"], "shop": ["b"]}, matching)
+
+
+def test_repeated_ids_are_refused_without_being_shown():
+    with pytest.raises(TableError, match="stand in more than one row") as caught:
+        MatchingParty(["ann", "bob", "ann"])
+    assert "ann" not in caught.value.public
+    assert "1 rows" not in caught.value.public
+
+
+@pytest.mark.parametrize("ids", [["ann", None], [1.0, float("nan")]])
+def test_rows_without_an_id_are_refused(ids):
+    with pytest.raises(TableError, match="Some rows have no id"):
+        MatchingParty(ids)
+
+
+def test_mixed_ids_are_refused():
+    with pytest.raises(TableError, match="all be text or all be whole numbers"):
+        MatchingParty(["ann", 7])
+
+
+@both
+def test_ids_of_different_types_are_refused(matching):
+    with pytest.raises(TableError, match="text at party 'bank' and whole numbers at party 'shop'"):
+        matched({"bank": ["1", "2"], "shop": [1, 2]}, matching)
+
+
+def test_unknown_ways_of_matching_are_refused():
+    with pytest.raises(SettingError, match="matching must be 'psi' or 'keyed_hash'; got 'md5'"):
+        matched({"bank": BANK}, "md5")
+    with pytest.raises(SettingError, match="'moon' is not one of the job's parties"):
+        matched({"bank": BANK}, "psi", lead="moon")
+
+
+def test_tags_need_a_key_and_tags_of_strangers_are_refused():
+    party = MatchingParty(BANK)
+    with pytest.raises(ProtocolError, match="no matching key yet"):
+        party.answer(TagsAsk())
+    party._key = b"k" * 32
+    with pytest.raises(ProtocolError, match="not all rows of this party"):
+        party.answer(CommonAsk(Ids(["stranger"]).tags(b"k" * 32)))
+
+
+def test_a_letter_is_for_one_party_only():
+    lead, shop, other = (KeyPair.fresh() for _ in range(3))
+    letter = sealed_key(b"secret", lead, shop.public, ("bank", "shop"))
+    assert opened_key(letter, shop, lead.public, ("bank", "shop")) == b"secret"
+    for pair, names in ((other, ("bank", "shop")), (shop, ("bank", "city"))):
+        with pytest.raises(ProtocolError, match="cannot be opened"):
+            opened_key(letter, pair, lead.public, names)
+
+
+def test_the_key_of_tags_changes_them():
+    ids = Ids(["ann"])
+    assert not np.array_equal(ids.tags(b"1" * 32), ids.tags(b"2" * 32))
+
+
+def test_damaged_psi_messages_are_refused():
+    client = privacy.PsiClient(Ids(BANK), reveal=True)
+    server = privacy.PsiServer(Ids(SHOP), reveal=True)
+    with pytest.raises(ProtocolError, match="damaged or of another run"):
+        server.respond(b"nonsense")
+    with pytest.raises(ProtocolError, match="damaged or of another run"):
+        client.common(b"non", b"sense")
+
+
+def test_the_missing_package_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("private_set_intersection"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[matching\]'"):
+        privacy.PsiClient(Ids(BANK), reveal=True)
