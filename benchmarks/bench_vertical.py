@@ -30,12 +30,8 @@ from harness import (
 from spinney.errors import PrivacyLeakWarning
 from spinney.estimators.vertical_forest import VerticalForestClassifier
 from spinney.privacy.homomorphic import available
-from spinney.protocols.vertical_forest.matching import (
-    MATCHINGS,
-    MatchingParty,
-    match,
-    shared_sizes,
-)
+from spinney.protocols.vertical_forest.matching import MatchingParty, match, shared_sizes
+from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.tables.deal import deal_columns
 from spinney.transport.in_process import InProcess
 

@@ -1,6 +1,6 @@
 """What the site takes from the code itself, so that it cannot go stale.
 
-A line `::: protocols` becomes the heads of the protocols' files, each beside its paper;
+A line `::: protocols` becomes the docstrings of the protocols, in the order of `PROTOCOLS`;
 `::: messages` what every question asks and reveals; `::: api` the public names' docstrings;
 `::: examples` the numbered scripts, run while the site is built, with what they print and draw.
 `SPINNEY_DOCS_QUICK=1` leaves the scripts unrun, for tests that run them elsewhere.
@@ -21,10 +21,24 @@ import spinney
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PROTOCOLS = (
-    "horizontal_forest", "vertical_forest", "matching", "matched_forest", "private_tree",
-    "private_forest", "genetic_tree", "extra_trees", "explaining", "truex_tree",
-)  # fmt: skip
+PROTOCOLS = (  # packages and modules of `spinney.protocols`; each docstring says who learns what
+    "horizontal_forest",
+    "extra_trees",
+    "private_tree",
+    "private_forest",
+    "genetic_tree",
+    "genetic_tree.noisy",
+    "vertical_forest",
+    "vertical_forest.matching",
+    "vertical_forest.matched",
+    "vertical_forest.encrypted_coordinator",
+    "vertical_forest.prediction",
+    "row_forest.noisy_rows",
+    "secure_sums.channel",
+    "secure_sums.roster",
+    "accounts.account",
+    "explanation",
+)
 _PICTURES: dict[str, bytes] = {}
 
 
@@ -46,19 +60,20 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 def _protocols() -> Iterator[str]:
     for name in PROTOCOLS:
-        path = ROOT / "src" / "spinney" / "protocols" / f"{name}.py"
+        place = ROOT.joinpath("src", "spinney", "protocols", *name.split("."))
+        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         yield f"## {name}"
         yield ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
 def _messages() -> Iterator[str]:
-    from spinney.jobs.registry import ENTRIES  # noqa: PLC0415  loads every protocol
+    from spinney.jobs.registry import SPECS  # noqa: PLC0415  loads every protocol
 
-    for entry in ENTRIES:
-        yield f"## {entry.name}"
+    for spec in SPECS.values():
+        yield f"## {spec.name}"
         rows = ["| question | what a reply reveals | the coordinator sees |", "|---|---|---|"]
-        for ask in entry.asks:
-            seen = "a sum" if ask in entry.summed else "each reply"
+        for ask in spec.asks:
+            seen = "a sum" if ask in spec.summed else "each reply"
             rows.append(f"| `{ask.__name__}` | {ask.reveals} | {seen} |")
         yield "\n".join(rows)
 

@@ -29,8 +29,8 @@ from typing import ClassVar
 class SpinneyError(Exception):
     """The base of every error raised on purpose.
 
-    `public` may be shown to other organisations; `local` is for the party's own log. `party` is
-    set where a channel knows at which party it arose.
+    `public` may be shown to other organisations; `local` is for the party's own log. A channel sets
+    `party` if it knows which party raised the error.
     """
 
     exit_code: ClassVar[int] = 70
@@ -91,7 +91,7 @@ class PolicyError(SpinneyError):
 class BudgetError(SpinneyError):
     """The ledger refuses a charge; nothing was released.
 
-    `asked` and `left` are exact, in the budget's measure. `left` is None where it would tell what
+    `asked` and `left` are exact, in the budget's measure. `left` is None where it would reveal what
     other jobs have spent.
     """
 
@@ -123,7 +123,7 @@ class ProtocolError(SpinneyError):
 
 
 class PartyLostError(ProtocolError):
-    """A party does not answer; `missing` names those that did not, where it is known."""
+    """A party does not answer; `missing` names the silent parties, if they are known."""
 
     exit_code = 41
     missing: tuple[str, ...] = ()

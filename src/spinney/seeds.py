@@ -58,9 +58,9 @@ def job_seed(random_state: Any) -> int:
 
 
 def row_hashes(values: Values, target: np.ndarray[Any, Any]) -> Keys:
-    """Return a hash of each row's content, equal wherever the row is held.
+    """Return a hash of each row's content; it is the same at every party.
 
-    Each missing value hashes alike, and so do the two zeros.
+    All missing values hash alike, and so do the two zeros.
     """
     state = np.zeros(target.shape[0], dtype=np.uint64)
     for column in values:
@@ -74,7 +74,7 @@ def row_hashes(values: Values, target: np.ndarray[Any, Any]) -> Keys:
 def row_keys(hashes: Keys) -> Keys:
     """Return a key for every row: its hash, made distinct for repeats of the same row.
 
-    The keys of a table are the same set whatever the order of its rows.
+    The set of keys does not depend on the order of the rows.
     """
     ordered = np.sort(hashes)
     if ordered.size < 2 or not np.any(ordered[1:] == ordered[:-1]):

@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 @runtime_checkable
 class Packable(Protocol):
-    """A value with an encoding of its own that is shorter than its arrays."""
+    """A value that can encode itself in fewer bytes than its arrays take."""
 
     def pack(self) -> bytes:
         """Return the encoding."""
@@ -31,7 +31,7 @@ class Packable(Protocol):
 
     @classmethod
     def unpacked_size(cls, data: bytes) -> int:
-        """Return about how many bytes `unpack(data)` would take, from the head alone."""
+        """Return the approximate size in bytes of `unpack(data)`; reads only the header."""
         ...
 
     @classmethod
@@ -41,7 +41,7 @@ class Packable(Protocol):
 
 
 Progress = Callable[[str, int, int], None]  # (phase, steps done, steps in all or 0 if unknown)
-"""Called by long work after every step."""
+"""A callback; long computations call it after every step."""
 
 
 def silent(phase: str, done: int, total: int) -> None:

@@ -42,7 +42,7 @@ from spinney.protocols.secure_sums.roster import (
 from spinney.protocols.secure_sums.simulated import secured
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.vertical_forest import matching
-from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts
+from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.transport import codec
@@ -235,7 +235,7 @@ def run_vertical(table, forest, connect):
         )
         for place, (name, side) in enumerate(sides.items())
     }
-    training.roles.predict(connect(predicting))
+    predict_rows(training.roles, connect(predicting))
     hidden = vertical_forest.Settings(forest=forest, labels="encrypted", scheme="paillier")
     vertical_forest.train(connect(sides), hidden)
     join_parts(connect(predicting))

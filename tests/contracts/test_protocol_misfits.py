@@ -30,7 +30,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarni
     ("other", "words"),
     [
         (small_table(("a", "c")), r"Party 'two' has no column 'b', which party 'one' has"),
-        (small_table(("a", "b", "c")), r"Party 'two' has a column 'c', which party 'one' has not"),
+        (
+            small_table(("a", "b", "c")),
+            r"Party 'two' has a column 'c', which party 'one' does not have",
+        ),
         (small_table(classes=("no", "yes", "maybe")), r"Only one of them names 'maybe'"),
         (
             small_table(label=Label("y", "number", range=(0.0, 1.0))),
@@ -47,7 +50,7 @@ def test_parties_whose_schemas_differ_are_told_where(forest, other, words):
 
 def test_parties_that_name_their_classes_in_another_order_are_told():
     one, two = small_table(), small_table(classes=("yes", "no"))
-    with pytest.raises(SchemaError, match="Only their order differs, and it counts"):
+    with pytest.raises(SchemaError, match="Only their order differs, and the order matters"):
         horizontal_forest.train(connected({"one": one, "two": two}), job("two classes"))
 
 

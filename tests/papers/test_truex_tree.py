@@ -78,7 +78,7 @@ def test_noise_in_shares_leaves_under_masks_only():
     X, y = table()
     how = {"in_shares": True, "honest": 3}
     parties, _ = sides(tables_of(X, y))
-    with pytest.raises(ProtocolError, match="it leaves under a mask only"):
+    with pytest.raises(ProtocolError, match="its counts may leave only under a mask"):
         truex_tree.train(InProcess(parties, through_codec=True), settings(**how))
     parties, _ = sides(tables_of(X, y))
     channel = secured(parties, InProcess, truex_tree.SUMMED, job="truex", honest=3, min_survivors=4)

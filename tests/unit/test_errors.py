@@ -57,7 +57,7 @@ def test_exit_codes_are_in_ranges_by_component():
 
 @pytest.mark.parametrize("kind", [SettingError, SchemaError, TableError, StorageError])
 def test_wrong_values_are_also_value_errors(kind):
-    """So that scikit-learn's tools treat them as such."""
+    """Scikit-learn's tools then handle them like their built-in bases."""
     assert issubclass(kind, ValueError)
 
 

@@ -10,29 +10,13 @@ import typer
 from spinney.cli.errors import told
 
 coordinator = typer.Typer(no_args_is_help=True, help="Run a federation's coordinator.")
-
-
 party = typer.Typer(no_args_is_help=True, help="Take part in a federation with your own table.")
-
-
 job = typer.Typer(no_args_is_help=True, help="Propose, start and watch jobs of a federation.")
-
-
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
-
-
 CoordinatorFile = Annotated[Path, typer.Argument(help="The coordinator's file, TOML.")]
-
-
 PartyFile = Annotated[Path, typer.Argument(help="The party's file, TOML.")]
-
-
 JobFile = Annotated[Path, typer.Argument(help="The job file, TOML.")]
-
-
 Run = Annotated[str, typer.Argument(help="A run: its id, the beginning of it, or its job's name.")]
 
 

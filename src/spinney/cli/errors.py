@@ -26,11 +26,7 @@ import typer
 from spinney.errors import InternalError, SpinneyError, SpinneyWarning, StorageError
 
 INTERNAL = InternalError.exit_code
-
-
 INTERRUPTED = 130
-
-
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 

@@ -13,6 +13,7 @@ from spinney.errors import PolicyError, SettingError, StorageError, TableError
 from spinney.estimators.models import load_model
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
+from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.report.file_names import (
     MODEL,
@@ -27,11 +28,8 @@ from spinney.report.run_folder import for_page
 from spinney.tables.readers import NOTHING, Source
 from spinney.tables.schema import Label, Schema, listed
 from spinney.tables.table import BATCH_ROWS
-from spinney.trees.storage import write_whole
 
 FORMATS = ("onnx", "treelite", "spinney")
-
-
 Wanted = Callable[[Hardening], Hardening]
 """What the command line changes in the terms that hold by default."""
 

@@ -56,11 +56,7 @@ app.add_typer(cli_deployed.job, name="job")
 
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-
-
 _AS_AGREED = "as the run's parties agreed, else %s"
-
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 

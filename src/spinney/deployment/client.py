@@ -32,14 +32,8 @@ from spinney.transport.flare.jobs import ABORTS
 from spinney.transport.flare.session import Session, person_of, session
 
 _EVERY: Final = 0.5  # seconds
-
-
 _QUEUED: Final = "queued"
-
-
 _ABSENT: Final = re.compile(r"missing required site (.+)$")
-
-
 Tell = Callable[[Status], None]
 
 

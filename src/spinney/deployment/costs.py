@@ -1,60 +1,76 @@
-"""What a job will cost, said before it starts: rounds, bytes, time. Bounds, not promises."""
+"""What a job will cost, said before it starts: bounds of rounds and bytes, and a guess at the time.
 
-from typing import Any
+The protocol states the bounds (`Spec.bound`); masks and handing the model out add to them.
+"""
+
+from typing import Final
 
 import msgspec
 
 from spinney.deployment.job import Agreed
-from spinney.deployment.party.policy import epsilon_of
+from spinney.jobs.sections import ColumnConfig
+from spinney.protocols.spec import JobSize
 from spinney.transport.flare.jobs import JOB_LIMIT
 
-_SETUP_ROUNDS = 7  # schemas, facts, three of edges, quality, the finished model
-
-
-_UNKNOWN_DEPTH = 20
-
-
-_SECONDS_A_ROUND = 0.2
-
-
-_SECONDS_TO_START = 20.0
-
-
-_BYTES_A_SECOND = 10e6
-
-
-_BITS_A_COUNT = 4
+_UNKNOWN_COLUMNS: Final = 10  # where the job leaves its columns to the parties' files
+_ROUNDS_A_KEY: Final = 32  # sums for which one set of mask keys lasts
+_SECONDS_A_ROUND: Final = 0.2
+_SECONDS_TO_START: Final = 20.0
+_BYTES_A_SECOND: Final = 10e6
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a job may cost each party."""
+    """What a job may cost each party, if no party leaves; None: its settings set no limit."""
 
-    epsilon: str  # "none added" where the job is not private
-    rounds: int
-    bytes: int
-    seconds: float
+    epsilon: str  # "no noise" where the job is not private
+    rounds: int | None
+    bytes: int | None
+    seconds: float | None
+    bytes_a_row: int = 0  # more, for each row that the parties hold together
+
+    def __str__(self) -> str:
+        if self.rounds is None or self.bytes is None:
+            return (
+                f"epsilon {self.epsilon}; rounds and bytes have no limit, since max_depth is not "
+                "set"
+            )
+        rows = f" and {self.bytes_a_row / 1e3:.1f} kB for each row" if self.bytes_a_row else ""
+        time = (
+            "" if self.seconds is None else f"; about {self.seconds:.0f} s, counting not included"
+        )
+        return (
+            f"epsilon {self.epsilon}; at most {self.rounds} rounds and {self.bytes / 1e6:.1f} "
+            f"MB{rows}{time}"
+        )
 
 
 def cost_of(job: Agreed) -> Cost:
-    """Return a job's cost, from its settings alone."""
+    """Return a job's cost, from public facts alone."""
     settings = job.protocol_settings()
-    depth = getattr(settings, "max_depth", None) or _UNKNOWN_DEPTH
-    rounds = depth + _SETUP_ROUNDS
-    if job.is_masked:
-        rounds = 2 * rounds + 2 * (1 + rounds // 32) + 2
-    size = _bytes(job, settings, depth)
+    price = None if settings.privacy is None else settings.privacy.price
+    epsilon = "no noise" if price is None else f"{float(price):g}"
+    bound = job.spec.bound(settings, size_of(job))
+    if bound.rounds is None or bound.bytes is None:
+        return Cost(epsilon, None, None, None)
+    rounds = bound.rounds + 1  # the finished model
+    size = 2 * bound.bytes + JOB_LIMIT  # the model is no larger than what it was made from
+    if job.is_masked:  # keys, letters, answers, shares
+        rounds = 2 * rounds + 2 * (1 + rounds // _ROUNDS_A_KEY) + 2
+        size += rounds * 1024 * len(job.parties) ** 2
     seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + size / _BYTES_A_SECOND
-    epsilon = epsilon_of(settings)
-    return Cost("no noise" if epsilon is None else f"{float(epsilon):g}", rounds, size, seconds)
+    return Cost(epsilon, rounds, size, seconds, bound.bytes_a_row)
 
 
-def _bytes(job: Agreed, settings: Any, depth: int) -> int:
-    """Return how many bytes of counts a party sends at most, were every node split."""
-    trees = getattr(settings, "n_estimators", 1)
-    columns = len(job.schema.columns or ()) or 10
-    slots = int(settings.n_slots(columns)) if hasattr(settings, "n_slots") else columns
-    cells = int(min(getattr(settings, "max_cells", 33), getattr(settings, "max_bins", 256)))
-    counts = slots * cells * max(1, len(job.schema.classes or ()) or 4)
-    nodes = int(trees) * (2 ** min(depth, 12) - 1)
-    bits = 8 * 4 if job.is_masked else _BITS_A_COUNT
-    return int(nodes * counts * bits // 8) + JOB_LIMIT
+def size_of(job: Agreed) -> JobSize:
+    """Return the public facts by which a job is bounded."""
+    declared = job.schema.columns
+    columns: tuple[int | None, ...] = (None,) * (len(declared or ()) or _UNKNOWN_COLUMNS)
+    if isinstance(declared, dict):
+        columns = tuple(_categories(column) for column in declared.values())
+    return JobSize(len(job.parties), len(job.schema.classes or ()), columns)
+
+
+def _categories(column: ColumnConfig) -> int | None:
+    if column.kind != "category":
+        return 0
+    return None if column.values is None else len(column.values)

@@ -11,14 +11,8 @@ from spinney.errors import SettingError
 from spinney.transport.flare import kits
 
 _ROLE_OF_KIND = {"client": "party", "lead": "lead", "member": "member"}
-
-
 ROLES = tuple(_ROLE_OF_KIND.values())
-
-
 _PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-
-
 _PERSON = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 
 

@@ -63,11 +63,6 @@ def evaluated(
     channel: Channel, model: ForestModel, report: Report, rows: str
 ) -> tuple[Report, Explained]:
     """Ask the parties, and return the run's report with what they say."""
-    if model.owners or report.protocol == "genetic_tree":
-        raise SettingError(
-            "Every party has a tree of its own in this job; there is no common one to evaluate. "
-            "Each party can judge its own: spinney model predict."
-        )
     found = explaining.explain(channel, question_of(model))
     if found is None:
         raise SettingError("No party has rows to evaluate the model by. Set held_out lower.")

@@ -15,21 +15,18 @@ from spinney.jobs.file import (
     JobConfig,
     JobFile,
     SchemaConfig,
-    SettingsConfig,
     SimulationConfig,
+    settings_section,
 )
-from spinney.jobs.registry import Entry, entry_of
+from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
+from spinney.protocols.spec import Spec, is_masked
 from spinney.report.release import Hardening
 from spinney.transport.channel import Ask
 from spinney.transport.flare.jobs import JOB_LIMIT
 
 TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
-
-
 _KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
-
-
 _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
@@ -46,7 +43,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     task: str
     parties: tuple[str, ...]
     quorum: int
-    settings: SettingsConfig
+    settings: dict[str, Any]  # a job file's [settings], without what is left out
     schema: SchemaConfig
     held_out: float
     held_out_seed: int
@@ -68,6 +65,9 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.model and not _MODEL.fullmatch(self.model):
             raise SettingError("A job names a model by its digest, or by its run's id.")
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
+        # In the order of the protocol's own fields: the digest must not depend on who wrote it.
+        ordered = msgspec.to_builtins(self.given)
+        msgspec.structs.force_setattr(self, "settings", ordered)
 
     def to_bytes(self) -> bytes:
         """Return the job as JSON."""
@@ -95,9 +95,14 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return sha256(msgspec.structs.replace(self, kind=kind).to_bytes()).hexdigest()
 
     @property
-    def entry(self) -> Entry:
+    def spec(self) -> Spec[Any]:
         """The protocol."""
-        return entry_of(self.protocol)
+        return spec_of(self.protocol)
+
+    @property
+    def given(self) -> Any:
+        """The [settings] of the job file, as the protocol reads them."""
+        return settings_section({"settings": self.settings}, self.spec, f"job {self.name!r}")
 
     @property
     def is_exact(self) -> bool:
@@ -107,26 +112,27 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def summed(self) -> tuple[type[Ask[Any]], ...]:
         """The questions whose replies are added up."""
-        return explaining.SUMMED if self.kind == EVALUATE else self.entry.summed
+        return explaining.SUMMED if self.kind == EVALUATE else self.spec.summed
 
     @property
     def is_masked(self) -> bool:
         """Whether sums are masked: by the job's wish, or since its noise is drawn in shares."""
-        privacy = self.protocol_settings().privacy
-        return bool(self.settings.secure_sum) or (privacy is not None and privacy.in_shares)
+        return is_masked(self.given, self.protocol_settings())
 
     def honest_among(self, n_present: int) -> int:
         """Return how many of those still present the masks rest on: as many may collude as ever."""
         n_parties = len(self.parties)
-        colluders = n_parties - (self.settings.honest or (n_parties + 1) // 2)
+        colluders = n_parties - (self.given.honest or (n_parties + 1) // 2)
         return max(1, n_present - colluders)
 
     def job_file(self, folder: Path) -> JobFile:
         """Return the job as a job file that names no table."""
         return JobFile(
             folder=folder,
-            job=JobConfig(name=self.name, protocol=self.protocol, task=self.task),
-            settings=self.settings,
+            job=JobConfig(
+                name=self.name, protocol=self.protocol, task=self.task, parties=self.parties
+            ),
+            settings=self.given,
             schema=self.schema,
             table=None,
             parties=(),
@@ -136,13 +142,18 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def protocol_settings(self) -> Any:
         """Return the settings of the protocol; all parties compute the same."""
-        return self.entry.settings(self.job_file(Path()), self.schema.classes)
+        return self.job_file(Path()).protocol_settings(self.schema.classes)
 
 
 def evaluation_of(job: JobFile, model: str) -> Agreed:
     """Return the job that evaluates the model which a job file's training left."""
     trained = agreed_of(job)
-    if trained.entry.divides == "columns":
+    if trained.spec.leaves == "own models":
+        raise SettingError(
+            "Every party has a tree of its own in this job; there is no common one to evaluate. "
+            "Each party can judge its own: spinney model predict."
+        )
+    if trained.spec.divides == "columns":
         raise SettingError(
             "A forest over columns has no common table to be evaluated by; its report has its "
             "score over rows that were held out."
@@ -155,7 +166,7 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
 def prediction_of(job: JobFile, run: str) -> Agreed:
     """Return the job that predicts by the forest over columns which a run grew."""
     trained = agreed_of(job)
-    if trained.entry.divides != "columns":
+    if trained.spec.divides != "columns":
         raise SettingError(
             "A model over rows is a file, and predicts with no network: spinney model predict."
         )
@@ -184,14 +195,14 @@ def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         task=job.job.task,
         parties=parties,
         quorum=quorum,
-        settings=msgspec.structs.replace(job.settings, n_jobs=None),
+        settings=msgspec.to_builtins(msgspec.structs.replace(job.settings, n_jobs=None)),
         schema=job.schema,
         held_out=job.simulation.held_out,
         held_out_seed=job.simulation.random_state,
         release=job.release or Hardening(),
     )
     settings = agreed.protocol_settings()  # refuses settings that cannot work
-    if quorum < len(parties) and getattr(settings, "privacy", None) is not None:
+    if quorum < len(parties) and settings.privacy is not None:
         raise SettingError(
             "A private job needs all its parties to the end: who leaves takes its noise along. "
             "Drop quorum from [job]."

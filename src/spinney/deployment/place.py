@@ -16,14 +16,10 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_constant import FLContextKey
 
-from spinney.trees.storage import write_whole
+from spinney.files import write_whole
 
 _LOG: Final = logging.getLogger("spinney.party")
-
-
 _PLACE: Final = "spinney_place"
-
-
 _MACHINE: Final = Path("/etc/machine-id")
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from spinney.errors import SettingError, TableError
+from spinney.files import write_whole
+from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.protocols.vertical_forest import matching_messages
 from spinney.protocols.vertical_forest.matching import MatchingParty, match
@@ -20,21 +22,16 @@ from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.prediction import (
     LeavesAsk,
     PredictingParty,
-    Roles,
     ValuesAsk,
+    predict_rows,
 )
 from spinney.tables.holding import Holding
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
-from spinney.trees.storage import write_whole
 from spinney.typing import Floats
 
 ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, LeavesAsk, ValuesAsk)
-
-
 ROLES: Final = "roles.spinney"
-
-
 PREDICTIONS: Final = "predictions.csv"
 
 
@@ -93,6 +90,6 @@ def predicted(channel: Channel, roles: bytes, way: str, *, n_jobs: int | None) -
     """Let the parties match their rows and predict them; return how many there are."""
     known = codec.decode(roles, Roles)
     match(channel, way, lead=known.label_party)
-    values = known.predict(channel, n_jobs=n_jobs)
+    values = predict_rows(known, channel, n_jobs=n_jobs)
     assert np.isfinite(values).all()
     return len(values)

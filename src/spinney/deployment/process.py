@@ -5,7 +5,6 @@ service. A start kit is used by one process at a time.
 """
 
 import ctypes
-import fcntl
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -24,35 +23,20 @@ from spinney.deployment.coordinator.config import load_coordinator
 from spinney.deployment.coordinator.runs import COORDINATOR_VARIABLE
 from spinney.deployment.party.config import load_party
 from spinney.errors import ProtocolError, SettingError
+from spinney.files import hold_lock
 
 PARTY_VARIABLE: Final = "SPINNEY_PARTY"
 """Where `spinney party run` says which file is the party's."""
 
 
 _SERVER: Final = "nvflare.private.fed.app.server.server_train"
-
-
 _CLIENT: Final = "nvflare.private.fed.app.client.client_train"
-
-
 _OUTPUT: Final = "engine.txt"
-
-
 _REFUSED: Final = b"could not register to server"  # the engine's own words
-
-
 _TRACE: Final = "Traceback (most recent call last):"
-
-
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
-
-
 _EVERY: Final = 0.5  # seconds
-
-
 _HEART_BEAT: Final = 4  # seconds
-
-
 Say = Callable[[str], None]
 
 
@@ -169,9 +153,9 @@ def _worded(line: bytes) -> str:
 @contextmanager
 def alone_with(kit: Path) -> Iterator[None]:
     """Be the only process that uses a start kit."""
-    with (kit / "running.lock").open("w") as file:
+    with ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(hold_lock(kit / "running.lock"))
         except BlockingIOError:
             raise ProtocolError(
                 f"The start kit {str(kit)!r} is in use by another process on this machine. Stop "

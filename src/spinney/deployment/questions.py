@@ -4,13 +4,13 @@
 refuses; and in the end that a party has kept the model, which it is sent for that.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spinney.transport.channel import Ask
+from spinney.transport.messages import message
 
 
-@dataclass(frozen=True)
+@message
 class ProposalReply:
     """Yes, or the rule by which the party refuses."""
 
@@ -18,7 +18,7 @@ class ProposalReply:
     reason: str
 
 
-@dataclass(frozen=True)
+@message
 class ProposalAsk(Ask[ProposalReply]):
     """Would you take part in this job?"""
 
@@ -27,14 +27,14 @@ class ProposalAsk(Ask[ProposalReply]):
     reply_type: ClassVar[type[Any]] = ProposalReply
 
 
-@dataclass(frozen=True)
+@message
 class ModelReply:
     """The model was kept."""
 
     digest: str
 
 
-@dataclass(frozen=True)
+@message
 class ModelAsk(Ask[ModelReply]):
     """Will you keep the finished model?"""
 

@@ -40,7 +40,8 @@ def standing_of(status: Status) -> str:
     kind = f"{_KINDS[status.kind]} " if status.kind in _KINDS else ""
     parts = [f"{kind}{status.state}"]
     if status.state == RUNNING:
-        level = f" level {status.level + 1}" if status.phase == "growing" else ""
+        stepping = is_stepping(status)
+        level = f" {status.step} {status.level + 1}" if stepping else ""
         of = f" of {status.levels}" if level and status.levels else ""
         trees = f" {status.trees} trees," if level and status.trees else ""
         phase = status.phase or "starting"
@@ -58,9 +59,14 @@ def standing_of(status: Status) -> str:
     return "; ".join(parts)
 
 
+def is_stepping(status: Status) -> bool:
+    """Tell whether a run is in a phase that goes step by step."""
+    return status.phase == "growing" or status.levels > 0
+
+
 def seconds_left(status: Status) -> float | None:
-    """Return a guess at the time left, from the levels that are done; None if there is none."""
-    if status.phase != "growing" or not status.levels or status.level < 2:
+    """Return a guess at the time left, from the steps that are done; None if there is none."""
+    if not is_stepping(status) or not status.levels or status.level < 2:
         return None
     done = status.updated - status.since
     return done / status.level * (status.levels - status.level)
@@ -95,11 +101,7 @@ def proposal(made: Proposal) -> str:
         f"  {name:<{width}}  {'no: ' + reason if reason else 'yes'}"
         for name, reason in made.answers.items()
     ]
-    cost = made.cost
-    lines.append(
-        f"cost to each party: epsilon {cost.epsilon}; at most {cost.rounds} rounds and "
-        f"{cost.bytes / 1e6:.1f} MB; about {cost.seconds:.0f} s and the time its counting takes"
-    )
+    lines.append(f"cost to each party: {made.cost}")
     return "\n".join(lines)
 
 

@@ -12,16 +12,13 @@ from spinney.estimators.inputs import checked_features
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import genetic_tree
-from spinney.protocols.genetic_tree.gathered import gathered, home_model
 from spinney.protocols.genetic_tree.settings import GeneticSettings, noisy_search
-from spinney.protocols.secure_sums.simulated import secured
 from spinney.protocols.settings import as_text
+from spinney.protocols.spec import Spec
 from spinney.report.tree_view import TreeView
 from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering, Channel
-from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress
 
@@ -128,6 +125,14 @@ class EvolvedTrees(RowsEstimator):
             **private,
         )
 
+    @property
+    def _spec(self) -> Spec[GeneticSettings]:
+        return genetic_tree.SPEC
+
+    def _is_masked(self, settings: GeneticSettings, n_parties: int) -> bool:
+        del settings
+        return bool(self.secure_sum) and n_parties > 1  # alone there is nobody to hide from
+
     def _train(
         self,
         tables: dict[str, MemoryTable],
@@ -135,30 +140,8 @@ class EvolvedTrees(RowsEstimator):
         ledgers: dict[str, Ledger],
         progress: Progress,
     ) -> genetic_tree.Evolved:
-        is_private = settings.privacy is not None
-        parties = {
-            name: genetic_tree.Party(
-                table,
-                name,
-                n_jobs=self.n_jobs,
-                ledger=ledgers.get(name),
-                only_noise=is_private,
-            )
-            for name, table in tables.items()
-        }
-        sides: dict[str, Answering] = dict(parties)
-        channel: Channel = InProcess(sides)
-        if self.secure_sum and len(parties) > 1:  # alone there is nobody to hide from
-            channel = secured(
-                sides,
-                InProcess,
-                genetic_tree.SUMMED,
-                job=f"simulation {uuid4()}",
-                honest=self.honest,
-                min_survivors=len(parties) if is_private else None,
-            )
-        evolved = gathered(genetic_tree.train(channel, settings, progress=progress), parties)
-        self.home_model_ = home_model(evolved, parties)
+        training, sides = self._trained(tables, settings, ledgers, progress)
+        evolved, self.home_model_ = genetic_tree.SPEC.gather(training, sides)
         self.depth_ = evolved.depth
         return evolved
 

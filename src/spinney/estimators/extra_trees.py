@@ -1,22 +1,22 @@
 """`ExtraTreesClassifier` and `ExtraTreesRegressor`: scikit-learn faces of S5."""
 
 import os
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from sklearn.base import RegressorMixin
 
 from spinney.errors import SettingError
-from spinney.estimators import label_privacy
 from spinney.estimators.base import PredictsClasses
+from spinney.estimators.label_privacy import label_noise_of, memories
 from spinney.estimators.row_forest import RowForest
-from spinney.privacy.ledger import Ledger
+from spinney.privacy.label_memory import LabelMemory
 from spinney.protocols import extra_trees
 from spinney.protocols.settings import ForestSettings, LabelScheme, MaxFeatures, TreeRows
-from spinney.protocols.training import Training
+from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering
-from spinney.typing import Floats, Progress
+from spinney.typing import Floats
 
 Binning = Literal["magnitudes", "ranges", "quantiles"]
 Thresholds = Literal["public", "exchanged"]
@@ -48,31 +48,21 @@ class _ExtraTrees(RowForest):
             )
 
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> ForestSettings:  # noqa: ARG002
+        noise = label_noise_of(self)
         return ForestSettings(
             **self._shared_settings(classes),
-            binning=label_privacy.binning_of(self),
+            binning=noise.binning(self.binning),
             bootstrap=self.bootstrap,
             thresholds=self.thresholds,
-            privacy=label_privacy.privacy_of(self),
+            privacy=noise.privacy(is_regression=not self._is_classifier),
         )
 
-    def _train(
-        self,
-        tables: dict[str, MemoryTable],
-        settings: ForestSettings,
-        ledgers: dict[str, Ledger],
-        progress: Progress,
-    ) -> Training:
-        memories = label_privacy.memories(self, tables)
-        parties: dict[str, Answering] = {
-            name: extra_trees.Party(
-                table, n_jobs=self.n_jobs, ledger=ledgers.get(name), memory=memories.get(name)
-            )
-            for name, table in tables.items()
-        }
-        private = settings.privacy is not None
-        channel = self._connected(parties, extra_trees.SUMMED, is_private=private)
-        return extra_trees.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
+    @property
+    def _spec(self) -> Spec[ForestSettings]:
+        return extra_trees.SPEC
+
+    def _memories(self, tables: Mapping[str, MemoryTable]) -> dict[str, LabelMemory]:
+        return memories(self, tables)
 
 
 class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):

@@ -8,18 +8,15 @@ from sklearn.base import RegressorMixin
 
 from spinney.errors import SettingError
 from spinney.estimators.base import PredictsClasses
-from spinney.estimators.private import is_noisy, privacy_settings
+from spinney.estimators.private import noise_of
 from spinney.estimators.row_forest import RowForest
+from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
-from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Progress
+from spinney.typing import Floats
 
 if TYPE_CHECKING:
-    from spinney.privacy.ledger import Ledger
     from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
-    from spinney.protocols.training import Training
 
 Binning = Literal["quantiles", "ranges", "adaptive"]
 
@@ -38,35 +35,24 @@ class _HorizontalForest(RowForest):
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> ForestSettings:  # noqa: ARG002
         from spinney.protocols.settings import ForestSettings  # noqa: PLC0415  protocols come late
 
-        noisy = is_noisy(self)
+        noise = noise_of(self)
+        noisy = noise.is_noisy
         return ForestSettings(
             **self._shared_settings(classes),
             max_cells=self.max_cells,
             binning="ranges" if noisy and self.binning == "quantiles" else self.binning,
             bootstrap=False if noisy else self.bootstrap,
-            privacy=privacy_settings(self),
+            privacy=noise.privacy(),
         )
 
-    def _train(
-        self,
-        tables: dict[str, MemoryTable],
-        settings: ForestSettings,
-        ledgers: dict[str, Ledger],
-        progress: Progress,
-    ) -> Training:
-        from spinney.protocols import horizontal_forest  # noqa: PLC0415  loads numba
+    @property
+    def _spec(self) -> Spec[ForestSettings]:
+        from spinney.protocols.horizontal_forest import SPEC  # noqa: PLC0415  loads numba
 
-        parties: dict[str, Answering] = {
-            name: horizontal_forest.Party(table, n_jobs=self.n_jobs, ledger=ledgers.get(name))
-            for name, table in tables.items()
-        }
-        if self.secure_sum and settings.privacy:
-            settings.privacy.shares(len(parties))  # says best what is wrong with `honest`
-        private = settings.privacy is not None
-        summed = horizontal_forest.SUMMED
-        at_once = min(2, thread_count(self.n_jobs))
-        channel = self._connected(parties, summed, is_private=private, at_once=at_once)
-        return horizontal_forest.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
+        return SPEC
+
+    def _n_at_once(self) -> int:
+        return min(2, thread_count(self.n_jobs))
 
 
 class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):

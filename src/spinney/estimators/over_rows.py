@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from spinney.estimators.base import ForestEstimator, classes_like, printed
 from spinney.estimators.inputs import dealt_tables, fit_input, warn_of_leaks
-from spinney.estimators.private import is_private, with_read_facts
+from spinney.estimators.private import is_private
 from spinney.tables.table import MemoryTable
+from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Progress, silent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spinney.privacy.label_memory import LabelMemory
     from spinney.privacy.ledger import Ledger
-    from spinney.protocols.training import Training
+    from spinney.protocols.spec import Spec
+    from spinney.protocols.training import Trained
 
 
 class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
@@ -38,15 +44,72 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
     def _compare(self, tables: dict[str, MemoryTable]) -> None:
         """Train whatever the model is to be held against."""
 
+    @property
     @abstractmethod
+    def _spec(self) -> Spec[Any]:
+        """The protocol; it loads numba."""
+
+    def _is_masked(self, settings: Any, n_parties: int) -> bool:
+        """Tell whether sums over the simulated parties are masked."""
+        del settings, n_parties
+        return bool(self.secure_sum)
+
+    def _n_at_once(self) -> int:
+        """Return how many simulated parties answer at the same time."""
+        return 1
+
+    def _memories(self, tables: Mapping[str, MemoryTable]) -> Mapping[str, LabelMemory]:
+        """Return the parties' memories of randomised labels, where there are any."""
+        del tables
+        return {}
+
     def _train(
         self,
         tables: dict[str, MemoryTable],
         settings: Any,
         ledgers: dict[str, Ledger],
         progress: Progress,
-    ) -> Training:
+    ) -> Trained:
         """Run the protocol over the parties' tables."""
+        return self._trained(tables, settings, ledgers, progress)[0]
+
+    def _trained(
+        self,
+        tables: dict[str, MemoryTable],
+        settings: Any,
+        ledgers: dict[str, Ledger],
+        progress: Progress,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the training and the parties' sides, over the channel that all estimators have."""
+        from spinney.protocols.secure_sums.simulated import connect_parties  # noqa: PLC0415  late
+        from spinney.protocols.spec import Site  # noqa: PLC0415
+
+        spec, is_masked = self._spec, self._is_masked(settings, len(tables))
+        memories = self._memories(tables)
+        sides = {
+            name: spec.party(
+                table,
+                settings,
+                Site(
+                    name,
+                    self.n_jobs,
+                    ledgers.get(name),
+                    memory=memories.get(name),
+                    is_masked=is_masked,
+                ),
+            )
+            for name, table in tables.items()
+        }
+        channel = connect_parties(
+            sides,
+            spec.summed,
+            is_masked=is_masked,
+            privacy=settings.privacy,
+            honest=self.honest,
+            connect=partial(InProcess, at_once=self._n_at_once()),
+        )
+        training = spec.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
+        return training, dict(sides)
 
     @property
     def _is_private(self) -> bool:
@@ -90,6 +153,8 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         classes = given.table.schema.label.classes or ()
         tables = dealt_tables(given.table, party)
         sizes = {name: table.n_rows for name, table in tables.items()}
+        from spinney.protocols.settings import with_read_facts  # noqa: PLC0415  protocols come late
+
         settings = with_read_facts(self._settings(classes, sizes), read_facts)
         ledgers = ledgers_of(list(tables)) if self._pays(settings) else {}
         training = self._train(tables, settings, ledgers, printed if self.verbose else silent)

@@ -9,18 +9,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
 from spinney.estimators.over_rows import RowsEstimator
-from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
 from spinney.protocols.model import ForestModel
-from spinney.protocols.secure_sums.simulated import secured
-from spinney.protocols.settings import ForestSettings, PrivacySettings, as_text
-from spinney.protocols.training import Training
+from spinney.protocols.settings import (
+    ForestSettings,
+    PrivacySettings,
+    as_text,
+    require_honest_masks,
+)
 from spinney.report.tree_picture import tree_svg
 from spinney.report.tree_text import tree_text
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Answering, Channel
 from spinney.transport.in_process import InProcess
-from spinney.typing import Progress
 
 
 def _exact(
@@ -35,9 +35,7 @@ def _exact(
 
 
 class PrivateEstimator(RowsEstimator):
-    """Train under a budget. Subclasses name their `_protocol`, a module."""
-
-    _protocol: Any
+    """Train under a budget."""
 
     @property
     def _is_private(self) -> bool:
@@ -51,11 +49,7 @@ class PrivateEstimator(RowsEstimator):
         """Return the privacy of a simulated job under a name of its own; one party sums alone."""
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
-        if self.honest is not None and not self.secure_sum:
-            raise SettingError(
-                "honest says how many parties' secrets a secure sum rests on. It needs "
-                "secure_sum=True; without it each party's own noise is enough for itself."
-            )
+        require_honest_masks(self.honest, secure_sum=bool(self.secure_sum))
         in_shares = bool(self.secure_sum) and n_parties > 1
         return PrivacySettings(
             job=f"simulation {uuid4()}",
@@ -66,32 +60,9 @@ class PrivateEstimator(RowsEstimator):
             honest=self.honest if in_shares else None,
         )
 
-    def _train(
-        self,
-        tables: dict[str, MemoryTable],
-        settings: Any,
-        ledgers: dict[str, Ledger],
-        progress: Progress,
-    ) -> Training:
-        parties: dict[str, Answering] = {
-            name: self._protocol.Party(table, n_jobs=self.n_jobs, ledger=ledgers[name])
-            for name, table in tables.items()
-        }
-        channel: Channel = InProcess(parties)
-        if settings.privacy.in_shares:
-            settings.privacy.shares(len(parties))  # says best what is wrong with `honest`
-            channel = secured(
-                parties,
-                InProcess,
-                self._protocol.SUMMED,
-                job=settings.privacy.job,
-                honest=self.honest,
-                min_survivors=len(parties),
-            )
-        training: Training = self._protocol.train(
-            channel, settings, n_jobs=self.n_jobs, progress=progress
-        )
-        return training
+    def _is_masked(self, settings: Any, n_parties: int) -> bool:
+        del n_parties
+        return bool(settings.privacy.in_shares)
 
     # --- baselines -------------------------------------------------------------------------------
 

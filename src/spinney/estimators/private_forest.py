@@ -6,6 +6,7 @@ from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_forest
 from spinney.protocols.settings import ForestSettings
+from spinney.protocols.spec import Spec
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 
@@ -58,7 +59,6 @@ class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
     """
 
     _is_classifier = True
-    _protocol = private_forest
 
     def __init__(
         self,
@@ -90,6 +90,10 @@ class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @property
+    def _spec(self) -> Spec[private_forest.Settings]:
+        return private_forest.SPEC
 
     def _settings(
         self,

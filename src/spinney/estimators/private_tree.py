@@ -8,6 +8,7 @@ from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_tree
 from spinney.protocols.settings import ForestSettings, as_text
+from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 
 MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
@@ -80,7 +81,6 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
     """
 
     _is_classifier = True
-    _protocol = private_tree
 
     def __init__(
         self,
@@ -124,6 +124,10 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
     def _sizes_read(self) -> tuple[str, ...]:
         is_used = self.n_rows is None and self.method != "histograms"
         return ("number of rows",) if is_used else ()
+
+    @property
+    def _spec(self) -> Spec[private_tree.Settings]:
+        return private_tree.SPEC
 
     def _settings(
         self,

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import numpy as np
 
 from spinney.errors import SettingError
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.seeds import job_seed
-from spinney.transport.in_process import InProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from spinney.transport.channel import Answering, Ask, Channel
 
 _SETTINGS: Final = (  # those that a job takes as they are
     "n_estimators",
@@ -58,26 +53,3 @@ class RowForest(RowsEstimator):
             "class_weight": weights,
             "seed": job_seed(self.random_state),
         }
-
-    def _connected(
-        self,
-        parties: dict[str, Answering],
-        summed: tuple[type[Ask[Any]], ...],
-        *,
-        is_private: bool,
-        at_once: int = 1,
-    ) -> Channel:
-        """Return the channel to simulated parties, masked if asked for."""
-        connect = partial(InProcess, at_once=at_once)
-        if not self.secure_sum:
-            return connect(parties)
-        from spinney.protocols.secure_sums.simulated import secured  # noqa: PLC0415  protocols come late
-
-        return secured(
-            parties,
-            connect,
-            summed,
-            job=f"simulation {uuid4()}",
-            honest=self.honest,
-            min_survivors=len(parties) if is_private else None,
-        )

@@ -24,8 +24,8 @@ from spinney.typing import Floats, silent
 
 if TYPE_CHECKING:  # they load numba
     from spinney.protocols.model import ForestModel
+    from spinney.protocols.training import Roles
     from spinney.protocols.vertical_forest.model import PartialModel
-    from spinney.protocols.vertical_forest.prediction import Roles
     from spinney.report.report import Holder
 
 
@@ -192,7 +192,10 @@ class VerticalForest(ForestEstimator):
         model = model or self.__dict__.get("_joined")
         if model is not None:
             return super()._predicted(X, model)
-        from spinney.protocols.vertical_forest.prediction import PredictingParty  # noqa: PLC0415
+        from spinney.protocols.vertical_forest.prediction import (  # noqa: PLC0415  loads numba
+            PredictingParty,
+            predict_rows,
+        )
 
         X = checked_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
@@ -203,7 +206,7 @@ class VerticalForest(ForestEstimator):
         for name, part in parts.items():
             own = VectorColumns(tuple(values[part.numbers])) if part.columns else None
             sides[name] = PredictingParty(part, own, values.shape[1], n_jobs=self.n_jobs)
-        return roles.predict(InProcess(sides), n_jobs=self.n_jobs)
+        return predict_rows(roles, InProcess(sides), n_jobs=self.n_jobs)
 
     def _agreed(self, parties: ColumnParties) -> None:
         """Raise unless `consent` is "all" or names of parties."""

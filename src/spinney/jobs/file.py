@@ -8,34 +8,26 @@ A job file says what is to be grown (`[job]`, `[settings]`), which public facts 
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from spinney.errors import SettingError
+from spinney.jobs.registry import SPECS, spec_of
 from spinney.jobs.sections import (
     ColumnConfig,
     section,
     sections,
 )
+from spinney.protocols.settings import Task, require_choice
+from spinney.protocols.spec import JobFacts, Spec
 from spinney.report.release import Hardening
-
-PROTOCOLS = (  # as in `jobs.registry`, which is slow to import
-    "horizontal_forest",
-    "private_tree",
-    "private_forest",
-    "genetic_tree",
-    "extra_trees",
-    "vertical_forest",
-)
-
+from spinney.tables.schema import Category, listed
 
 _TASKS = ("classification", "regression")
-
-
 _SOURCES = ("csv", "parquet", "sql")
-
-
+_N_PARTIES = 5
+_N_COLUMN_PARTIES = 2
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
@@ -54,79 +46,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
                 f"The job's name must be letters, digits, '.', '_' or '-', since its folder is "
                 f"called so; got {self.name!r}."
             )
-        _require_choice("protocol", self.protocol, PROTOCOLS)
-        _require_choice("task", self.task, _TASKS)
-
-
-class SettingsConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The estimator's parameters; what is left out has the estimator's default."""
-
-    n_estimators: int | None = None
-    criterion: str | None = None
-    max_depth: int | None = None
-    min_samples_split: int | float | None = None
-    min_samples_leaf: int | float | None = None
-    min_weight_fraction_leaf: float | None = None
-    min_impurity_decrease: float | None = None
-    max_features: int | float | str | None = None
-    max_bins: int | None = None
-    max_cells: int | None = None
-    binning: str | None = None
-    bootstrap: bool | None = None
-    class_weight: str | dict[str, float] | None = None
-    oob_score: bool | None = None
-    secure_sum: bool | None = None
-    honest: int | None = None
-    epsilon: int | float | None = None
-    epsilon_per_count: int | float | None = None
-    mechanism: str | None = None
-    tree_rows: str | None = None
-    sample_rate: int | float | None = None
-    leaf_share: int | float | None = None
-    bounds_share: int | float | None = None
-    method: str | None = None
-    n_bins: int | None = None
-    n_rows: int | None = None
-    shrinkage: int | float | None = None
-    thresholds: str | None = None
-    label_privacy: str | None = None
-    label_scheme: str | None = None
-    message_limit: int | None = None
-    max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
-    population_size: int | None = None  # this and the next are of evolved trees
-    n_generations: int | None = None
-    participation: int | float | None = None
-    train_ratio: float | None = None
-    validation: str | None = None
-    metric: str | None = None
-    leaf_ratio: int | float | None = None
-    tournament_size: int | None = None
-    flip_ratio: int | float | None = None
-    swap_ratio: int | float | None = None
-    n_folds: int | None = None
-    min_depth: int | None = None
-    noise_threshold: int | float | None = None
-    complexity_threshold: int | float | None = None
-    unique_threshold: int | float | None = None
-    keep_home: bool | None = None
-    size_epsilon: int | float | None = None
-    delta: int | float | None = None
-    label_party: str | None = None  # this and the next are of vertical forests
-    matching: str | None = None
-    labels: str | None = None
-    label_epsilon: int | float | None = None
-    scheme: str | None = None
-    key_bits: int | None = None
-    intersect_at: str | None = None
-    join_parts: bool | None = None
-    random_state: int = 0
-    n_jobs: int | None = None
-
-    @property
-    def is_private(self) -> bool:
-        """Whether noise is asked for."""
-        given = (self.epsilon, self.epsilon_per_count, self.label_privacy)
-        return any(value is not None for value in given)
+        spec_of(self.protocol)  # refuses what nobody knows
+        require_choice("task", self.task, _TASKS)
 
 
 Columns = tuple[str, ...] | dict[str, ColumnConfig]
@@ -153,7 +74,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     columns: Columns | None = None
 
     def __post_init__(self) -> None:
-        _require_choice("source", self.source, _SOURCES)
+        require_choice("source", self.source, _SOURCES)
 
 
 class PartyConfig(TableConfig, frozen=True, kw_only=True):
@@ -184,12 +105,42 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: Path
     job: JobConfig
-    settings: SettingsConfig
+    settings: Any  # a `JobSettings` of the job's protocol
     schema: SchemaConfig
     table: TableConfig | None
     parties: tuple[PartyConfig, ...]
     simulation: SimulationConfig
     release: Hardening | None = None  # how the model is hardened before it leaves; None: not said
+
+    @property
+    def spec(self) -> Spec[Any]:
+        """The protocol."""
+        return spec_of(self.job.protocol)
+
+    @property
+    def n_parties(self) -> int:
+        """To how many simulated parties one table is dealt."""
+        default = _N_COLUMN_PARTIES if self.spec.divides == "columns" else _N_PARTIES
+        return default if self.simulation.n_parties is None else self.simulation.n_parties
+
+    def facts(self, classes: tuple[Category, ...] | None = None) -> JobFacts:
+        """Return what the file says beside its settings; None: the classes are not known yet."""
+        parties = self.job.parties or tuple(party.name for party in self.parties)
+        if self.table is not None:
+            parties = tuple(f"party_{number}" for number in range(self.n_parties))
+        return JobFacts(
+            name=self.job.name,
+            task=cast("Task", self.job.task),
+            classes=classes,
+            parties=parties,
+            is_aligned=self.table is not None,
+            held_out=self.simulation.held_out,
+            held_out_seed=self.simulation.random_state,
+        )
+
+    def protocol_settings(self, classes: tuple[Category, ...] | None = None) -> Any:
+        """Return the protocol's settings, checked; without classes, as far as can be said."""
+        return self.spec.settings_of(self.settings, self.facts(classes))
 
 
 def load_job(path: Path, *, deployed: bool = False) -> JobFile:
@@ -205,10 +156,11 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
             )
     if "job" not in given:
         raise SettingError(f"{where} has no [job] section. Begin it with [job] and a name.")
+    named = section(given, "job", JobConfig, where)
     job = JobFile(
         folder=path.parent,
-        job=section(given, "job", JobConfig, where),
-        settings=section(given, "settings", SettingsConfig, where),
+        job=named,
+        settings=settings_section(given, spec_of(named.protocol), where),
         schema=section(given, "schema", SchemaConfig, where),
         table=section(given, "table", TableConfig, where) if "table" in given else None,
         parties=sections(given, "party", PartyConfig, where),
@@ -217,6 +169,23 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
     )
     _require_one_kind(job, where, deployed=deployed)
     return job
+
+
+def settings_section(given: dict[str, Any], spec: Spec[Any], where: str) -> Any:
+    """Return the [settings] of a protocol; refuse a key of another one by saying whose it is."""
+    found = given.get("settings", {})
+    for key in found if isinstance(found, dict) else ():
+        owners = [repr(other.name) for other in SPECS.values() if key in _keys(other)]
+        if owners and key not in _keys(spec):
+            raise SettingError(
+                f"protocol = {spec.name!r} has no setting {key!r}: it belongs to "
+                f"{listed(owners)}. Drop it, or change protocol."
+            )
+    return section(given, "settings", spec.job_settings, where)
+
+
+def _keys(spec: Spec[Any]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(spec.job_settings))
 
 
 def read_toml(path: Path, called: str) -> dict[str, Any]:
@@ -264,9 +233,3 @@ def _require_one_kind(job: JobFile, where: str, *, deployed: bool) -> None:
             f"{where} sets {', '.join(given)} in [simulation], which deals one [table] out, but "
             "each [[party]] has its own table. Drop it."
         )
-
-
-def _require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        known = " or ".join(repr(choice) for choice in choices)
-        raise SettingError(f"{name} must be {known}; got {value!r}.")

@@ -21,8 +21,6 @@ from spinney.jobs.tables import (
     tables_of,
     told_at,
 )
-from spinney.jobs.vertical_settings import N_PARTIES
-from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.tables.columns import VectorColumns
 from spinney.tables.deal import deal_columns
 from spinney.tables.holding import Holding
@@ -31,12 +29,12 @@ from spinney.tables.table import MemoryTable
 
 
 def holdings_of(
-    job: JobFile, settings: matched_forest.Settings
+    job: JobFile, label_party: str, *, needs_ranges: bool
 ) -> tuple[dict[str, Holding], tuple[str, ...]]:
     """Read all tables of a job; beside them stand the public facts that were read off them."""
     if job.table is not None:
-        tables, facts = tables_of(job)
-        return _dealt_out(tables["table"], job, settings.label_party), facts
+        tables, facts = tables_of(job, needs_ranges=needs_ranges)
+        return _dealt_out(tables["table"], job, label_party), facts
     if job.schema.columns is not None:
         raise SettingError(
             "The parties of a vertical job have different columns, and [schema] would name them "
@@ -44,9 +42,9 @@ def holdings_of(
         )
     holdings, facts = {}, ()
     for party in job.parties:
-        own = for_columns(job, party, has_label=party.name == settings.label_party)
+        own = for_columns(job, party, has_label=party.name == label_party)
         with told_at(party):
-            tables, found = tables_of(own)
+            tables, found = tables_of(own, needs_ranges=needs_ranges)
             assert own.table is not None
             holdings[party.name] = holding_of(
                 tables["table"], own.table, source_of(own.table, own.folder)
@@ -115,8 +113,7 @@ def _dealt_out(table: MemoryTable, job: JobFile, label_party: str) -> dict[str, 
     for key in ("skew", "sizes", "stratified"):
         if getattr(simulation, key) is not None:
             raise SettingError(f"{key} deals rows out; a vertical job deals columns. Drop it.")
-    n_parties = N_PARTIES if simulation.n_parties is None else simulation.n_parties
-    dealt = deal_columns(table.schema.names, n_parties, random_state=simulation.random_state)
+    dealt = deal_columns(table.schema.names, job.n_parties, random_state=simulation.random_state)
     values = table.columns.values(slice(None))
     schema, holdings = table.schema, {}
     for name, own in dealt.items():

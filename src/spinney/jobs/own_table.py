@@ -13,10 +13,11 @@ from spinney.jobs.file import (
     JobFile,
     PartyConfig,
     SchemaConfig,
-    SettingsConfig,
     SimulationConfig,
     TableConfig,
+    settings_section,
 )
+from spinney.jobs.registry import spec_of
 from spinney.jobs.sections import section, sections
 from spinney.jobs.tables import source_of
 from spinney.tables.describe import Findings
@@ -47,7 +48,7 @@ def job_of_table(path: Path, label: str, task: str) -> JobFile:
     return JobFile(
         folder=path.parent,
         job=section(given, "job", JobConfig, where),
-        settings=section(given, "settings", SettingsConfig, where),
+        settings=settings_section(given, spec_of("horizontal_forest"), where),
         schema=section(given, "schema", SchemaConfig, where),
         table=section(given, "table", TableConfig, where),
         parties=sections(given, "party", PartyConfig, where),

@@ -14,9 +14,6 @@ from spinney.tables.records import records_of
 from spinney.tables.schema import listed
 from spinney.tables.table import MemoryTable
 
-_N_PARTIES = 5
-
-
 _DEAL, _HOLD_BACK = 0, 1  # what a seed is drawn for
 
 
@@ -70,11 +67,9 @@ def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
     )
 
 
-def dealt_out(
-    table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...] | None = None
-) -> Parties:
+def dealt_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...]) -> Parties:
     """Return parties to which one table is dealt; the pooled rows are theirs, in their order."""
-    n_parties = _N_PARTIES if simulation.n_parties is None else simulation.n_parties
+    n_parties = len(names)
     site = deal_rows(
         table.target,
         n_parties,
@@ -83,10 +78,9 @@ def dealt_out(
         stratified=bool(simulation.stratified),
         random_state=derived(job_seed(simulation.random_state), _DEAL),
     )
-    called = names or tuple(f"party_{party}" for party in range(n_parties))
     rows = {
         name: held_back(table.select(np.flatnonzero(site == party)), simulation, party)
-        for party, name in enumerate(called)
+        for party, name in enumerate(names)
     }
     parts = [party.training.rows for party in rows.values() if party.training.rows is not None]
     return Parties(rows, table.select(np.concatenate(parts)))

@@ -12,11 +12,7 @@ import msgspec
 from spinney.errors import SettingError
 
 Config = TypeVar("Config", bound=msgspec.Struct)
-
-
 _MISMATCH = re.compile(r"Expected `(?P<right>.+?)`.*?, got `(?P<wrong>.+?)`")
-
-
 _PLACE = re.compile(r" - at `\$\.?(?P<place>.*)`$")
 
 

@@ -185,7 +185,9 @@ def _kind(found: Findings) -> Kind | None:
     return "boolean" if known == {"boolean"} else "number"
 
 
-def tables_of(job: JobFile) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
+def tables_of(
+    job: JobFile, *, needs_ranges: bool
+) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
     """Read all tables of a job: each party's by its name, or the one table as "table".
 
     Beside them stand the public facts that had to be read off the tables. Every cell is checked.
@@ -199,7 +201,7 @@ def tables_of(job: JobFile) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
     for name, config in configs.items():
         with told_at(config):
             sources[name] = source_of(config, job.folder)
-    schema, facts = _schema(job, configs, sources)
+    schema, facts = _schema(job, configs, sources, needs_ranges=needs_ranges)
     tables = {}
     for name, config in configs.items():
         with told_at(config):
@@ -243,12 +245,13 @@ def _environment(name: str) -> str:
 
 
 def _schema(
-    job: JobFile, configs: Mapping[str, TableConfig], sources: Mapping[str, Source]
+    job: JobFile,
+    configs: Mapping[str, TableConfig],
+    sources: Mapping[str, Source],
+    *,
+    needs_ranges: bool,
 ) -> tuple[Schema, tuple[str, ...]]:
     """Return the schema that all tables share, and what had to be read off them, naming it."""
-    binning = job.settings.binning
-    drawn = job.job.protocol == "extra_trees" and binning != "quantiles"  # cuts between the bounds
-    needs_ranges = drawn or binning == "ranges" or job.settings.is_private
     given = {name: declared(job, config) for name, config in configs.items()}
     names = open_in_any(given.values(), needs_ranges=needs_ranges)
     found = {}

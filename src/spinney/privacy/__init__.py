@@ -1,1 +1,1 @@
-"""Noise, accounts and secrets; knows no tree, no network."""
+"""Noise, privacy accounts and cryptography; this package knows nothing of trees or networks."""

@@ -1,14 +1,15 @@
-"""What a series of releases costs together, exactly, whatever is asked next.
+"""The exact total cost of a series of releases, whatever is asked next (adaptive composition).
 
-`WorstPath` keeps the cost of a tree of scopes (see `scopes`) up to date charge by charge: a charge
-touches only the scopes above it. `Account` holds one per unit and checks budgets *before* a charge.
-That makes it an adaptive filter: later charges may depend on earlier releases in any way, as long
-as each keeps the worst path within the budget. For pure privacy this is basic composition (Rogers,
-Roth, Ullman, Vadhan 2016); the same rule holds for zCDP (Feldman, Zrnic 2021; Whitehouse, Ramdas,
-Rogers, Wu 2023). Tighter numerical composition is not licensed for parameters chosen on the way.
+`WorstPath` updates the cost of a tree of scopes (see `scopes`) charge by charge: a charge changes
+only the scopes above it. `Account` holds one per unit and checks budgets *before* a charge. That
+makes it a privacy filter: later charges may depend on earlier releases in any way, as long as each
+keeps the worst path within the budget. For pure differential privacy this is basic composition
+(Rogers, Roth, Ullman, Vadhan 2016); the same rule holds for zero-concentrated DP, zCDP (Feldman,
+Zrnic 2021; Whitehouse, Ramdas, Rogers, Wu 2023). Tighter numerical composition is not valid for
+adaptively chosen parameters.
 
-Secret samples: a tree's transcript is bounded by its own worst path for every outcome, and each
-release reads one sample only, so the sampling theorem applies to the tree as a whole.
+Secret samples: a tree's transcript is bounded by the tree's worst path for every outcome, and each
+release reads only one sample, so the sampling theorem applies to the tree as a whole.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,15 +31,15 @@ class Job:
     Parameters
     ----------
     name
-        Unlike any other job's: the same question under the same name gets its stored reply.
+        A unique name: the same question under the same name gets its stored reply.
     data
-        The fingerprint of the party's data set, whose account the job debits for life.
+        The fingerprint of the party's data set; the job debits the data set's lifetime account.
     n_parties, t_honest
         K parties, of which t must be honest and answer for the claims to hold.
     budgets
-        The most that the job may cost, per unit; none: all is counted, nothing refused.
+        The largest cost of the job, per unit; if empty, costs are counted and never refused.
     measure
-        What the job counts in.
+        The measure that the job counts in.
     """
 
     name: str
@@ -50,26 +51,26 @@ class Job:
 
     def __post_init__(self) -> None:
         for name in (self.name, self.data):
-            Step(name)  # refuses what cannot stand in a ledger line
+            Step(name)  # refuses text that cannot be in a ledger line
         if not 1 <= self.t_honest <= self.n_parties:
             raise SettingError(
                 f"t_honest must be between 1 and the {self.n_parties} parties; got {self.t_honest}."
             )
         if self.t_honest == self.n_parties == 2:
             raise SettingError(
-                "With two parties t_honest must be 1: if both must be honest, neither is "
+                "With two parties, t_honest must be 1: if both must be honest, neither is "
                 "protected from the other."
             )
-        Account(self.measure, self.budgets)  # refuses budgets that do not fit each other
+        Account(self.measure, self.budgets)  # refuses incompatible budgets
 
     @classmethod
     def agreed(cls, name: str, data: str, n_parties: int, budgets: Sequence[Budget] = ()) -> Self:
-        """Return terms with an honest half, counted as the budgets are."""
+        """Return terms with an honest half, counted in the measure of the budgets."""
         measure = budgets[0].measure if budgets else Measure.PURE
         return cls(name, data, n_parties, (n_parties + 1) // 2, tuple(budgets), measure)
 
     def honest_for(self, what: str, parameters: Mapping[str, str]) -> int:
-        """Return how many parties' noise must be honest; refuse more than the job promises."""
+        """Return how many parties must add honest noise; raise if the job promises fewer."""
         honest, parties = int(parameters.get("honest", 1)), parameters.get("parties")
         if honest > self.t_honest or parties not in (None, str(self.n_parties)):
             raise SettingError(
@@ -90,7 +91,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Why a charge does not fit: the budget, what was asked of it and what it had left."""
+    """Why a charge does not fit: the budget, the requested amount and the amount left."""
 
     budget: Budget
     asked: Fraction
@@ -102,7 +103,7 @@ class Shortfall:
         """Return the error that refuses a charge for `what`."""
         word = "epsilon" if self.budget.measure is Measure.PURE else "rho"
         numbers = (self.asked, max(_ZERO, self.left))
-        for digits in (6, 12, 17):  # as many as it takes to see the difference
+        for digits in (6, 12, 17):  # enough digits to show the difference
             asked, left = (f"{word}={shown(number, digits)}" for number in numbers)
             if asked != left:
                 break
@@ -110,7 +111,7 @@ class Shortfall:
         if not self.is_for_life:
             text = f"{start}, left {left}. Nothing was released."
             return BudgetError(text, asked=numbers[0], left=numbers[1])
-        return BudgetError(  # what other jobs have spent is nobody else's business
+        return BudgetError(  # do not reveal what other jobs have spent
             f"{start}, more than is left for the life of the data set. Nothing was released.",
             local=f"Left {left}.",
             asked=numbers[0],
@@ -149,9 +150,9 @@ class WorstPath:
         return self._root.worst
 
     def through(self, scope: Scope) -> Fraction:
-        """Return the cost of the worst path among those that pass `scope`."""
+        """Return the cost of the worst path through `scope`."""
         rows: _Rows | None = self._root
-        beside: list[Fraction] = []  # what the record pays outside the step taken
+        beside: list[Fraction] = []  # what the record pays outside the current step
         for step in scope.path:
             group = rows.groups.get(step.group) if rows else None
             beside.append((rows.worst if rows else _ZERO) - (group.worst if group else _ZERO))
@@ -191,7 +192,7 @@ class WorstPath:
                 rows = above
 
     def _seen_above(self, step: Step, amount: Fraction) -> Fraction:
-        """Return what the rows above a step pay for the amount that is spent below it."""
+        """Return what the rows above a step pay for an amount spent below it."""
         if step.draw is Draw.NONE or amount == 0:
             return amount
         cost = Cost(self._zero.measure, amount, self._zero.unit)
@@ -210,23 +211,23 @@ def _raise(place: _Rows | _Group, amount: Fraction, undo: _Undo) -> Fraction:
 
 
 class Account:
-    """What has been charged to one job, or to one data set over its life, and what is left.
+    """The charges to one job, or to one data set over its lifetime, and the remaining budget.
 
-    A charge debits every unit that it bears on: a replaced record is one removed and one added, and
-    a changed label is a replaced record, so both cost twice what adding or removing costs.
+    A charge debits every unit that it affects: to replace a record is to remove one and add one,
+    and a changed label is a replaced record, so both cost twice what adding or removing costs.
 
     Parameters
     ----------
     measure
-        What everything here is counted in; a pure cost enters a zCDP account as epsilon**2 / 2.
+        The measure of the account; a pure cost enters a zCDP account as epsilon**2 / 2.
     budgets
-        At most one per unit; a unit without one is counted and never refused.
+        At most one per unit; a unit without a budget is counted and never refused.
     """
 
     def __init__(self, measure: Measure, budgets: Sequence[Budget] = ()) -> None:
         units = [budget.unit for budget in budgets]
         if len(set(units)) < len(units):
-            raise SettingError(f"One budget per unit; got {', '.join(units)}.")
+            raise SettingError(f"Each unit can have only one budget; got {', '.join(units)}.")
         for budget in budgets:
             if budget.measure is not measure:
                 raise SettingError(
@@ -252,7 +253,7 @@ class Account:
             borne = {unit for unit in self._factors(budget.unit) if amounts[unit]}
             after = self._sum(budget.unit, lambda unit: self._paths[unit].total_with(amounts[unit]))
             if borne and after > budget.amount:
-                # rows that are not on the worst path have more left than the account as a whole
+                # rows off the worst path have more left than the account as a whole
                 left = min(self._left(budget, line.scope) for line in lines)
                 return Shortfall(budget, asked=after - budget.amount + left, left=left)
         return None
@@ -262,7 +263,7 @@ class Account:
         return self._sum(unit, lambda source: self._paths[source].total)
 
     def left(self, unit: Unit, scope: Scope) -> Fraction | None:
-        """Return what the worst record of a scope may still be charged; None: without limit."""
+        """Return what the worst record of a scope may still be charged; None: no limit."""
         lefts = [self._left(budget, scope) for budget in self.budgets if budget.unit is unit]
         return lefts[0] if lefts else None
 
@@ -272,16 +273,16 @@ class Account:
         )
 
     def sampler_delta(self, unit: Unit) -> Fraction:
-        """Return the chance that some sampler missed its law in what bears on the unit."""
+        """Return the probability that some sampler that affects the unit missed its law."""
         return sum((self._deltas[source] for source in self._factors(unit)), start=_ZERO)
 
     def _sum(self, unit: Unit, amount: Callable[[Unit], Fraction]) -> Fraction:
-        """Return what the unit pays, given what each unit that bears on it pays."""
+        """Return what the unit pays, given what each unit that affects it pays."""
         factors = self._factors(unit).items()
         return sum((factor * amount(source) for source, factor in factors), start=_ZERO)
 
     def _factors(self, unit: Unit) -> dict[Unit, int]:
-        """Return the units whose cost bounds this unit's, and how many times it counts."""
+        """Return the units whose cost bounds this unit's cost, with the factor of each."""
         factors = ((source, implied_factor(source, unit, self.measure)) for source in Unit)
         return {source: factor for source, factor in factors if factor is not None}
 
@@ -291,8 +292,8 @@ class Account:
             cost = line.cost.as_zcdp() if self.measure is Measure.ZCDP else line.cost
             if cost.measure is not self.measure:
                 raise SettingError(
-                    "A zCDP charge has no pure epsilon, so an account of pure epsilon cannot hold "
-                    "it. Use a pure mechanism, or a zCDP budget."
+                    "A zCDP charge has no pure epsilon, so a pure epsilon account cannot hold it. "
+                    "Use a pure mechanism, or a zCDP budget."
                 )
             if cost.unit is Unit.RECORD_REPLACE and line.scope.is_divided:
                 raise SettingError(
@@ -303,8 +304,8 @@ class Account:
             counted = (cost.measure, cost.unit)
             if line.scope.is_sampled and counted != (Measure.PURE, Unit.RECORD_ADD_REMOVE):
                 raise SettingError(
-                    f"A secret sample is accounted in pure epsilon per "
-                    f"{Unit.RECORD_ADD_REMOVE.value} only; got {cost.measure.value} per "
+                    f"A secret sample is accounted only in pure epsilon per "
+                    f"{Unit.RECORD_ADD_REMOVE.value}; got {cost.measure.value} per "
                     f"{cost.unit.value} for {line.scope}."
                 )
             amounts[cost.unit].append((line.scope, cost.amount * line.times))
@@ -312,9 +313,9 @@ class Account:
 
 
 def implied_factor(source: Unit, target: Unit, measure: Measure) -> int | None:
-    """Return how often the cost per `source` bounds the cost per `target`; None: not at all.
+    """Return the factor by which a cost per `source` bounds the cost per `target`; None: no bound.
 
-    Replacing is removing and adding, and changing a label is one way of replacing. Group privacy
+    Replacing is removing and adding, and changing a label is a kind of replacing. Group privacy
     for two: 2 epsilon, or 4 rho (Bun and Steinke 2016, proposition 1.9).
     """
     if source is target:

@@ -1,8 +1,8 @@
-"""What a release costs, in exact numbers.
+"""The privacy cost of a release, in exact numbers.
 
-Costs are fractions, never floats, so that a thousand small charges add up to the same total in
-any order and at every party. Where a formula has no rational value (exp, ln, square root) it is
-bounded by integer interval arithmetic and rounded **up**: a cost here is never too small.
+Costs are fractions, never floats, so a thousand small charges add up to the same total in any
+order and at every party. A formula without a rational value (exp, ln, square root) is bounded by
+integer interval arithmetic and rounded **up**: a cost here is never too small.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,14 @@ from spinney.errors import InternalError, SettingError
 
 _BITS = 192  # working precision of every bound in this file
 _COARSE = 96  # a rounded cost is a multiple of 2**-96
-_LARGEST_BOOTSTRAP_EPSILON = 64  # e**64 is 6e27: no number to print, no protection to claim
+_LARGEST_BOOTSTRAP_EPSILON = 64  # e**64 is 6e27: there is no protection to claim
 
 
 class Unit(StrEnum):
-    """Whose change a claim hides: two tables are neighbours if they differ in one such unit."""
+    """The unit of privacy: two tables are neighbours if they differ in one such unit.
+
+    The first two units are record-level differential privacy.
+    """
 
     RECORD_ADD_REMOVE = "record, add or remove"
     RECORD_REPLACE = "record, replace"
@@ -30,14 +33,14 @@ class Unit(StrEnum):
 
 
 class Measure(StrEnum):
-    """How a cost is counted: pure epsilon, or rho of zero-concentrated privacy."""
+    """How a cost is counted: pure epsilon, or rho of zero-concentrated DP (zCDP)."""
 
     PURE = "pure"
     ZCDP = "zcdp"
 
 
 class Sampling(StrEnum):
-    """How a tree's rows were drawn, secretly, from a party's rows."""
+    """How a tree's rows were secretly drawn from a party's rows."""
 
     OWN_COIN = "each row by its own coin"
     FIXED_SIZE = "a fixed number of rows, without replacement"
@@ -45,16 +48,16 @@ class Sampling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The price of one release or of several.
+    """The cost of one or more releases.
 
     Parameters
     ----------
     measure
-        What `amount` counts.
+        The measure of `amount`.
     amount
         epsilon if the measure is pure, rho if it is zCDP.
     unit
-        Whose change the amount bounds.
+        The unit of privacy whose change the amount bounds.
     delta
         The probability mass by which the sampler may miss its law (0 for an exact sampler);
         not the delta at which zCDP is read, which is chosen later (`epsilon_of`).
@@ -77,12 +80,12 @@ class Cost:
         return cls(measure, Fraction(0), unit)
 
     def __add__(self, other: "Cost") -> "Cost":
-        """Return the cost of both, one after the other, on the same records."""
+        """Return the cost of both releases on the same records."""
         if not isinstance(other, Cost):
             return NotImplemented
         if (self.measure, self.unit) != (other.measure, other.unit):
             raise InternalError(
-                f"Costs add up only within one measure and unit; got {self.measure} per "
+                f"Only costs of the same measure and unit can be added; got {self.measure} per "
                 f"{self.unit} and {other.measure} per {other.unit}."
             )
         return Cost(self.measure, self.amount + other.amount, self.unit, self.delta + other.delta)
@@ -96,7 +99,7 @@ class Cost:
     __rmul__ = __mul__
 
     def covers(self, other: "Cost") -> bool:
-        """Say whether who paid this has paid for `other`, which may be pure in a zCDP account."""
+        """Return whether this cost pays for `other`, which may be pure in a zCDP account."""
         if self.measure is Measure.ZCDP:
             other = other.as_zcdp()
         same = (self.measure, self.unit) == (other.measure, other.unit)
@@ -113,7 +116,7 @@ class Cost:
 
 
 def total(costs: Iterable[Cost], measure: Measure, unit: Unit) -> Cost:
-    """Return the cost of all, one after the other; nothing costs zero."""
+    """Return the total cost; the cost of no releases is zero."""
     spent = Cost.zero(measure, unit)
     for cost in costs:
         spent += cost
@@ -123,7 +126,7 @@ def total(costs: Iterable[Cost], measure: Measure, unit: Unit) -> Cost:
 def positive_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     """Return a user's epsilon as an exact fraction; 0.1 means one tenth.
 
-    A binary float means the shortest decimal that prints as it, which is what the user wrote.
+    A binary float means the shortest decimal that prints the same, which is what the user wrote.
     """
     exact = _fraction(value)
     if exact is None or exact <= 0:
@@ -166,9 +169,9 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
 def bootstrap_cost(cost: Cost) -> Cost:
     """Return the cost of one tree grown on a secret Poisson bootstrap: e**epsilon - 1.
 
-    A row is drawn k ~ Poisson(1) times and then costs k epsilon, so that the likelihood ratio is
-    at most E[e**(k epsilon)] = exp(e**epsilon - 1). Only if nobody else knows the draw; a seed the
-    coordinator knows costs the largest multiplicity instead.
+    A row is drawn k ~ Poisson(1) times and then costs k epsilon, so the likelihood ratio is at most
+    E[e**(k epsilon)] = exp(e**epsilon - 1). This holds only if nobody else knows the draw; with a
+    seed that the coordinator knows, the cost is that of the largest multiplicity instead.
 
     Parameters
     ----------
@@ -178,7 +181,7 @@ def bootstrap_cost(cost: Cost) -> Cost:
     epsilon = _amplified(cost, Unit.RECORD_ADD_REMOVE, "A Poisson bootstrap")
     if epsilon > _LARGEST_BOOTSTRAP_EPSILON:
         raise SettingError(
-            f"A bootstrap costs e**epsilon - 1 per tree, which protects nobody at epsilon="
+            f"A bootstrap costs e**epsilon - 1 per tree, which is no protection at epsilon="
             f"{float(epsilon):g}; the limit is {_LARGEST_BOOTSTRAP_EPSILON}. "
             f"Draw rows without replacement."
         )
@@ -189,8 +192,8 @@ def bootstrap_cost(cost: Cost) -> Cost:
 def subsampled_cost(cost: Cost, rate: Fraction, sampling: Sampling = Sampling.OWN_COIN) -> Cost:
     """Return the cost of a release on a secret sample: ln(1 + q (e**epsilon - 1)), rounded up.
 
-    Balle, Barthe and Gaboardi 2018, theorems 8 and 9. Each theorem fits one unit only: rows drawn
-    by their own coins hide a record that is added or removed; a sample of fixed size hides one
+    Balle, Barthe and Gaboardi 2018, theorems 8 and 9. Each theorem holds for only one unit: rows
+    drawn by separate coins hide a record that is added or removed; a sample of fixed size hides one
     that is replaced (adding a record would push another out of the sample).
 
     Parameters
@@ -198,15 +201,15 @@ def subsampled_cost(cost: Cost, rate: Fraction, sampling: Sampling = Sampling.OW
     cost
         The pure cost per record of the release on the sample: epsilon.
     rate
-        The chance that a row is in the sample: q, at most 1.
+        The probability that a row is in the sample: q, at most 1.
     sampling
-        How the sample was drawn. It must be secret: a known sample amplifies nothing.
+        How the sample was drawn. It must be secret: a known sample gives no amplification.
     """
     if not 0 < rate <= 1:
         raise SettingError(f"The sampling rate must be above 0 and at most 1; got {rate}.")
     unit = Unit.RECORD_ADD_REMOVE if sampling is Sampling.OWN_COIN else Unit.RECORD_REPLACE
     epsilon = _amplified(cost, unit, f"A sample drawn as {sampling.value!r}")
-    # epsilon + ln(q + (1 - q) e**-epsilon) is the same number and never needs e**epsilon
+    # epsilon + ln(q + (1 - q) e**-epsilon) is the same number and does not need e**epsilon
     _, exp_high = exp_bounds(epsilon, _BITS)
     inner = rate + (1 - rate) * Fraction(exp_high, 1 << _BITS)
     _, log_high = log_bounds(inner, _BITS)
@@ -215,11 +218,11 @@ def subsampled_cost(cost: Cost, rate: Fraction, sampling: Sampling = Sampling.OW
 
 
 def _amplified(cost: Cost, unit: Unit, what: str) -> Fraction:
-    """Return the epsilon of a cost whose sampling theorem holds, or refuse."""
+    """Return the epsilon of a cost for which the sampling theorem holds; otherwise raise."""
     if cost.measure is not Measure.PURE or cost.delta:
-        raise InternalError(f"{what} is accounted for pure costs of exact samplers only.")
+        raise InternalError(f"{what} can be accounted only for pure costs of exact samplers.")
     if cost.unit is not unit:
-        raise InternalError(f"{what} is accounted per {unit.value} only; got {cost.unit.value}.")
+        raise InternalError(f"{what} is accounted only per {unit.value}; got {cost.unit.value}.")
     return cost.amount
 
 
@@ -238,14 +241,14 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     halvings = (x.numerator // x.denominator).bit_length() + 1
     work = bits + halvings + 32
     one = 1 << work
-    small = x / (1 << halvings)  # at most 1/2, so the alternating series shrinks at once
+    small = x / (1 << halvings)  # at most 1/2, so the alternating series decreases from the start
     term, series, n = one, one, 0
     while term:
         n += 1
         term = term * small.numerator // (small.denominator * n)
         series += term if n % 2 == 0 else -term
-    # each floored term is less than one unit too small, plus what earlier floors pass on (at most
-    # one more, as each factor is at most 1/2); the terms left out sum to less than one unit
+    # each floored term is less than one unit too small, plus the error of earlier floors (at most
+    # one more, as each factor is at most 1/2); the omitted terms sum to less than one unit
     low, high = max(series - 2 * n - 2, 0), min(series + 2 * n + 2, one)
     for _ in range(halvings):
         low, high = low * low >> work, -(-high * high >> work)
@@ -280,7 +283,7 @@ def _atanh_bounds(z: Fraction, work: int) -> tuple[int, int]:
 
 
 def _fraction(value: Any) -> Fraction | None:
-    """Return a finite real number as written, or None for anything else."""
+    """Return a finite real number as an exact fraction, or None for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return None
     if isinstance(value, Rational | Integral):

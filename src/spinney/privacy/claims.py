@@ -1,8 +1,8 @@
-"""What a ledger's entries add up to: in accounts, for the ledger, and in words, for people.
+"""Totals of a ledger's entries: accounts for the ledger, and privacy claims in words.
 
-`Books` follows all entries and knows what is spent and what is left. `claims` says for one job what
-is promised to whom: one line per unit and view, with an epsilon, or HIDDEN and on what assumption,
-or UNPROTECTED and why. One unprotected release is enough to take a unit's epsilon away.
+`Books` reads all entries and knows what is spent and what is left. `claims` states what one job
+promises: one line per unit and view, with an epsilon, or HIDDEN and on which assumption, or
+UNPROTECTED and why. A single unprotected release removes a unit's epsilon.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,13 +46,13 @@ class Entry:
 
     @classmethod
     def of(cls, row: Row) -> Self:
-        """Return what a row says."""
+        """Decode a row."""
         return cls(row.seq, row.at, decoded(row))
 
 
 @dataclass(slots=True)
 class Books:
-    """What all entries read so far add up to."""
+    """The totals of all entries read so far."""
 
     anchor: Anchor = START
     opened: Opened | None = None
@@ -73,11 +73,11 @@ class Books:
     def job(self, name: str) -> Job:
         """Return a job's terms."""
         if name not in self.jobs:
-            raise LedgerError(f"The ledger knows no job {name!r}. Open the job first.")
+            raise LedgerError(f"The ledger has no job {name!r}. Open the job first.")
         return self.jobs[name]
 
     def read(self, row: Row, *, audit: bool = False) -> Body:
-        """Enter one more row; with `audit`, refuse a charge that should have been refused."""
+        """Add a row; with `audit`, raise at a charge that should have been refused."""
         entry = Entry.of(row)
         body = entry.body
         if isinstance(body, Opened) is not (self.opened is None):
@@ -110,15 +110,15 @@ class Books:
             self.life_accounts[job.data].add(for_life)
 
     def life_account(self, life: LifeBudgets) -> Account:
-        """Return an account of all that was ever charged to a data set."""
+        """Return an account of all charges to a data set so far."""
         if not life.budgets:
-            raise SettingError("The life of a data set needs at least one budget; got none.")
+            raise SettingError("A data set's lifetime needs at least one budget; got none.")
         account = Account(life.budgets[0].measure, life.budgets)
         account.add(self.life_lines.get(life.data, []))
         return account
 
     def shortfall(self, job: Job, lines: Sequence[Line]) -> Shortfall | None:
-        """Return the budget, of the job or for life, that the lines would overspend; or None."""
+        """Return the job or lifetime budget that the lines would overspend, or None."""
         short = self.job_accounts[job.name].shortfall(lines)
         life = self.life_accounts.get(job.data)
         if short is None and life is not None:
@@ -127,7 +127,7 @@ class Books:
         return short
 
     def paid(self, question: Question, wanted: Sequence[Body]) -> list[int] | None:
-        """Return the entries that already hold all that is wanted for a question, if any do."""
+        """Return the entries that already pay for everything wanted for a question, or None."""
         pending = list(self.unanswered.get(question, []))
         found: list[int] = []
         for body in wanted:
@@ -140,13 +140,13 @@ class Books:
 
 
 def _for_life(job: Job, lines: Iterable[Line]) -> list[Line]:
-    """Return the lines as the data set sees them: jobs read the same rows, so they add up."""
+    """Return the lines in the data set's account: jobs read the same rows, so costs add up."""
     step = Step(f"job {job.name}")
     return [Line(Scope((step, *ln.scope.path)), ln.cost, ln.times) for ln in lines]
 
 
 class Verdict(StrEnum):
-    """What a claim comes to."""
+    """The result of a claim."""
 
     EPSILON = "EPSILON"
     HIDDEN = "HIDDEN"
@@ -158,8 +158,8 @@ class Verdict(StrEnum):
 class Claim:
     """What one job promises to one unit against one view.
 
-    `epsilon` and `delta` are upper bounds, and None unless the verdict is EPSILON. In a zCDP job
-    that names no delta, `epsilon` is None too and the text states rho.
+    `epsilon` and `delta` are upper bounds; they are None unless the verdict is EPSILON. In a zCDP
+    job that names no delta, `epsilon` is also None and the text states rho.
     """
 
     unit: str
@@ -176,7 +176,7 @@ class Claim:
 
 
 class Source(Protocol):
-    """Where claims come from: a ledger."""
+    """A source of claims: a ledger."""
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all entries."""
@@ -211,7 +211,7 @@ def claims(ledger: Source, job: str) -> tuple[Claim, ...]:
 
 
 def _claim(unit: str, view: View, job: Job, releases: Sequence[Charged | Disclosed]) -> Claim:
-    """Return what one view's part of the releases leaves of one unit's protection."""
+    """Return the claim for one unit, given the releases that one view sees."""
     paid: list[Charged] = []
     hidden: list[Disclosed] = []
     reasons: list[str] = []
@@ -259,7 +259,7 @@ def _why_broken(charge: Charged, unit: Unit, view: View, measure: Measure) -> st
 
 
 def _bears_on(units: Sequence[str], unit: str) -> bool:
-    """Say whether what befalls these units befalls `unit`: with its label, a record is known."""
+    """Return whether a release about these units affects `unit`: a label is part of its record."""
     if unit == PARTY_TOTALS or unit in units:
         return unit in units
     named = (Unit(other) for other in units if other != PARTY_TOTALS)
@@ -289,7 +289,7 @@ def _price(
 def _implementation_delta(epsilon: Fraction, missed: Fraction) -> Fraction:
     """Return the delta of samplers that miss their laws with a total probability of `missed`.
 
-    Both tables' outputs may be off by `missed`, one of them seen through e**epsilon.
+    The outputs of both tables may be off by `missed`; for one of them this counts e**epsilon times.
     """
     if missed == 0:
         return missed
@@ -304,7 +304,7 @@ def _sampler(delta: Fraction) -> str:
 
 
 def _up(value: Fraction) -> str:
-    """Return a number for people, rounded up: a claim must never look better than it is."""
+    """Return a number as text, rounded up: a claim must never look better than it is."""
     rounded = Context(prec=6, rounding=ROUND_CEILING).divide(
         Decimal(value.numerator), Decimal(value.denominator)
     )
@@ -329,13 +329,13 @@ def _against(view: View, curious: int) -> str:
 
 
 def _rests_on(hidden: Sequence[Disclosed]) -> str:
-    """Return the assumptions, each once."""
+    """Return the distinct assumptions."""
     assumptions = dict.fromkeys(f"{d.disclosure.what}: {d.disclosure.why}" for d in hidden)
     return f"Rests on {_listed(list(assumptions))}. " if assumptions else ""
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Return the first few texts, each once, and how many more there are."""
+    """Return the first few distinct texts, and how many more there are."""
     distinct = list(dict.fromkeys(texts))
     more = f"; and {len(distinct) - 3} more" if len(distinct) > 3 else ""
     return "; ".join(distinct[:3]) + more

@@ -1,11 +1,11 @@
 """The only source of secret randomness: noise, masks, keys.
 
-Bytes come from the operating system. Bulk words are AES-256 in counter mode under a key that the
-operating system draws for that one call and that is forgotten after it, so that nothing kept in
-memory can replay earlier noise and a forked process cannot repeat its parent's. There is no seed.
+Bytes come from the operating system. Bulk words come from AES-256 in counter mode. The operating
+system draws a key for each call, and the key is dropped after it. So nothing kept in memory can
+replay earlier noise, and a forked process cannot repeat its parent's noise. There is no seed.
 
-Tests may replace the source by a repeatable one (`seeded_for_tests`). While they do, `is_seeded`
-says so, and whatever is released then must be reported as not private.
+Tests may replace the source by a repeatable one (`seeded_for_tests`). `is_seeded` is then true, and
+whatever is released must be reported as not private.
 """
 
 import os
@@ -24,11 +24,11 @@ from spinney.typing import Keys
 
 _KEY_BYTES = 32
 _ZEROS = bytes(1 << 20)  # encrypting zeros in counter mode gives the key stream itself
-_DIRECT = 1 << 10  # up to here the operating system is faster than a new key
+_DIRECT = 1 << 10  # up to this size, the operating system is faster than a new key
 
 
 class _Seeded:
-    """A repeatable stream for tests; one, shared by all threads."""
+    """A repeatable stream for tests, shared by all threads."""
 
     def __init__(self, seed: int) -> None:
         self._stream = _stream(sha256(f"spinney test seed {seed}".encode()).digest())
@@ -43,7 +43,7 @@ _test_sources: list[_Seeded] = []  # the innermost `seeded_for_tests` is last; e
 
 
 def secret_bytes(count: int) -> bytes:
-    """Return `count` secret bytes, for keys and seeds of masks."""
+    """Return `count` secret bytes, for keys and mask seeds."""
     if _test_sources:
         buffer = bytearray(count)
         _test_sources[-1].fill(memoryview(buffer))
@@ -67,7 +67,7 @@ def words(count: int) -> Keys:
 
 
 def is_seeded() -> bool:
-    """Say whether a test has replaced the source: nothing drawn now is private."""
+    """Return whether a test has replaced the source: nothing drawn now is private."""
     return bool(_test_sources)
 
 

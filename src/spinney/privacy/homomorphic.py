@@ -1,18 +1,18 @@
-"""Sums of numbers that whoever adds them cannot read: one interface, two encryptions.
+"""Additively homomorphic encryption: add numbers without reading them; one interface, two schemes.
 
-`AdditiveHE` is what the adding side sees: ciphertexts, sums of them, several sums packed into one
-ciphertext, fresh randomness. `SecretHE` is the side with the key, which encrypts and decrypts.
-Numbers are whole and not negative; there are no floats and no exponents that would tell a size.
+`AdditiveHE` is the adding side: ciphertexts, sums of them, several sums packed into one ciphertext,
+fresh randomness. `SecretHE` is the side with the secret key, which encrypts and decrypts. Numbers
+are whole and nonnegative; there are no floats and no exponents that would reveal a size.
 
 | scheme | package | 2048 bits, measured: encrypt, add, decrypt |
 |---|---|---|
 | Okamoto-Uchiyama | sf-heu, a pre-release, so pinned exactly | 24 us, 2 us, 200 us |
 | Paillier | phe with gmpy2 | 6 ms with the key, 5 us, 4 ms |
 
-Both hide a number from whoever lacks the key, and nothing else: not the sums that are decrypted,
-not which rows were added. Okamoto-Uchiyama gives its key away to whoever learns the decryption of a
-number that is too large; so the side with the key checks the range of every number and never
-returns one.
+Both hide a number from anyone without the key, and nothing else: not the decrypted sums, not which
+rows were added. Okamoto-Uchiyama reveals its key to anyone who learns the decryption of a number
+that is too large; so the side with the key checks the range of every number and never returns one
+that is out of range.
 """
 
 from abc import abstractmethod
@@ -28,19 +28,19 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("okamoto-uchiyama", "paillier")
 KEY_BITS: Final = (2048, 3072)
 _EXTRA: Final = "he"
 
-Ciphertexts = Any  # what a scheme holds many ciphertexts in
+Ciphertexts = Any  # a scheme's container of many ciphertexts
 
 
 class AdditiveHE(Protocol):
     """Adding without the key."""
 
     scheme: Scheme
-    room: int  # bits of a number that is never too large
+    room: int  # numbers of at most this many bits are never too large
     public_key: bytes
 
     @property
     def key_id(self) -> str:
-        """A short digest of the public key, by which ciphertexts of another are told."""
+        """A short digest of the public key, to recognise ciphertexts of another key."""
         return sha256(self.public_key).hexdigest()[:32]
 
     @abstractmethod
@@ -53,11 +53,11 @@ class AdditiveHE(Protocol):
 
     @abstractmethod
     def sums(self, ciphertexts: Ciphertexts, groups: Sequence[Sequence[int]]) -> Ciphertexts:
-        """Return the sum of each group, which names ciphertexts by place, none empty."""
+        """Return the sum of each group; a group lists ciphertexts by index and is not empty."""
 
     @abstractmethod
     def packed(self, ciphertexts: Ciphertexts, n: int, width: int, per: int) -> Ciphertexts:
-        """Return numbers below 2^width side by side, `per` in one; `per` divides `n`."""
+        """Pack numbers below 2^width side by side, `per` in a ciphertext; `per` divides `n`."""
 
     @abstractmethod
     def refreshed(self, ciphertexts: Ciphertexts) -> Ciphertexts:
@@ -96,7 +96,7 @@ def available() -> tuple[Scheme, ...]:
 
 
 def scheme_of(name: str) -> Scheme:
-    """Return the scheme to use: the one named, or with "auto" the first that is installed."""
+    """Return the scheme to use: the named one or, for "auto", the first that is installed."""
     if name == "auto":
         if not available():
             raise MissingExtraError("phe", _EXTRA, "labels='encrypted'")
@@ -123,7 +123,7 @@ def new_key(scheme: Scheme, key_bits: int) -> SecretHE:
 
 
 def of_public_key(scheme: str, data: bytes) -> AdditiveHE:
-    """Return the adding side of a public key; raise `ProtocolError` if it is none."""
+    """Return the adding side of a public key; raise `ProtocolError` if it is not a key."""
     if scheme_of(scheme) == "okamoto-uchiyama":
         from spinney.privacy.okamoto_uchiyama import OkamotoUchiyamaAdding  # noqa: PLC0415
 
@@ -134,7 +134,7 @@ def of_public_key(scheme: str, data: bytes) -> AdditiveHE:
 
 
 def of_secret_key(scheme: str, public: bytes, secret: bytes) -> SecretHE:
-    """Return the side with the key, from what it wrote down of itself."""
+    """Return the side with the key, from its stored keys."""
     if scheme_of(scheme) == "okamoto-uchiyama":
         from spinney.privacy.okamoto_uchiyama import OkamotoUchiyama  # noqa: PLC0415  an extra
 
@@ -145,8 +145,8 @@ def of_secret_key(scheme: str, public: bytes, secret: bytes) -> SecretHE:
 
 
 def foreign_ciphertexts() -> ProtocolError:
-    """Return the refusal of ciphertexts that are none of this key's, or out of range."""
+    """Return the error for ciphertexts of another key, or out of range."""
     return ProtocolError(
-        "Ciphertexts are of another key, damaged, or out of range. Nothing of them was used; ask "
-        "their party to answer again with this job's key."
+        "Ciphertexts belong to another key, are damaged, or are out of range. None of them was "
+        "used; ask their party to answer again with this job's key."
     )

@@ -1,10 +1,10 @@
-"""Inversion: draws from any law of whole numbers whose cumulative sums can be bounded.
+"""Inversion sampling from any integer distribution whose cumulative sums can be bounded.
 
-X is the first k with U < F(k), where U is uniform on [0, 1) and F the cumulative law. F is
-irrational, so it is never stored; a table holds the integers floor(F(k) * 2**64), each proved right
-by interval arithmetic. A 64-bit word that differs from every entry decides X. A word that equals
-one (chance: entries / 2**64) does not; then more bits of U are drawn and F is bounded more closely
-until they do. Nothing is rounded and no tail is cut off.
+X is the first k with U < F(k), where U is uniform on [0, 1) and F is the cumulative distribution. F
+is irrational, so it is never stored; a table holds the integers floor(F(k) * 2**64), each proved
+correct by interval arithmetic. A 64-bit word that differs from every entry decides X. A word that
+equals one (probability: entries / 2**64) does not; then more bits of U are drawn and F is bounded
+more closely until they decide X. Nothing is rounded and no tail is cut off.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,19 +20,19 @@ Law = Callable[[int], Iterator[tuple[int, int]]]
 
 _WORD = 64
 _TOP = (1 << _WORD) - 1
-_BITS = 192  # precision at which thresholds are computed first; doubled if that is not enough
+_BITS = 192  # initial precision of the thresholds; doubled if it is not enough
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A law ready for bulk inversion."""
+    """A distribution prepared for bulk inversion."""
 
     law: Law
     thresholds: Keys  # floor(F(k) * 2**64), up to the first that is 2**64 - 1
 
     @classmethod
     def of(cls, law: Law) -> "Table":
-        """Return the table of a law, raising the precision until every threshold is certain."""
+        """Return the table of a law; raise the precision until every threshold is certain."""
         bits = _BITS
         while True:
             thresholds: list[int] = []
@@ -64,20 +64,20 @@ def inverted(law: Law, known: int, bits: int) -> int:
     known
         The leading bits of U as an integer below 2**bits.
     bits
-        How many bits are known; more are drawn as they are needed.
+        How many bits are known; more are drawn as needed.
     """
     while True:
         for k, (low, high) in enumerate(law(bits + _WORD)):
             if (known + 1) << _WORD <= low:
                 return k
             if known << _WORD < high:
-                break  # F(k) lies within the known bits of U
+                break  # the known bits of U do not decide U < F(k)
         known = known << _WORD | int(entropy.words(1)[0])
         bits += _WORD
 
 
 def uniform_below(bound: int, count: int) -> Integers:
-    """Return draws uniform on 0 .. bound - 1, by drawing too many bits and dropping misses."""
+    """Return uniform draws on 0 .. bound - 1, by rejection."""
     mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
     drawn = entropy.words(count) & mask
     misses = np.flatnonzero(drawn >= np.uint64(bound))

@@ -1,10 +1,10 @@
-"""Keys of a secure sum: who takes part, what two parties share, and the streams that hide numbers.
+"""Keys of a secure sum (secure aggregation): the roster, shared secrets and derived keys.
 
-A key pair is X25519. Whatever is used as a key is first derived by HKDF-SHA256 from a secret, a
-purpose, the job, the round and the names it is for, so that no two uses share a key. A derived key
-becomes a stream in `spinney.privacy.streams`.
+A key pair is X25519. HKDF-SHA256 derives every key from a secret, a purpose, the job, the round and
+the names of its parties, so no two uses share a key. `spinney.privacy.streams` expands a derived
+key into a stream that masks numbers.
 
-Nothing here keeps state or talks to anybody. Private halves never appear in a `repr` or an error.
+Nothing here keeps state or communicates. Private keys never appear in a `repr` or an error.
 """
 
 import struct
@@ -44,7 +44,7 @@ class KeyPair:
 
     @classmethod
     def of(cls, private: bytes) -> Self:
-        """Return the pair of a private half."""
+        """Return the pair of a private key."""
         if len(private) != KEY_BYTES:
             raise SettingError(
                 f"A private key must have {KEY_BYTES} bytes; got {len(private)}. "
@@ -54,12 +54,12 @@ class KeyPair:
         return cls(private, key.public_key().public_bytes_raw(), key)
 
     def shared_with(self, public: bytes) -> bytes:
-        """Return the secret that this pair and the owner of `public` both can compute."""
+        """Return the secret that both this pair and the owner of `public` can compute."""
         try:
             other = X25519PublicKey.from_public_bytes(public)
             return self._key.exchange(other)
         except ValueError:
-            # A wrong length, or one of the few points that give everybody the same secret.
+            # A wrong length, or one of the few points that give every key the same secret.
             raise ProtocolError(
                 "A public key is not usable for X25519. Ask its party for the right one."
             ) from None
@@ -101,7 +101,7 @@ class Roster:
         return len(self.names)
 
     def position(self, name: str) -> int:
-        """Return a party's number, or refuse a name that is not on the roster."""
+        """Return a party's number; raise if the name is not on the roster."""
         if name not in self.names:
             raise ProtocolError(
                 f"Party {name!r} is not on the roster of this job. It has: {', '.join(self.names)}."
@@ -117,29 +117,29 @@ class Roster:
         return sum(1 << self.position(name) for name in set(names))
 
     def check(self, name: str, public: bytes) -> None:
-        """Refuse a party that comes with another key than the roster's."""
+        """Raise if a party's key differs from its key on the roster."""
         if self.public_key(name) != public:
             raise ProtocolError(
-                f"Party {name!r} came with a key that is not its key on the roster. "
-                "Correct the roster, or give the party the key that belongs to it."
+                f"Party {name!r} presented a key that is not its key on the roster. "
+                "Correct the roster, or give the party its own key."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class SumSettings:
-    """What all parties of a job's secure sums agreed on; make one with `of`.
+    """The settings that all parties of a job's secure sums agreed on; make one with `of`.
 
     Attributes
     ----------
     job
-        A name that no other job has.
+        A unique name.
     roster
         The parties and their keys.
     honest
         How many honest parties every sum is promised to contain (t): in no round may more than
         `len(roster) - honest` parties collude or drop out.
     threshold
-        How many parties together can open a secret (tau); too many for colluders alone.
+        How many parties together can open a secret (tau); more than may collude.
     min_survivors
         How many parties a sum must contain.
     """
@@ -175,7 +175,7 @@ class SumSettings:
         threshold: int | None = None,
         min_survivors: int | None = None,
     ) -> Self:
-        """Return settings; by default half of the parties, rounded up, are taken as honest."""
+        """Return settings; by default half of the parties, rounded up, are assumed honest."""
         if honest is None:
             honest = (len(roster) + 1) // 2
         if threshold is None:
@@ -185,7 +185,7 @@ class SumSettings:
         return cls(job, roster, honest, threshold, min_survivors)
 
     def agreed(self) -> bytes:
-        """Return a digest of all this; keys of parties that agreed on anything else differ."""
+        """Return a digest of all settings; parties that agreed on others derive other keys."""
         pairs = zip(self.roster.names, self.roster.public_keys, strict=True)
         flat = [part for pair in pairs for part in pair]
         return digest(self.job, self.honest, self.threshold, self.min_survivors, *flat)
@@ -203,20 +203,20 @@ class KeysAsk:
 
 @dataclass(frozen=True, slots=True)
 class KeysReply:
-    """A party's public halves, and its letters to all parties in the roster's order."""
+    """A party's public keys, and its letters to all parties in the roster's order."""
 
     job: str
     epoch: int
     sender: str
     public_key: bytes  # the roster's
     pair_keys: bytes  # 32 bytes per round
-    self_checks: bytes  # 32 bytes per round: tells a recovered self seed from a wrong one
+    self_checks: bytes  # 32 bytes per round: detects a wrongly recovered self seed
     letters: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SharesAsk:
-    """Take the letters that the parties of the epoch sealed for you, and their public halves."""
+    """Take the letters that the parties of the epoch sealed for you, and their public keys."""
 
     job: str
     epoch: int
@@ -235,7 +235,7 @@ class SharesReply:
 
 
 def encoded(*parts: str | bytes | int) -> bytes:
-    """Return the parts as bytes from which they can be told apart: kind, length, content."""
+    """Return the parts as unambiguous bytes: kind, length and content of each."""
     pieces = []
     for part in parts:
         if isinstance(part, int):
@@ -263,42 +263,42 @@ def derived(
     Parameters
     ----------
     secret
-        At least 32 bytes with 256 bits of entropy, or the outcome of a key agreement.
+        At least 32 bytes with 256 bits of entropy, or the result of a key agreement.
     purpose
-        What the key is for; no two uses have the same purpose.
+        The purpose of the key; no two uses have the same purpose.
     job
-        What the parties agreed on: the digest of job, roster and thresholds.
+        The digest of the job, roster and thresholds that the parties agreed on.
     round_number
-        The round, or the first one where a key serves several.
+        The round, or the first one if a key serves several.
     names
-        The party or the two parties it belongs to, in any order.
+        The party or the two parties that the key belongs to, in any order.
     """
     info = encoded("spinney secure sum 1", purpose, job, round_number, *sorted(names))
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
 
 
 def self_mask_key(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
-    """Return the key of the mask that only the seed's owner knows."""
+    """Return the key of the self mask, which only the seed's owner knows."""
     return derived(seed, "self mask", job=agreed, round_number=number, names=(name,))
 
 
 def self_check(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
-    """Return what tells a recovered self seed from a wrong one, and says nothing else about it."""
+    """Return a value that verifies a recovered self seed and reveals nothing else about it."""
     return derived(seed, "self check", job=agreed, round_number=number, names=(name,))
 
 
 def pair_mask_key(
     own: KeyPair, public: bytes, told: bytes, number: int, names: tuple[str, str]
 ) -> bytes:
-    """Return the key of the mask of two parties that agreed on, and were told, the same."""
+    """Return the key of the mask of two parties with the same settings and the same history."""
     secret = own.shared_with(public)
     return derived(secret, "pair mask", job=told, round_number=number, names=names)
 
 
 def fingerprint(key: bytes, about: bytes, vectors: Iterable[Words]) -> bytes:
-    """Return a tag that tells vectors apart, for the eyes of the party that made it only.
+    """Return a tag that distinguishes vectors; only the party that made it may see it.
 
-    Six times faster than SHA-256. Poly1305 is safe for this as long as the tag stays at home.
+    It is six times faster than SHA-256. Poly1305 is safe for this as long as the tag is not sent.
     """
     tag = Poly1305(key)
     tag.update(about)

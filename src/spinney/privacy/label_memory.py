@@ -1,13 +1,13 @@
-"""A party's memory of randomised labels: drawn once for a record, kept encrypted, erased with it.
+"""A party's memory of randomised labels: drawn once per record, kept encrypted, erased with it.
 
-A label that is randomised anew for every job can be averaged out. So the first answer is kept for
-the life of the record and given again. What is kept is the record's id (a hash), its label, by
-which a change is noticed, and the answer, for each scheme; on disk all of it is one AES-256-GCM
-message under a key that the party holds in a file of its own. The file is written whole or not at
-all; what was forgotten is in no later file.
+If a label were randomised again for every job, the noise would average out. So the first answer is
+kept for the lifetime of the record and reused (memoisation of randomised response). For each
+scheme the memory keeps the record's id (a hash), its label, to detect a change, and the answer. On
+disk all of it is one AES-256-GCM message; the party holds the key in a separate file. Files are
+written atomically; what was forgotten is in no later file.
 
-`erasures` counts how often records were forgotten. A record that comes back after that is drawn
-again, and must be paid for again: who charges for draws names them by this number.
+`erasures` counts how often records were forgotten. A record that returns after that is drawn
+again, and must be paid for again: charges for draws are named by this number.
 """
 
 import os
@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
 from spinney.errors import StorageError, TableError
+from spinney.files import replace_file
 from spinney.privacy.entropy import secret_bytes
 from spinney.typing import Bools, Integers, Keys
 
@@ -35,14 +36,14 @@ _KEY_BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Answers:
-    """What records have answered under one scheme, by rising id."""
+    """The answers of records under one scheme, by ascending id."""
 
     ids: Keys
     labels: NDArray[np.int32]
     words: Integers  # (n_records, n_words)
 
     def places(self, ids: Keys) -> tuple[Integers, Bools]:
-        """Return where each id would stand, and whether it is there."""
+        """Return the position of each id, and whether it is present."""
         place = np.searchsorted(self.ids, ids)
         found = np.zeros(ids.size, np.bool_)
         inside = place < self.ids.size
@@ -64,7 +65,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    """All that a memory holds."""
+    """The whole content of a memory."""
 
     erasures: int
     schemes: dict[str, _Stored]
@@ -82,9 +83,9 @@ class LabelMemory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], key_file: str | os.PathLike[str]) -> Self:
-        """Return the memory kept at `path` under the key in `key_file`; both are made if absent.
+        """Return the memory at `path`, encrypted with the key in `key_file`; make absent files.
 
-        Keep the key where the file is not, and where only the party can read it.
+        Keep the key in a different place from the file, where only the party can read it.
         """
         memory = cls()
         memory._path = Path(path)
@@ -105,7 +106,7 @@ class LabelMemory:
         Raises
         ------
         TableError
-            If a record's label is another than the one that was randomised.
+            If a record's label is not the one that was randomised.
         """
         with self._lock:
             held = self._answers.get(scheme)
@@ -116,10 +117,10 @@ class LabelMemory:
             if changed:
                 raise TableError(
                     "Labels of records have changed since they were randomised. A second answer "
-                    "for the same record would show what the first one hides: put the labels "
-                    "back, or have the records forgotten (LabelMemory.forget), after which they "
-                    "are randomised, and paid for, once more. Rows without an id are told apart "
-                    "by their cells: name a row_id if cells repeat.",
+                    "for the same record would reveal what the first one hides. Restore the "
+                    "labels, or erase the records (LabelMemory.forget); they are then randomised "
+                    "and paid for again. Rows without an id are identified by their cells: name "
+                    "a row_id if cells repeat.",
                     local=f"{changed} records are changed.",
                 )
             words = np.zeros((ids.size, held.words.shape[1]), np.int64)
@@ -144,14 +145,14 @@ class LabelMemory:
             self._write()
 
     def forget(self, ids: Keys) -> int:
-        """Erase all answers of records; return how many answers there were."""
+        """Erase all answers of these records; return how many answers were erased."""
         with self._lock:
             return self._keep(
                 {name: ~np.isin(held.ids, ids) for name, held in self._answers.items()}
             )
 
     def forget_all_but(self, ids: Keys) -> int:
-        """Erase the answers of all records but these: those that left the table."""
+        """Erase the answers of all other records, which have left the table."""
         with self._lock:
             return self._keep(
                 {name: np.isin(held.ids, ids) for name, held in self._answers.items()}
@@ -176,7 +177,7 @@ class LabelMemory:
         except InvalidTag:
             raise StorageError(
                 f"{str(self._path)!r} cannot be opened with this key, or was changed. Use the key "
-                "file that it was made with."
+                "file that it was created with."
             ) from None
         file = msgspec.msgpack.decode(text, type=_File)
         self.erasures = file.erasures
@@ -197,9 +198,7 @@ class LabelMemory:
         text = msgspec.msgpack.encode(_File(self.erasures, schemes))
         nonce = secret_bytes(_NONCE_BYTES)
         whole = _MAGIC + nonce + AESGCM(self._key).encrypt(nonce, text, _MAGIC)
-        beside = self._path.with_name(self._path.name + ".new")
-        _write_privately(beside, whole)
-        beside.replace(self._path)
+        _write_privately(self._path, whole)
 
 
 def _answers(stored: _Stored) -> Answers:
@@ -209,7 +208,7 @@ def _answers(stored: _Stored) -> Answers:
 
 
 def _key_of(path: Path, *, may_make: bool) -> bytes:
-    """Return the key in a file; a new one where nothing was encrypted with an older."""
+    """Return the key in a file; make a new one only if nothing was encrypted with an older one."""
     with suppress(FileNotFoundError):
         key = path.read_bytes()
         if len(key) != _KEY_BYTES:
@@ -219,8 +218,8 @@ def _key_of(path: Path, *, may_make: bool) -> bytes:
         return key
     if not may_make:
         raise StorageError(
-            f"The key file {str(path)!r} is missing, and the labels it opens are there. Put it "
-            "back; without it they cannot be read."
+            f"The key file {str(path)!r} is missing, but labels encrypted with it exist. Restore "
+            "it; without it they cannot be read."
         )
     key = secret_bytes(_KEY_BYTES)
     _write_privately(path, key)
@@ -228,11 +227,6 @@ def _key_of(path: Path, *, may_make: bool) -> bytes:
 
 
 def _write_privately(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, and have it on disk."""
+    """Write a file that only its owner can read, and sync it to disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    place = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(place, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    replace_file(path, data, mode=0o600)

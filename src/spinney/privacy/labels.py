@@ -1,8 +1,8 @@
-"""Labels that are randomised once, bit by bit: the paper's Bloom filters, and unary encoding.
+"""Labels randomised once, bit by bit (local DP): the paper's Bloom filters, and unary encoding.
 
-A class becomes a string of bits, each of which is reported falsely with some probability. Counts
-of classes are found from sums of reported bits, since the design is known. `RandomisedResponse`
-(`mechanisms`) is the third way, and for few classes the best.
+A class becomes a string of bits; each bit is reported falsely with some probability. Class counts
+are estimated from sums of reported bits, since the encoding is known. `RandomisedResponse`
+(`mechanisms`) is the third way, and the best for few classes.
 
 ===============  ==========================================================  =====================
 BloomResponse    32 bits, 4 hashes; permanent, then instantaneous response   8 ln 3 per label
@@ -30,7 +30,7 @@ from spinney.typing import Bools, Floats, Integers
 
 WORD: Final = 32
 _BITS: Final = 96
-_SALTS: Final = 64  # choices of hash functions that are looked at
+_SALTS: Final = 64  # choices of hash functions to compare
 _LARGEST_CONDITION: Final = 1e4
 
 
@@ -39,16 +39,16 @@ class BloomResponse(Mechanism):
     """S5's scheme, which is RAPPOR (Erlingsson, Pihur and Korolova 2014) with h = 4, f = 1/2.
 
     A class sets up to 4 of 32 bits. The permanent response keeps each bit with probability p = 1/2
-    and else replaces it by a fair coin. The instantaneous response reports a bit of it as it is
-    with probability xi = 0.8, else turned (zeta = 0.2). Both are drawn once: fresh instantaneous
-    responses in every round would soon average back to the permanent one. What is charged is the
-    price of the permanent response, 2 h ln((1 - f/2) / (f/2)) = 8 ln 3, which covers any number of
-    reports.
+    and otherwise replaces it by a fair coin. The instantaneous response reports each of its bits
+    unchanged with probability xi = 0.8, otherwise flipped (zeta = 0.2). Both are drawn once: fresh
+    instantaneous responses in every round would soon average to the permanent one. The charge is
+    the cost of the permanent response, 2 h ln((1 - f/2) / (f/2)) = 8 ln 3, which covers any number
+    of reports.
 
     Parameters
     ----------
     n_classes
-        How many classes must be told apart; at most 32, since there are 32 equations.
+        How many classes must be distinguished; at most 32, since there are 32 equations.
     """
 
     norm: ClassVar[str] = "none"
@@ -61,7 +61,7 @@ class BloomResponse(Mechanism):
         _require_classes(self.n_classes)
         if self.n_classes > WORD or not np.isfinite(_condition(bloom_filters(self.n_classes))):
             raise SettingError(
-                f"Bloom filters of {WORD} bits cannot tell {self.n_classes} classes apart. Use "
+                f"Bloom filters of {WORD} bits cannot distinguish {self.n_classes} classes. Use "
                 "label_scheme='unary', which has a bit for each, or 'randomised_response'."
             )
 
@@ -72,17 +72,17 @@ class BloomResponse(Mechanism):
 
     @property
     def one_probability(self) -> float:
-        """The chance that a set bit is reported as set: q* = 0.65."""
+        """The probability that a set bit is reported as set: q* = 0.65."""
         return _KEPT * _XI + (1 - _KEPT) * _ZETA
 
     @property
     def other_probability(self) -> float:
-        """The chance that a bit that is not set is reported as set: p* = 0.35."""
+        """The probability that an unset bit is reported as set: p* = 0.35."""
         return _KEPT * _ZETA + (1 - _KEPT) * _XI
 
     @property
     def first_report_epsilon(self) -> float:
-        """What a single instantaneous report costs, seen alone: 8 ln(13/7)."""
+        """The cost of a single instantaneous report on its own: 8 ln(13/7)."""
         q, p = self.one_probability, self.other_probability
         return self.n_hashes * log(q * (1 - p) / (p * (1 - q)))
 
@@ -104,14 +104,14 @@ class BloomResponse(Mechanism):
 
     def _randomised(self, values: Integers) -> Integers:
         bits = bloom_filters(self.n_classes)[values] == 1.0
-        # Two fair coins are both heads with chance 1/4: kept half the time, else a coin.
+        # Two fair coins are both heads with probability 1/4: kept half the time, else a coin.
         coins = samplers.uniform_below(4, bits.size).reshape(bits.shape)
         bits ^= coins == 0
         bits ^= (samplers.uniform_below(5, bits.size) == 0).reshape(bits.shape)
         return _packed(bits).astype(np.int64)
 
 
-_KEPT: Final = 0.75  # a bit of the permanent response is as it was: 1/2 + 1/4
+_KEPT: Final = 0.75  # probability that the permanent response leaves a bit unchanged: 1/2 + 1/4
 _XI: Final = 0.8
 _ZETA: Final = 0.2
 
@@ -120,8 +120,9 @@ _ZETA: Final = 0.2
 class UnaryResponse(Mechanism):
     """Optimised unary encoding (Wang, Blocki, Li and Jha 2017), for many classes.
 
-    A label is a bit for each class. Its own class's bit is a fair coin; every other bit is set with
-    probability 1 / (e**epsilon + 1). The error of a count does not grow with the classes.
+    A label is a bit for each class. The bit of the label's class is a fair coin; every other bit is
+    set with probability 1 / (e**epsilon + 1). The error of a count does not grow with the number of
+    classes.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ class UnaryResponse(Mechanism):
 
     @property
     def other_probability(self) -> float:
-        """The chance that the bit of another class is set: q."""
+        """The probability that the bit of another class is set: q."""
         return 1 / (exp(self.epsilon) + 1)
 
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
@@ -162,13 +163,13 @@ class UnaryResponse(Mechanism):
     def describe(self) -> str:
         """Say what is protected, how and at which price, for a privacy officer."""
         return (
-            f"Unary encoding: of {self.n_classes} bits the label's own is a fair coin, every other "
-            f"is set with probability {self.other_probability:.4f}; "
+            f"Unary encoding with {self.n_classes} bits: the label's bit is a fair coin, every "
+            f"other is set with probability {self.other_probability:.4f}; "
             f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}."
         )
 
     def estimated_shares(self, sums: Floats) -> Floats:
-        """Return unbiased shares of classes from mean reported bits; some may be negative."""
+        """Return unbiased class shares from mean reported bits; some may be negative."""
         q = self.other_probability
         return (sums - q) / (0.5 - q)
 
@@ -186,8 +187,8 @@ class UnaryResponse(Mechanism):
 def bloom_filters(n_classes: int) -> Floats:
     """Return the classes' filters, (n_classes, 32) of 0 and 1.
 
-    The hash functions are public and free to choose: of a few, those that tell the classes apart
-    best.
+    The hash functions are public and can be chosen freely: of a few, those that distinguish the
+    classes best.
     """
     tried = (_filters(n_classes, salt) for salt in range(_SALTS))
     return min(tried, key=_condition)
@@ -202,7 +203,7 @@ def _filters(n_classes: int, salt: int) -> Floats:
 
 
 def _condition(filters: Floats) -> float:
-    """Return how badly noise in the bits is magnified in counts of classes."""
+    """Return how much class counts amplify noise in the bits."""
     if len(filters) > WORD or np.linalg.matrix_rank(filters) < len(filters):
         return np.inf
     found = float(np.linalg.cond(filters))

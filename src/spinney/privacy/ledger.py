@@ -1,17 +1,17 @@
-"""A party's ledger: what was released, to whom, at what price; and the right to refuse.
+"""A party's privacy ledger: what was released, to whom, at what cost; it can refuse a charge.
 
-One round goes *reserve, draw, commit*:
+One round is *reserve, draw, commit*:
 
 1. `reserve` computes the cost from the mechanism's parameters, checks the job's budget and the
-   budget for the life of the data set, and writes the charge to disk. If it refuses, no noise has
-   been drawn; the answer depends on public parameters only, so a refusal reveals nothing.
-2. The mechanism draws, and takes the `Charge` for it.
+   lifetime budget of the data set, and writes the charge to disk. If it refuses, no noise has been
+   drawn; the decision depends only on public parameters, so a refusal reveals nothing.
+2. The mechanism spends the `Charge` and draws.
 3. `commit` stores the reply and returns the bytes to send. **Send only what it returns.**
 
-The reply leaves after it is stored, so a question has one reply for ever: asked again, it gets the
-same bytes; and whatever a killed process had drawn, nobody has seen. Its charge stands, and the
-same question asked again draws under the same charge. Two processes may answer at once: the first
-to commit wins, and both send its bytes.
+A reply is sent after it is stored, so a question has one reply for ever: the same question gets
+the same bytes. If a process is killed, nobody has seen what it drew; its charge remains, and the
+same question, asked again, draws under the same charge. Two processes may answer at once: the
+first to commit wins, and both send its bytes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ from spinney.privacy.ledger_store import (
 from spinney.privacy.release import _LEDGER_TOKEN, Charge
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Question, Scope, Spend
 
-Watch = Callable[[str], None]  # told the name of each step; tests kill the process there
+Watch = Callable[[str], None]  # called with the name of each step; tests kill the process there
 
 
 class Ledger:
@@ -71,17 +71,17 @@ class Ledger:
         busy_seconds: float = 30.0,
         watch: Watch = lambda _: None,
     ) -> Self:
-        """Open a party's ledger, and begin it if there is none.
+        """Open a party's ledger, and create it if there is none.
 
         Parameters
         ----------
         party
-            Whose it is. None: only to read a ledger that exists.
+            The owner of the ledger. None: open an existing ledger read-only.
         key
-            Signs every entry; the same one from the first entry on.
+            The key that signs every entry; it must be the same from the first entry on.
         """
         if party is None and not Path(path).is_file():
-            raise LedgerError("There is no ledger in this place.", local=f"File: {path}.")
+            raise LedgerError("The ledger file does not exist.", local=f"File: {path}.")
         store = LedgerStore(path, key, busy_seconds=busy_seconds)
         ledger = cls(store, watch, may_write=party is not None)
         try:
@@ -93,20 +93,20 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, party: str = "simulation", *, watch: Watch = lambda _: None) -> Self:
-        """Return a ledger that ends with the process and is otherwise like any other."""
+        """Return a ledger that is lost when the process ends, and otherwise like any other."""
         return cls.open(MEMORY, party, watch=watch)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._store.close()
 
     def allow_for_life(self, data: str, budgets: Sequence[Budget]) -> None:
-        """Limit what all jobs on a data set cost together, past ones included, from here on."""
+        """Limit from now on the total cost of all jobs on a data set, including past ones."""
         body = LifeBudgets(data, tuple(budgets))
         with self._turn("allow") as books:
             account = books.life_accounts.get(data)
             if account is None or account.budgets != body.budgets:
-                books.life_account(body)  # refuses budgets in which earlier charges have no price
+                books.life_account(body)  # refuses budgets that cannot measure earlier charges
                 self._write([body])
 
     def open_job(self, job: Job) -> None:
@@ -116,13 +116,13 @@ class Ledger:
             if known not in (None, job):
                 raise LedgerError(
                     f"Job {job.name!r} was opened on other terms, which cannot change. Give the "
-                    f"new job a name of its own."
+                    f"new job a different name."
                 )
             life = books.life_accounts.get(job.data)
             if life and (life.measure, job.measure) == (Measure.PURE, Measure.ZCDP):
                 raise SettingError(
-                    f"Job {job.name!r} counts zCDP, which has no price in pure epsilon; the budget "
-                    f"for the life of the data set counts pure epsilon."
+                    f"Job {job.name!r} counts in zCDP, which has no cost in pure epsilon; the "
+                    f"lifetime budget of the data set counts in pure epsilon."
                 )
             if known is None:
                 self._write([JobOpened(job)])
@@ -134,13 +134,13 @@ class Ledger:
         draw: Callable[[tuple[Charge, ...]], bytes],
         disclosures: Sequence[Disclosure] = (),
     ) -> bytes:
-        """Return the reply to send: the stored one, or what `draw` makes of the paid charges."""
+        """Return the reply to send: the stored one, or the result of `draw` on the paid charges."""
         charges = self._reserved(question, spends, disclosures)
-        reply = b"" if charges is None else draw(charges)  # answered: `commit` has the stored one
+        reply = b"" if charges is None else draw(charges)  # answered: `commit` returns the stored
         return self.commit(question, reply)
 
     def disclose(self, question: Question, disclosures: Sequence[Disclosure]) -> None:
-        """Write down, once, what leaves without a charge; its reply is not kept here."""
+        """Record once what is released without a charge; its reply is not stored here."""
         with self._turn("disclose") as books:
             job = books.job(question.job)
             promise = (job.t_honest, job.n_parties)
@@ -148,7 +148,7 @@ class Ledger:
                 self._write([Disclosed(question, job.data, d, *promise) for d in disclosures])
 
     def kept(self, question: Question, make: Callable[[], bytes]) -> bytes:
-        """Return a secret of the party's own, made once in a job and never sent."""
+        """Return a secret of this party, made once in a job and never sent."""
         with self._turn("keep") as books:
             books.job(question.job)
             secret = self._reply(books, question)
@@ -158,14 +158,14 @@ class Ledger:
         return secret
 
     def stored_reply(self, question: Question) -> bytes | None:
-        """Return the reply this question has had, from this process or any other; or None."""
+        """Return the stored reply to this question, from this process or any other; or None."""
         with self._reading() as books:
             return self._reply(books, question)
 
     def reserve(
         self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure] = ()
     ) -> tuple[Charge, ...]:
-        """Return a charge per release, in order, on disk; or refuse before anything is drawn."""
+        """Return one charge per release, in order, once on disk; raise before anything is drawn."""
         charges = self._reserved(question, spends, disclosures)
         if charges is None:
             raise LedgerError(
@@ -176,7 +176,7 @@ class Ledger:
     def _reserved(
         self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure]
     ) -> tuple[Charge, ...] | None:
-        """Return the charges, or None if the question has been answered, also if just now."""
+        """Return the charges, or None if the question is answered, even by another process."""
         with self._turn("reserve") as books:
             if question in books.answered:
                 return None
@@ -198,7 +198,7 @@ class Ledger:
         )
 
     def commit(self, question: Question, reply: bytes) -> bytes:
-        """Store a reserved question's reply; return the bytes to send: the first to be stored."""
+        """Store a reserved question's reply; return the bytes to send: the first reply stored."""
         with self._turn("commit") as books:
             stored = self._reply(books, question)
             if stored is None:
@@ -219,7 +219,7 @@ class Ledger:
 
     @property
     def party(self) -> str:
-        """Whose ledger this is."""
+        """The owner of the ledger."""
         return self._books.owner.party
 
     def job(self, name: str) -> Job:
@@ -233,12 +233,12 @@ class Ledger:
             return books.job_accounts[books.job(job).name].spent(unit)
 
     def left(self, job: str, unit: Unit, scope: Scope = ALL_ROWS) -> Fraction | None:
-        """Return what a job may still cost the worst record of a scope; None: without limit."""
+        """Return what a job may still cost the worst record of a scope; None: no limit."""
         with self._reading() as books:
             return books.job_accounts[books.job(job).name].left(unit, scope)
 
     def left_for_life(self, data: str, unit: Unit) -> Fraction | None:
-        """Return what jobs on a data set may still cost together; None: without limit."""
+        """Return what all jobs on a data set may still cost together; None: no limit."""
         with self._reading() as books:
             account = books.life_accounts.get(data)
             return None if account is None else account.left(unit, ALL_ROWS)
@@ -249,7 +249,7 @@ class Ledger:
             return tuple(map(Entry.of, self._store.rows_after(START)))
 
     def anchor(self) -> Anchor:
-        """Return the last entry's place in the chain, to be kept where nobody can rewrite it."""
+        """Return the last entry's place in the chain; keep it where nobody can rewrite it."""
         with self._reading() as books:
             return books.anchor
 
@@ -259,9 +259,9 @@ class Ledger:
         Parameters
         ----------
         anchor
-            An entry known from elsewhere; without one, a file put back to an earlier state passes.
+            An entry known from elsewhere; without it, a file reset to an earlier state passes.
         public_key
-            The key that must have signed; the one named by the first entry unless given.
+            The key that must have signed; by default, the one in the first entry.
         """
         with self._lock:
             key = public_key or bytes.fromhex(self._books.owner.public_key)
@@ -271,13 +271,13 @@ class Ledger:
                 if isinstance(body, Answered):
                     self._reply(books, body.question)
                 if anchor and row.seq == anchor.seq and row.hash != anchor.hash:
-                    raise LedgerError(f"Entry {row.seq} of the ledger is not the one known before.")
+                    raise LedgerError(f"Entry {row.seq} of the ledger does not match the anchor.")
             if anchor and books.anchor.seq < anchor.seq:
                 raise LedgerError(f"Entry {books.anchor.seq + 1} of the ledger is missing.")
             return books.anchor
 
     def _begin(self, party: str | None, key: Ed25519PrivateKey | None) -> None:
-        """Read all there is, write the first entry if there is none, and check whose it is."""
+        """Read all entries, write the first one if there is none, and check the owner."""
         public_key = key.public_key().public_bytes_raw().hex() if key else ""
         self._catch_up()
         if party is None:
@@ -291,14 +291,15 @@ class Ledger:
             raise LedgerError(f"This is the ledger of party {owner.party!r}, not of {party!r}.")
         if owner.public_key != public_key:
             raise LedgerError(
-                "The ledger was begun with another signing key, or with none. Open it the same way."
+                "The ledger was created with another signing key, or without one. Open it the "
+                "same way."
             )
 
     @contextmanager
     def _turn(self, step: str) -> Iterator[Books]:
-        """Write as the only one, knowing all that others wrote; on disk when it ends."""
+        """Write exclusively, after reading what others wrote; on disk when the block ends."""
         if not self._may_write:
-            raise LedgerError("The ledger was opened to be read only. Name its party to write.")
+            raise LedgerError("The ledger was opened read-only. Name its party to write.")
         self._watch(f"{step}: asked")
         with self._lock:
             with self._store.writing():
@@ -307,7 +308,7 @@ class Ledger:
                 yield self._books
                 self._watch(f"{step}: written")
             self._watch(f"{step}: on disk")
-            self._catch_up()  # only what is on disk enters the books
+            self._catch_up()  # the books hold only what is on disk
 
     @contextmanager
     def _reading(self) -> Iterator[Books]:
@@ -320,7 +321,7 @@ class Ledger:
             self._books.read(row)
 
     def _write(self, bodies: Sequence[Body], reply: bytes | None = None) -> list[int]:
-        """Write entries, and with the last one its reply; return their numbers."""
+        """Write entries, and the reply with the last one; return their numbers."""
         last, written = self._books.anchor, []
         for body in bodies:
             last = self._store.append(last, body, reply)
@@ -328,7 +329,7 @@ class Ledger:
         return written
 
     def _reply(self, books: Books, question: Question) -> bytes | None:
-        """Return a stored reply if it is still the one that was stored."""
+        """Return a stored reply; raise if it was changed."""
         if question not in books.answered:
             return None
         seq, digest = books.answered[question]
@@ -339,7 +340,7 @@ class Ledger:
 
 
 def _charged(question: Question, spend: Spend, job: Job) -> Charged:
-    """Return the charge for a spend, its cost computed here from the mechanism's parameters."""
+    """Return the charge for a spend; its cost is computed here from the mechanism's parameters."""
     parameters = spend.mechanism.parameters()
     return Charged(
         question=question,

@@ -1,12 +1,13 @@
-"""The ledger's file: numbered entries that can be added, never changed or taken out.
+"""The ledger's file: numbered entries that can be added, but never changed or removed.
 
-SQLite, because it is one file, survives a crash at any instruction and lets several processes
-write in turn. Every transaction is on the disk when it returns: rollback journal, full syncs.
-(A write-ahead log is faster, but without its second file the ledger forgets its last charges.)
+The file is an SQLite database, because it is one file, survives a crash at any instruction and lets
+several processes write in turn. Every transaction is on disk when it returns: rollback journal,
+full syncs. (A write-ahead log is faster, but a ledger that loses its second file forgets its last
+charges.)
 
-Each entry holds the hash of the one before, so that a change anywhere breaks every later link.
-Triggers stop accidents; the chain finds what triggers cannot stop. Whoever can rewrite the whole
-file can also rewrite an unsigned chain: sign the entries, or keep an `Anchor` elsewhere.
+Each entry holds the hash of the previous one, so a change anywhere breaks every later link.
+Triggers prevent accidents; the chain detects what triggers cannot prevent. Whoever can rewrite the
+whole file can also rewrite an unsigned chain: sign the entries, or keep an `Anchor` elsewhere.
 
 The kinds of entry keep their names and fields for ever: old ledgers must stay readable.
 """
@@ -59,7 +60,7 @@ class Anchor:
     hash: bytes
 
 
-START: Final = Anchor(0, bytes(32))  # what the first entry names as its predecessor
+START: Final = Anchor(0, bytes(32))  # the predecessor of the first entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Row:
     signature: bytes
 
     def check_follows(self, last: Anchor) -> None:
-        """Raise `LedgerError` unless this is, unchanged, what was written after `last`."""
+        """Raise `LedgerError` unless this is the unchanged entry written after `last`."""
         if self.seq != last.seq + 1:
             raise LedgerError(f"Entry {last.seq + 1} of the ledger is missing.")
         if self.previous != last.hash:
@@ -93,9 +94,9 @@ class Row:
 
 
 def _hash(seq: int, at: str, kind: str, body: bytes, previous: bytes) -> bytes:
-    """Return SHA-256 over all fields, each with its type and length before it."""
+    """Return SHA-256 over all fields, each preceded by its type and length."""
     digest = sha256(b"spinney ledger")
-    for part in (previous, seq, at, kind, body):  # of any type, in a file that was changed
+    for part in (previous, seq, at, kind, body):  # of any type if the file was changed
         data = part if isinstance(part, bytes) else str(part).encode()
         digest.update(f"{type(part).__name__} {len(data)} ".encode() + data)
     return digest.digest()
@@ -103,7 +104,7 @@ def _hash(seq: int, at: str, kind: str, body: bytes, previous: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The first entry: whose ledger this is, and the key that signs it (hex; empty: none)."""
+    """The first entry: the owner of the ledger, and the key that signs it (hex; empty: none)."""
 
     party: str
     public_key: str
@@ -111,7 +112,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class LifeBudgets:
-    """From here on all jobs on a data set together may cost this much."""
+    """From here on, all jobs on a data set together may cost at most this much."""
 
     data: str
     budgets: tuple[Budget, ...]
@@ -137,19 +138,19 @@ class Charged:
     n_values: int
     scopes: tuple[tuple[tuple[str, ...], ...], ...]
     views: tuple[View, ...]
-    t_honest: int  # parties whose noise must be honest; 1 if this party's own is enough
+    t_honest: int  # parties whose noise must be honest; 1 if this party's noise is enough
     n_parties: int
     is_seeded: bool  # a test had replaced the source of noise
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What each scope pays."""
+        """The cost for each scope."""
         return tuple(Line(Scope.of_words(s), self.cost, self.n_releases) for s in self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class Disclosed:
-    """A release that no charge pays for."""
+    """A release without a charge."""
 
     question: Question
     data: str
@@ -160,7 +161,7 @@ class Disclosed:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The reply to a question is stored; it may be sent, as often as it is asked for."""
+    """The reply to a question is stored; it may be sent whenever the question is asked."""
 
     question: Question
     reply: str  # SHA-256, hex
@@ -171,18 +172,18 @@ _KINDS: Final[dict[str, type[Body]]] = {cls.__name__: cls for cls in Body.__args
 
 
 def decoded(row: Row) -> Body:
-    """Return what an entry says, or raise `LedgerError`."""
+    """Decode an entry, or raise `LedgerError`."""
     try:
         body: Body = msgspec.json.decode(
             row.body, type=_KINDS[row.kind], dec_hook=lambda kind, text: kind(text)
         )
     except (KeyError, ValueError, SpinneyError) as error:  # msgspec's errors are ValueErrors
-        raise LedgerError(f"Entry {row.seq} of the ledger cannot be understood.") from error
+        raise LedgerError(f"Entry {row.seq} of the ledger cannot be decoded.") from error
     return body
 
 
 def _is_signed(row: Row, verifier: Ed25519PublicKey | None) -> bool:
-    """Say whether an entry carries the signature it should: the party's, or none."""
+    """Return whether an entry has the right signature: the party's, or none."""
     if verifier is None:
         return row.signature == b""
     try:
@@ -195,7 +196,8 @@ def _is_signed(row: Row, verifier: Ed25519PublicKey | None) -> bool:
 class LedgerStore:
     """An append-only chain of entries, and the replies they paid for.
 
-    The file is made if missing; `MEMORY` ends with the process. The key, if any, signs all entries.
+    The file is created if missing; `MEMORY` is lost when the process ends. The key, if any, signs
+    all entries.
     """
 
     def __init__(
@@ -215,12 +217,12 @@ class LedgerStore:
                 raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Keep other processes out until the end; then all is on the disk, or nothing."""
+        """Lock out other processes until the end; then everything is on disk, or nothing."""
         if self._process != os.getpid():
             raise InternalError("A ledger cannot be used in a forked process; open it there.")
         with self._plain_errors():
@@ -229,14 +231,14 @@ class LedgerStore:
                 yield
                 self._database.execute("COMMIT")
             except BaseException:
-                if self._database.in_transaction:  # a full disk has already rolled it back
+                if self._database.in_transaction:  # SQLite rolls back by itself on a full disk
                     self._database.execute("ROLLBACK")
                 raise
 
     def append(self, last: Anchor, body: Body, reply: bytes | None = None) -> Anchor:
         """Write the entry that follows `last`; only within `writing`."""
         if not self._database.in_transaction:
-            raise InternalError("Entries are written within `writing` only.")
+            raise InternalError("Entries can be written only within `writing`.")
         data = msgspec.json.encode(body, enc_hook=str, order="deterministic")  # fractions: "1/4"
         at = datetime.now(UTC).isoformat(timespec="microseconds")
         content = (last.seq + 1, at, type(body).__name__, data, last.hash)
@@ -267,7 +269,7 @@ class LedgerStore:
         return None if row is None else row[0]
 
     def verified_rows(self, public_key: bytes | None) -> Iterator[Row]:
-        """Yield all entries, signatures checked too; then check that none is missing at the end."""
+        """Yield all entries with checked signatures; then check that none is missing at the end."""
         verifier = Ed25519PublicKey.from_public_bytes(public_key) if public_key else None
         last = START
         for row in self.rows_after(START):
@@ -289,12 +291,12 @@ class LedgerStore:
             raise LedgerError(f"Entry {loose} of the ledger has a reply but is not an answer.")
 
     def _prepare(self) -> None:
-        """Set the file up, or check that it is one of ours."""
+        """Set up a new file, or check that an existing one is a Spinney ledger."""
         for pragma in ("journal_mode = PERSIST", "synchronous = EXTRA"):
             self._database.execute(f"PRAGMA {pragma}")
         if self._pragma("application_id") == 0 and not self._definitions():
             with self.writing():
-                if not self._definitions():  # another process may just have made it
+                if not self._definitions():  # another process may just have created it
                     for statement in _SCHEMA:
                         self._database.execute(statement)
                     self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -323,7 +325,7 @@ class LedgerStore:
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
-        """Say in one sentence what SQLite reports by a number."""
+        """Translate SQLite's error codes into plain sentences."""
         try:
             yield
         except sqlite3.Error as error:

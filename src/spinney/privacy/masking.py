@@ -1,37 +1,39 @@
-"""Secure sums: the coordinator learns the sum of the parties' vectors and no single one of them.
+"""Secure aggregation: the coordinator learns the sum of the parties' vectors, not a single vector.
 
-Double masking after Bonawitz et al. (2017), for curious parties that follow the protocol, with
-fresh secrets in every round. Of K parties at most K - t drop out or pool what they know with the
-coordinator; tau > K - t open a secret (`SumSettings`). Once per epoch (a run of rounds; see
+This is double masking after Bonawitz et al. (2017), for honest-but-curious parties, with fresh
+secrets in every round. Of K parties, at most K - t drop out or collude with the coordinator;
+tau > K - t parties can open a secret (`SumSettings`). Once per epoch (a run of rounds; see
 `sharing`) each party deals shares of two secrets per round, a self seed b and a pair key k. Then:
 
 1. `MaskAsk`: party i sends y_i = x_i + PRG(b_i) + sum_{j>i} PRG(s_ij) - sum_{j<i} PRG(s_ij), with
    s_ij from the key agreement of k_i and k_j, modulo 2^32 or 2^64 per array.
-2. `UnmaskAsk`: the coordinator fixes the list U of parties whose vectors it has. Each sends, for
-   every party of the epoch, its share of b if that party is in U, of k if it is not.
-3. With tau answers it recovers b_i of U and k_j of the dropped, and with them the masks that did
-   not cancel in the sum of y over U. So parties of U may vanish between 1 and 2.
+2. `UnmaskAsk`: the coordinator fixes the list U of parties whose vectors it has. Each of them
+   sends, for every party of the epoch, its share of b if that party is in U, of k if it is not.
+3. With tau answers the coordinator recovers b_i for U and k_j for the dropped parties, and with
+   them the masks that did not cancel in the sum of y over U. So parties of U may drop out between
+   1 and 2.
 
 **Who learns what.** The coordinator: the sum over U, who is in U, sizes. The parties: who is in U.
-Never, to the coordinator and K - t colluders: more about an honest party's vector than that sum.
-*Why*: an honest party opens a round for one list, so they see fewer than tau shares of the other
-secret of each honest party, which say nothing. If i is in U, k_i stays secret, and with it i's
-masks with the other honest parties of U; these hide all but the sum. If i is not in U, b_i stays
-secret and hides y_i, however late it comes. Secrets of different rounds are independent: a loss in
-one opens no other, and a dropped party may be in the next round without new keys. Below
-`min_survivors` nobody reveals a share; below tau answers there is no sum. Of two parties each
-learns the other's vector once the sum is published; there only noise helps.
+The coordinator and K - t colluders never learn more about an honest party's vector than that sum.
+*Why*: an honest party opens a round for only one list, so they see fewer than tau shares of the
+other secret of each honest party, which reveal nothing. If i is in U, k_i stays secret, and with it
+i's masks with the other honest parties of U; these hide everything except the sum. If i is not in
+U, b_i stays secret and hides y_i, however late it arrives. Secrets of different rounds are
+independent: a loss in one opens no other, and a dropped party may be in the next round without new
+keys. Below `min_survivors` no party reveals a share; with fewer than tau answers there is no sum.
+With two parties, each learns the other's vector once the sum is published; only noise helps there.
 
-**Lies about U.** A coordinator that tells parties different lists gets both secrets of a party only
+**Lies about U.** A coordinator that sends parties different lists gets both secrets of a party only
 if two groups of honest parties, each with the colluders, reach tau: never if 2 tau > K + (K - t).
-Set `threshold` so if it may lie. In any case masks of two parties depend on all lists they were
-told: after such a lie the vectors of the two groups cannot be summed together again in this job.
+Set `threshold` accordingly if it may lie. In any case the masks of two parties depend on all lists
+they were sent: after such a lie the vectors of the two groups cannot be summed together again in
+this job.
 
 **Not covered.** A party that sends wrong numbers. A vector that the caller masks again in another
 round: two sums over different survivors differ by a party's vector, so a question whose round was
 opened must not be asked again. Stolen private keys: tau of them open recorded letters; use a fresh
 `KeyPair` per job. Timing of big-integer arithmetic. Sums beyond the ring: vectors are reduced
-without a check, as a refusal would depend on the data; a ring must exceed twice the largest
+without a check, because a refusal would depend on the data; a ring must exceed twice the largest
 absolute sum, noise included.
 """
 
@@ -72,7 +74,7 @@ class MaskAsk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskReply:
-    """One party's masked vector: what the coordinator sees of it is uniform."""
+    """One party's masked vector; the coordinator sees uniform numbers."""
 
     job: str
     epoch: int
@@ -83,7 +85,7 @@ class MaskReply:
 
 @dataclass(frozen=True, slots=True)
 class UnmaskAsk:
-    """Reveal one share of each party: of a survivor's self seed, of a dropped one's pair key."""
+    """Reveal one share per party: of a survivor's self seed, or of a dropped party's pair key."""
 
     job: str
     epoch: int
@@ -104,7 +106,7 @@ class UnmaskReply:
 
 
 class SecureSumParty:
-    """A party's side: it answers four kinds of asks, and the same ask with the same reply."""
+    """A party's side: it answers four kinds of asks, and gives the same ask the same reply."""
 
     def __init__(self, settings: SumSettings, name: str, key: KeyPair) -> None:
         settings.roster.check(name, key.public)
@@ -114,15 +116,15 @@ class SecureSumParty:
         self._keys: EpochKeys | None = None
         self._last_round = 0
         self._opened: dict[int, int] = {}  # round -> the survivors it was opened for
-        self._lock = Lock()  # "one list per round" must hold for asks that come at once, too
+        self._lock = Lock()  # "one list per round" must also hold for simultaneous asks
 
     @property
     def settings(self) -> SumSettings:
-        """What the parties agreed on."""
+        """The settings that the parties agreed on."""
         return self._settings
 
     def make_keys(self, ask: KeysAsk) -> KeysReply:
-        """Make keys for an epoch; the secrets of the one before are forgotten."""
+        """Make keys for an epoch; the secrets of the previous one are forgotten."""
         with self._lock:
             _check_job(ask.job, self._settings)
             if self._keys is None or ask.epoch > self._keys.ask.epoch:
@@ -134,8 +136,8 @@ class SecureSumParty:
                 self._keys = EpochKeys(self._settings, self._name, self._key, ask)
             if ask != self._keys.ask:
                 raise ProtocolError(
-                    f"Epoch {ask.epoch} is over, or was begun for other rounds. A new one needs a "
-                    f"number above {self._keys.ask.epoch}."
+                    f"Epoch {ask.epoch} is over, or was begun for other rounds. A new epoch needs "
+                    f"a number above {self._keys.ask.epoch}."
                 )
             return self._keys.reply
 
@@ -154,8 +156,8 @@ class SecureSumParty:
     ) -> MaskReply:
         """Return the vectors, each masked modulo two to the power of its `bits` (32 or 64).
 
-        The same vectors in the same round give the same bytes; others are refused. Vectors that
-        are `taken` are masked where they lie.
+        The same vectors in the same round give the same bytes; other vectors are refused. Vectors
+        that are `taken` are masked in place.
         """
         words = ring_words(vectors, bits, copy=not taken)
         with self._lock:
@@ -164,7 +166,7 @@ class SecureSumParty:
             told = set(enumerate(ask.history, start=1))
             if len(told) != ask.round_number - 1 or opened - told:
                 raise ProtocolError(
-                    f"The survivors told for the rounds before {ask.round_number} are not those "
+                    f"The survivors named for the rounds before {ask.round_number} are not those "
                     f"that party {self._name!r} opened them for."
                 )
             masks = keys.mask_keys(ask.round_number, digest(*ask.history), words)
@@ -212,17 +214,17 @@ class _Phase(StrEnum):
 
 
 class SecureSumCoordinator:
-    """The coordinator's side, for one thread: begin an epoch, then rounds; add what comes.
+    """The coordinator's side, for one thread: begin an epoch, then rounds; add replies.
 
-    A refused reply changes nothing. Whose reply is missing when the next step is asked for counts
-    as dropped: from the epoch for keys, from the round for vectors.
+    A refused reply changes nothing. A party whose reply is missing when the next step begins counts
+    as dropped: from the epoch if keys are missing, from the round if vectors are.
     """
 
     def __init__(self, settings: SumSettings) -> None:
         self._settings = settings
         self._phase = _Phase.IDLE
         self._book = EpochBook(settings, KeysAsk(settings.job, 0, 1, 0))
-        self._history: list[int] = []  # as in `MaskAsk`, the present round included
+        self._history: list[int] = []  # as in `MaskAsk`, including the current round
         self._senders: list[str] = []
         self._sums: tuple[Words, ...] = ()
         self._shares: dict[str, Revealed] = {}
@@ -234,12 +236,12 @@ class SecureSumCoordinator:
 
     @property
     def rounds_left(self) -> int:
-        """How many more rounds the keys of this epoch serve."""
+        """How many more rounds the keys of this epoch last."""
         ask = self._book.ask
         return ask.first_round + ask.n_rounds - 1 - len(self._history)
 
     def begin_epoch(self, n_rounds: int = EPOCH_ROUNDS) -> KeysAsk:
-        """Return the ask for keys, to all parties; an unfinished round is given up."""
+        """Return the ask for keys, to all parties; an unfinished round is abandoned."""
         epoch, first = self._book.ask.epoch + 1, len(self._history) + 1
         ask = KeysAsk(self._settings.job, epoch, first, n_rounds)
         self._book = EpochBook(self._settings, ask)
@@ -248,7 +250,7 @@ class SecureSumCoordinator:
         return ask
 
     def add_keys(self, reply: KeysReply) -> None:
-        """Take a party's keys and letters."""
+        """Add a party's keys and letters."""
         self._check(reply, _Phase.KEYS, self._book.participants)
         self._book.add(reply)
 
@@ -260,7 +262,7 @@ class SecureSumCoordinator:
         return self._book.asks()
 
     def begin_round(self) -> MaskAsk:
-        """Return the ask for vectors, to the epoch's parties; an unfinished round is given up."""
+        """Return the ask for vectors, to the epoch's parties; an unfinished round is abandoned."""
         if self._phase is _Phase.KEYS or not self.rounds_left:
             raise ProtocolError(
                 f"Epoch {self._book.ask.epoch} has no keys for another round. Begin a new epoch."
@@ -280,7 +282,7 @@ class SecureSumCoordinator:
         if not unsigned or layout != expected:
             raise ProtocolError(
                 f"The vectors of party {reply.sender!r} in round {reply.round_number} must be "
-                "uint32 or uint64, and of the types and shapes that the first party sent."
+                "uint32 or uint64, with the types and shapes that the first party sent."
             )
         if self._senders:
             for total, vector in zip(self._sums, reply.vectors, strict=True):
@@ -290,7 +292,7 @@ class SecureSumCoordinator:
         self._senders.append(reply.sender)
 
     def end_vectors(self) -> UnmaskAsk:
-        """Fix the survivors and return the ask for shares, to them; too few end the round."""
+        """Fix the survivors and return their ask for shares; too few survivors end the round."""
         self._expect(_Phase.VECTORS)
         self._phase = _Phase.IDLE
         self._need(self._settings.min_survivors, self._senders, _Phase.VECTORS)
@@ -302,7 +304,7 @@ class SecureSumCoordinator:
         return UnmaskAsk(*head, tuple(self._senders), dropped)
 
     def add_shares(self, reply: UnmaskReply) -> None:
-        """Take a survivor's shares."""
+        """Add a survivor's shares."""
         self._check(reply, _Phase.SHARES, self._shares)
         if reply.sender not in self._senders:
             raise ProtocolError(f"Party {reply.sender!r} is not a survivor of this round.")
@@ -312,7 +314,7 @@ class SecureSumCoordinator:
     def sums(self, *, signed: bool = True) -> tuple[Counters, ...]:
         """Return the sums over the survivors, centred around zero if `signed`.
 
-        With fewer shares than `threshold` this raises; more may then still be added.
+        With fewer shares than `threshold` this raises; more shares may still be added afterwards.
         """
         self._expect(_Phase.SHARES)
         self._need(self._settings.threshold, self._shares, _Phase.SHARES)
@@ -332,7 +334,7 @@ class SecureSumCoordinator:
     def _check(
         self, reply: KeysReply | MaskReply | UnmaskReply, phase: _Phase, seen: Collection[str]
     ) -> None:
-        """Refuse a reply of a stranger, another job, epoch or round, or one that came before."""
+        """Raise for a reply from a stranger, for another job, epoch or round, or for a repeat."""
         self._settings.roster.position(reply.sender)
         _check_job(reply.job, self._settings)
         here = (self._book.ask.epoch, len(self._history))

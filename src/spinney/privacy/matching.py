@@ -1,12 +1,13 @@
-"""Which rows do several parties share? Ids are compared without being shown.
+"""Find the rows that several parties share, by comparing ids without showing them.
 
-Two ways. Private set intersection by elliptic curves (the package openmined-psi): one party learns
-which of its ids another has too, or only how many; the other learns nothing. Or a keyed hash:
-HMAC-SHA-256 under a key that the parties share and the coordinator has not; whoever lacks the key
-cannot try out ids. Never a plain hash: all telephone numbers are hashed in minutes.
+There are two ways. Private set intersection with elliptic curves (the package openmined-psi): one
+party learns which of its ids another also has, or only how many; the other learns nothing. Or a
+keyed hash: HMAC-SHA-256 under a key that the parties share and the coordinator does not have;
+nobody without the key can try out ids. Never use a plain hash: all telephone numbers can be hashed
+in minutes.
 
-Both tell at least one party who else's rows are the same people. That is a release without noise,
-and each run is one more question about membership: run it once for a job.
+Both tell at least one party which of its rows another party also has. That is a release without
+noise, and each run is another question about membership: run it once per job.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from spinney.privacy.keys import KEY_BYTES, KeyPair, derived
 IdKind = Literal["text", "whole numbers"]
 TAG_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-_FALSE_POSITIVES: Final = 1e-12  # of the size-only comparison, in all
+_FALSE_POSITIVES: Final = 1e-12  # of the size-only comparison, in total
 
 Tags = NDArray[np.uint8]  # (n, 16)
 
@@ -42,8 +43,8 @@ class Ids:
         n_repeated = len(self.texts) - len(set(self.texts))
         if n_repeated:
             raise TableError(
-                "Some row ids stand in more than one row. Matching needs each person once: keep "
-                "one row of each, or add up the rows first.",
+                "Some row ids are in more than one row. Matching needs each person once: keep one "
+                "row per id, or aggregate the rows first.",
                 local=f"{n_repeated} rows repeat an id.",
             )
 
@@ -52,7 +53,7 @@ class Ids:
 
     def tags(self, key: bytes) -> Tags:
         """Return the keyed hash of every id."""
-        # A fresh HMAC for each: copying one keyed state is quicker than keying anew.
+        # Each id needs a fresh HMAC; copying one keyed state is faster than creating a new one.
         keyed = hmac.new(key, digestmod=hashlib.sha256)
         parts = []
         for text in self.texts:
@@ -62,13 +63,13 @@ class Ids:
         return np.frombuffer(b"".join(parts), np.uint8).reshape(-1, TAG_BYTES)
 
     def rows_of(self, tags: Tags, key: bytes) -> NDArray[np.int64]:
-        """Return the row of each tag, in the order of the tags; refuse tags of ids not held."""
+        """Return the row of each tag, in the order of the tags; raise for unknown tags."""
         own = _as_words(self.tags(key))
         order = np.argsort(own)
         wanted = _as_words(tags)
         place = np.searchsorted(own, wanted, sorter=order).clip(0, max(len(own) - 1, 0))
         if len(own) == 0 or np.any(own[order[place]] != wanted):
-            raise ProtocolError("The matched rows are not all rows of this party. Match again.")
+            raise ProtocolError("Some matched rows are not rows of this party. Match again.")
         rows: NDArray[np.int64] = order[place].astype(np.int64)
         return rows
 
@@ -76,25 +77,25 @@ class Ids:
 def _kind(values: list[Any]) -> IdKind:
     if any(value is None or value != value for value in values):  # noqa: PLR0124  not a number
         raise TableError(
-            "Some rows have no id. Every row needs one to be matched; leave the others out."
+            "Some rows have no id. Matching needs an id in every row; leave those rows out."
         )
     if all(isinstance(value, Integral) and not isinstance(value, bool) for value in values):
         return "whole numbers"
     if all(isinstance(value, str) for value in values):
         return "text"
     raise TableError(
-        "Row ids must all be text or all be whole numbers. Write them in one way, as the other "
-        "parties do."
+        "Row ids must be all text or all whole numbers. Write them all in the same way as the "
+        "other parties do."
     )
 
 
 def _canonical(value: Any) -> str:
-    """Return one text for an id; blanks around it do not count."""
+    """Return an id as canonical text, without surrounding blanks."""
     return value.strip() if isinstance(value, str) else str(int(value))
 
 
 def _as_words(tags: Tags) -> NDArray[Any]:
-    """Return the leading word of each tag: enough to tell tags apart, and quick to sort."""
+    """Return the leading word of each tag: enough to distinguish tags, and fast to sort."""
     words = np.ascontiguousarray(tags).view(">u8").reshape(-1, 2)
     return words[:, 0].astype(np.uint64)
 
@@ -110,18 +111,19 @@ def sealed_key(key: bytes, own: KeyPair, public: bytes, names: tuple[str, str]) 
 
 
 def opened_key(letter: bytes, own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
-    """Return the key of a letter from the owner of `public`."""
+    """Return the key in a letter from the owner of `public`."""
     secret = _letter_key(own, public, names)
     try:
         return ChaCha20Poly1305(secret).decrypt(letter[:_NONCE_BYTES], letter[_NONCE_BYTES:], None)
     except (InvalidTag, ValueError):
         raise ProtocolError(
-            "The letter with the matching key cannot be opened: it is damaged, or for another."
+            "The letter with the matching key cannot be opened: it is damaged or addressed to "
+            "another party."
         ) from None
 
 
 def new_matching_key() -> bytes:
-    """Draw the key of the parties' tags."""
+    """Draw the key for the parties' tags."""
     return secret_bytes(KEY_BYTES)
 
 
@@ -152,18 +154,18 @@ class PsiServer:
         self._server = self._psi.server.CreateWithNewKey(reveal)
 
     def setup(self, n_client: int) -> bytes:
-        """Return the own ids under the own key."""
+        """Return the server's ids, encrypted with its key."""
         kind = self._psi.DataStructure.RAW if self._reveal else self._psi.DataStructure.GCS
         made = self._server.CreateSetupMessage(_FALSE_POSITIVES, n_client, self._ids.texts, kind)
         return bytes(made.SerializeToString())
 
     def respond(self, request: bytes) -> bytes:
-        """Put the own key over the client's."""
+        """Encrypt the client's ids with this side's key as well."""
         asked = self._psi.Request()
         try:
             asked.ParseFromString(request)
             return bytes(self._server.ProcessRequest(asked).SerializeToString())
-        except Exception:  # noqa: BLE001  the package raises what its parser raises
+        except Exception:  # noqa: BLE001  the package passes on any error of its parser
             raise _bad_psi() from None
 
 
@@ -176,16 +178,16 @@ class PsiClient:
         self._client = self._psi.client.CreateWithNewKey(reveal)
 
     def request(self) -> bytes:
-        """Return the own ids under the own key."""
+        """Return the client's ids, encrypted with its key."""
         return bytes(self._client.CreateRequest(self._ids.texts).SerializeToString())
 
     def common(self, setup: bytes, response: bytes) -> NDArray[np.int64]:
-        """Return the places of own ids that the server has too."""
+        """Return the indices of the client's ids that the server also has."""
         found = self._parsed(setup, response, self._client.GetIntersection)
         return np.sort(np.array(found, np.int64))
 
     def size(self, setup: bytes, response: bytes) -> int:
-        """Return how many own ids the server has too."""
+        """Return how many of the client's ids the server also has."""
         return int(self._parsed(setup, response, self._client.GetIntersectionSize))
 
     def _parsed(self, setup: bytes, response: bytes, found: Any) -> Any:
@@ -199,4 +201,4 @@ class PsiClient:
 
 
 def _bad_psi() -> ProtocolError:
-    return ProtocolError("A message of the id matching is damaged or of another run. Match again.")
+    return ProtocolError("An id matching message is damaged or from another run. Match again.")

@@ -1,16 +1,16 @@
-"""Mechanisms: each class holds its noise and its cost side by side.
+"""Differential privacy mechanisms: each class holds its noise and its cost side by side.
 
 ==================  =========================================================  ==============
 DiscreteLaplace     adds two-sided geometric noise to integers                 pure epsilon
 DiscreteGaussian    adds discrete Gaussian noise to integers                   rho of zCDP
 RandomisedResponse  keeps a category or replaces it by another one             pure epsilon
-PermuteAndFlip      chooses the best of several candidates, nearly             pure epsilon
+PermuteAndFlip      chooses one of the best of several candidates              pure epsilon
 ==================  =========================================================  ==============
 
-`cost` follows from the parameters alone, so that a party computes it for itself. `release` spends a
-charge that covers the cost, *then* draws, once. The samplers are exact, so no mechanism here has a
-delta of its own. A sensitivity is stated for the mechanism's `unit`: a histogram moves by 1 (in L1)
-when a record is added or removed and by 2 when one is replaced.
+`cost` depends only on the parameters, so a party computes it itself. `release` spends a charge that
+covers the cost, *then* draws, once. The samplers are exact, so no mechanism here adds a delta. A
+sensitivity is stated for the mechanism's `unit`: a histogram changes by 1 (in L1) when a record is
+added or removed and by 2 when one is replaced.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ __all__ = ["DiscreteGaussian", "DiscreteLaplace", "PermuteAndFlip", "RandomisedR
 
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down: pi**2 = 9.8696044
 _TAU_BITS = 192
-_LARGEST_SCORE = 1 << 61  # so that a difference of two fits 64 bits
+_LARGEST_SCORE = 1 << 61  # so that the difference of two scores fits in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class DiscreteLaplace(Mechanism):
     """Two-sided geometric noise on integers, whole or in shares.
 
     Adds Z with P[Z = k] = (1 - alpha) / (1 + alpha) * alpha**abs(k), alpha = exp(-epsilon /
-    sensitivity), to every number (Ghosh, Roughgarden and Sundararajan 2009). In shares each of K
-    parties adds NB(1/t, alpha) - NB(1/t, alpha), of which any t sum to Z.
+    sensitivity), to every number (Ghosh, Roughgarden and Sundararajan 2009). In shares, each of K
+    parties adds NB(1/t, alpha) - NB(1/t, alpha); any t of these sum to Z.
 
     Parameters
     ----------
     epsilon
         The pure cost of a release.
     sensitivity
-        By how much one `unit` can move all released numbers together: the L1 norm.
+        How much one `unit` can change all released numbers together, in the L1 norm.
     unit
-        Whose change is hidden.
+        The unit of privacy.
     shares
         None if this party's noise alone is enough; otherwise how many parties share it.
     """
@@ -65,7 +65,7 @@ class DiscreteLaplace(Mechanism):
 
     @property
     def decay(self) -> Fraction:
-        """The decay of the noise: epsilon / sensitivity."""
+        """The decay rate of the noise: epsilon / sensitivity."""
         return self.epsilon / self.sensitivity
 
     @property
@@ -76,7 +76,7 @@ class DiscreteLaplace(Mechanism):
         return excess * 2 * alpha / (1 - alpha) ** 2
 
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
-        """Return epsilon; the sensitivity speaks for all `n_values` numbers together."""
+        """Return epsilon; the sensitivity covers all `n_values` numbers together."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:
@@ -99,8 +99,8 @@ class DiscreteGaussian(Mechanism):
     """Discrete Gaussian noise on integers, whole or in shares, for many releases.
 
     Adds Z with P[Z = k] proportional to exp(-k**2 / (2 sigma**2)), sigma**2 = squared_sensitivity /
-    (2 rho) (Canonne, Kamath and Steinke 2020). In shares each party adds a discrete Gaussian of
-    variance sigma**2 / t; their sum is not quite one, which costs at most tau per number more:
+    (2 rho) (Canonne, Kamath and Steinke 2020). In shares, each party adds a discrete Gaussian of
+    variance sigma**2 / t; their sum is not exactly one, which costs at most tau more per number:
     tau = 10 (t - 1) exp(-pi**2 sigma**2 / t) (Kairouz, Liu and Steinke 2021, proposition 14).
 
     Parameters
@@ -108,7 +108,7 @@ class DiscreteGaussian(Mechanism):
     rho
         The zCDP cost of a release, before tau.
     squared_sensitivity
-        By how much one `unit` can move all released numbers together: the L2 norm, squared.
+        How much one `unit` can change all released numbers together, in the squared L2 norm.
     unit, shares
         As in `DiscreteLaplace`.
     """
@@ -123,7 +123,7 @@ class DiscreteGaussian(Mechanism):
         _exactly(self, "rho", "squared_sensitivity")
         if self.share_variance > samplers.LARGEST_VARIANCE:
             raise SettingError(
-                f"rho is too small: the noise would not fit 64-bit sums; got rho="
+                f"rho is too small: the noise would not fit in 64-bit sums; got rho="
                 f"{float(self.rho):.3g} for a squared sensitivity of "
                 f"{float(self.squared_sensitivity):g}."
             )
@@ -140,12 +140,12 @@ class DiscreteGaussian(Mechanism):
 
     @property
     def share_variance(self) -> Fraction:
-        """The variance parameter of what this party adds: sigma**2 / t."""
+        """The variance parameter of this party's noise: sigma**2 / t."""
         return self.squared_sensitivity / (2 * self.rho * self._honest)
 
     @property
     def variance(self) -> float:
-        """The variance of the noise in the released sum, at most, all shares together."""
+        """An upper bound on the variance of the noise in the released sum, all shares together."""
         return float(self.share_variance) * (self.shares.parties if self.shares else 1)
 
     def cost(self, n_values: int = 1) -> Cost:
@@ -171,10 +171,11 @@ class DiscreteGaussian(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class RandomisedResponse(Mechanism):
-    """Keep a category with probability p, else report one of the others, each alike.
+    """Keep a category with probability p, else report one of the others uniformly at random.
 
     p = e**epsilon / (e**epsilon + k - 1) for k categories (Kairouz, Oh and Viswanath 2016). Draw
-    once per row for the life of the data and store the result: every new draw costs epsilon again.
+    once per row for the lifetime of the data and store the result: every new draw costs epsilon
+    again.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ class RandomisedResponse(Mechanism):
         The number of categories: k. Values are 0 .. k - 1.
     unit
         LABEL, or RECORD_REPLACE for one of a record's columns. Never add-or-remove: a report for
-        every row shows how many there are.
+        every row reveals the number of rows.
     """
 
     norm: ClassVar[str] = "none"
@@ -206,7 +207,7 @@ class RandomisedResponse(Mechanism):
 
     @property
     def keep_probability(self) -> float:
-        """The chance that a category is reported as it is: p."""
+        """The probability that a category is reported unchanged: p."""
         return 1 / (1 + (self.n_categories - 1) * exp(-self.epsilon))
 
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
@@ -216,16 +217,16 @@ class RandomisedResponse(Mechanism):
     def describe(self) -> str:
         """Say what is protected, how and at which price, for a privacy officer."""
         return (
-            f"Randomised response: each of {self.n_categories} categories is reported as it is "
+            f"Randomised response: each of {self.n_categories} categories is reported unchanged "
             f"with probability {self.keep_probability:.4f}, else as one of the others; "
             f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}."
         )
 
     def estimated_counts(self, reported: Integers | Floats) -> Floats:
-        """Return the likely true counts from counts of reports, categories along the last axis.
+        """Estimate the true counts from counts of reports, categories along the last axis.
 
-        Removes the bias, (reported - n q) / (p - q) with q = (1 - p) / (k - 1), then moves to the
-        nearest counts that are not negative and have the same sum n.
+        Removes the bias, (reported - n q) / (p - q) with q = (1 - p) / (k - 1), then projects onto
+        the nearest nonnegative counts with the same sum n.
         """
         n_rows = reported.sum(axis=-1, keepdims=True)
         keep = self.keep_probability
@@ -250,7 +251,7 @@ class PermuteAndFlip(Mechanism):
     Visits the candidates in random order and takes candidate i with probability
     exp(-epsilon (best - score_i) / (c sensitivity)); c = 2, or 1 if scores are monotone (McKenna
     and Sheldon 2020; equal to report-noisy-max with exponential noise, and never worse than the
-    exponential mechanism). Scores lie along the last axis; several rows are several choices, which
+    exponential mechanism). Scores are along the last axis; several rows are several choices, which
     cost epsilon once if no record is in two of them.
 
     Parameters
@@ -258,12 +259,12 @@ class PermuteAndFlip(Mechanism):
     epsilon
         The pure cost of a choice.
     sensitivity
-        By how much one `unit` can move any one score.
+        How much one `unit` can change any single score.
     unit
-        Whose change is hidden.
+        The unit of privacy.
     monotone
-        Whether adding a record can lower no score. Needs the unit RECORD_ADD_REMOVE, since
-        replacing a record may raise one score and lower another.
+        Whether adding a record never lowers a score. This requires the unit RECORD_ADD_REMOVE,
+        since replacing a record may raise one score and lower another.
     """
 
     norm: ClassVar[str] = "Linf"
@@ -276,14 +277,14 @@ class PermuteAndFlip(Mechanism):
         _exactly(self, "epsilon", "sensitivity")
         if self.monotone and self.unit is not Unit.RECORD_ADD_REMOVE:
             raise SettingError(
-                f"monotone=True holds for {Unit.RECORD_ADD_REMOVE.value!r} only; replacing a "
+                f"monotone=True requires the unit {Unit.RECORD_ADD_REMOVE.value!r}; replacing a "
                 f"record or a label may raise one score and lower another. Got {self.unit.value!r}."
             )
         check_decay(self.decay)
 
     @property
     def decay(self) -> Fraction:
-        """The decay of the odds with the distance from the best: epsilon / (c sensitivity)."""
+        """The decay rate with the distance from the best score: epsilon / (c sensitivity)."""
         return self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
 
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
@@ -307,7 +308,7 @@ class PermuteAndFlip(Mechanism):
     def _randomised(self, values: Integers) -> Integers:
         behind = values.max(axis=-1, keepdims=True) - values
         # P[G >= k] = exp(-decay k) for a geometric G: all coins are flipped at once, and the first
-        # success in a random order is any success, each alike
+        # success in a random order is a uniformly random success
         luck = samplers.geometric(self.decay, values.size).reshape(values.shape)
         taken = map(np.flatnonzero, (luck >= behind).reshape(-1, values.shape[-1]))
         chosen = [places[samplers.uniform_below(places.size, 1)[0]] for places in taken]
@@ -315,16 +316,16 @@ class PermuteAndFlip(Mechanism):
 
 
 def check_decay(decay: Fraction) -> None:
-    """Raise if noise of this decay would not fit 64-bit sums."""
+    """Raise if noise of this decay would not fit in 64-bit sums."""
     if decay < samplers.SMALLEST_DECAY:
         raise SettingError(
-            f"epsilon / sensitivity must be at least 2**-50, or the noise would not fit 64-bit "
+            f"epsilon / sensitivity must be at least 2**-50, or the noise would not fit in 64-bit "
             f"sums; got {float(decay):.3g}."
         )
 
 
 def _exactly(mechanism: Any, *names: str) -> None:
-    """Replace positive numbers by exact fractions, or refuse them."""
+    """Replace positive numbers by exact fractions; raise for others."""
     for name in names:
         value = positive_epsilon(getattr(mechanism, name), name)
         object.__setattr__(mechanism, name, value)
@@ -335,14 +336,14 @@ def _joined(text: str, shares: Shares | None) -> str:
 
 
 def projected(counts: Floats, total: Floats) -> Floats:
-    """Return the nearest points with no negative entry and the given sums, along the last axis.
+    """Return the nearest nonnegative points with the given sums, along the last axis.
 
-    Subtracts from each entry the one number that makes the positive parts add up (Held, Wolfe and
-    Crowder 1974).
+    Subtracts from each entry the number that makes the positive parts add up to the sum (Held,
+    Wolfe and Crowder 1974).
     """
     ordered = -np.sort(-counts, axis=-1)
     excess = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, counts.shape[-1] + 1)
     n_positive = np.count_nonzero(ordered > excess, axis=-1, keepdims=True)
-    # a total of zero leaves no entry positive; any subtracted number above the largest will do
+    # with a total of zero no entry is positive; any number above the largest can be subtracted
     level = np.take_along_axis(excess, np.maximum(n_positive - 1, 0), axis=-1)
     return np.maximum(counts - level, 0.0)

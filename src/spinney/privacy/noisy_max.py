@@ -1,6 +1,6 @@
-"""Report-noisy-max with the noise drawn by the parties and the maximum taken by somebody else.
+"""Report-noisy-max: the parties draw the noise, and somebody else takes the maximum.
 
-Every party adds a one-sided share to every candidate's score; whoever may see the noisy scores (a
+Every party adds a one-sided share to every candidate's score. Whoever may see the noisy scores (a
 coordinator that is trusted with them, or nobody: a computation among the parties) names the best.
 """
 
@@ -17,22 +17,22 @@ from spinney.typing import Integers
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax(Mechanism):
-    """One-sided geometric noise on whole scores, of which only the place of the largest is shown.
+    """One-sided geometric noise on whole scores; only the position of the largest is shown.
 
     Adds G with P[G >= k] = alpha**k, alpha = exp(-epsilon / sensitivity). Scores must be monotone:
-    a record more lowers none of them, or raises none, and each by at most `sensitivity`. Whatever
-    noise the others got, the winner needs at least some k to win, and at most k + sensitivity with
-    one record more or less: its odds change by at most e**epsilon (Ding et al. 2021, *The
-    Permute-and-Flip Mechanism is Identical to Report-Noisy-Max with Exponential Noise*). Ties go
-    to the first. In shares each of K parties adds NB(1/t, alpha), of which any t sum to G; further
-    noise that knows nothing of the rows takes nothing away.
+    an additional record lowers none of them, or raises none, and changes each by at most
+    `sensitivity`. For any noise on the other scores, the winner needs at least some k to win, and
+    at most k + sensitivity with one record more or less: its odds change by at most e**epsilon
+    (Ding et al. 2021, *The Permute-and-Flip Mechanism is Identical to Report-Noisy-Max with
+    Exponential Noise*). Ties go to the first. In shares, each of K parties adds NB(1/t, alpha); any
+    t of these sum to G. More noise that is independent of the rows does not weaken the claim.
 
     Parameters
     ----------
     epsilon
         The pure cost of a choice, however many candidates there are.
     sensitivity
-        By how much one record can move any one score.
+        How much one record can change any single score.
     shares
         None if this party's noise alone is enough; otherwise how many parties share it.
     """
@@ -50,11 +50,11 @@ class NoisyMax(Mechanism):
 
     @property
     def decay(self) -> Fraction:
-        """The decay of the noise: epsilon / sensitivity."""
+        """The decay rate of the noise: epsilon / sensitivity."""
         return self.epsilon / self.sensitivity
 
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
-        """Return epsilon: one place is shown."""
+        """Return epsilon: only one position is shown."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:

@@ -1,6 +1,6 @@
-"""Okamoto-Uchiyama's encryption from sf-heu: the fast one.
+"""Okamoto-Uchiyama homomorphic encryption from sf-heu: the fast scheme.
 
-sf-heu 0.5.2b0 is a pre-release; it is pinned exactly, and everything used of it is here.
+sf-heu 0.5.2b0 is a pre-release; it is pinned exactly, and only this module uses it.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from spinney.errors import ProtocolError
 from spinney.privacy.homomorphic import AdditiveHE, SecretHE, foreign_ciphertexts
 
 _SPARE_BITS = 3  # below the largest plaintext, which is signed
-_FEW = 64  # ciphertexts for which one call of a slower step is quicker than many calls
-_BYTES_OF_KEY = (600, 1400)  # more or less: three numbers of 2048 or 3072 bits
+_FEW = 64  # up to this many ciphertexts, one call of a slower step beats many calls
+_BYTES_OF_KEY = (600, 1400)  # a range: three numbers of 2048 or 3072 bits
 
 
 class OkamotoUchiyamaAdding(AdditiveHE):
@@ -72,7 +72,7 @@ class OkamotoUchiyamaAdding(AdditiveHE):
         return total
 
     def _shifted(self, ciphertexts: Any, width: int) -> Any:
-        """Return the numbers times 2^width; doubling is quicker where there are many."""
+        """Return the numbers times 2^width; for many numbers, doubling is faster."""
         if ciphertexts.size < _FEW:
             factor = self._kit.array(np.full(ciphertexts.size, 1 << width, dtype=object))
             return self._evaluator.mul(ciphertexts, factor)
@@ -103,7 +103,7 @@ class OkamotoUchiyama(OkamotoUchiyamaAdding, SecretHE):
 
     @classmethod
     def of_keys(cls, public: bytes, secret: bytes) -> "OkamotoUchiyama":
-        """Return the key that was written down."""
+        """Return the key from its stored bytes."""
         keys = heu_phe.PublicKey.load_from(public), heu_phe.SecretKey.load_from(secret)
         return cls(heu_phe.setup(*keys))
 
@@ -112,7 +112,7 @@ class OkamotoUchiyama(OkamotoUchiyamaAdding, SecretHE):
         return self._encrypted(np.array(numbers, dtype=object))
 
     def decrypt(self, ciphertexts: Any, bits: int) -> list[int]:
-        """Return the numbers, if none is out of range."""
+        """Return the numbers; raise if one is out of range."""
         try:
             found = self._kit.decryptor().decrypt_in_range(ciphertexts, bits)
         except RuntimeError:

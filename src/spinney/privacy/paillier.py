@@ -1,4 +1,4 @@
-"""Paillier's encryption with phe's keys and gmpy2's numbers: the portable one.
+"""Paillier homomorphic encryption with phe's keys and gmpy2's numbers: the portable scheme.
 
 A ciphertext is a number modulo n squared, written in as many bytes as n squared has.
 """
@@ -77,7 +77,7 @@ class Paillier(AdditiveHE):
         return [number * self._noise() % self._square for number in ciphertexts]
 
     def _random(self) -> Any:
-        """Return a random number below n; that it shares a factor with n never happens."""
+        """Return a random number below n; a common factor with n never happens in practice."""
         length = len(self.public_key)
         while True:
             drawn = gmpy2.mpz.from_bytes(secret_bytes(length), "big")
@@ -90,7 +90,7 @@ class Paillier(AdditiveHE):
 
 
 class PaillierKey(Paillier, SecretHE):
-    """The side with the key; it encrypts by the factors of n, four times as fast."""
+    """The side with the key; it uses the factors of n to encrypt four times as fast."""
 
     def __init__(self, p: int, q: int) -> None:
         super().__init__(p * q)
@@ -109,7 +109,7 @@ class PaillierKey(Paillier, SecretHE):
 
     @classmethod
     def of_secret(cls, data: bytes) -> "PaillierKey":
-        """Return the key that was written down."""
+        """Return the key from its stored bytes."""
         half = len(data) // 2
         return cls(int.from_bytes(data[:half], "big"), int.from_bytes(data[half:], "big"))
 
@@ -125,7 +125,7 @@ class PaillierKey(Paillier, SecretHE):
         return by_q + self._q2 * ((by_p - by_q) * self._q2_inverse % self._p2)
 
     def decrypt(self, ciphertexts: list[Any], bits: int) -> list[int]:
-        """Return the numbers, if none is out of range."""
+        """Return the numbers; raise if one is out of range."""
         found = [int(self._key.raw_decrypt(int(number))) for number in ciphertexts]
         if any(number.bit_length() > bits for number in found):
             raise foreign_ciphertexts()

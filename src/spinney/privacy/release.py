@@ -1,11 +1,11 @@
-"""What a party counts and what it may let go of: `Exact`, then `Noised`.
+"""The values a party counts and the values it may release: `Exact`, then `Noised`.
 
-Nothing turns one into the other by itself: a mechanism makes `Noised` from `Exact`, and takes a
-`Charge` for it. Messages carry plain integers; the contract of messages says of each whether it is
-exact. Noise in shares leaves under a mask only (`protocols.shares`).
+Only a mechanism makes `Noised` from `Exact`, and it takes a `Charge` for it. Messages carry plain
+integers; the message contract says for each whether it is exact. Noise in shares leaves a party
+only under a mask (`OnlyMasked`).
 
 A `Charge` proves that the ledger has written the cost of a release to disk. Only the ledger makes
-one, and it pays for one release. `Mechanism.release` is the one place where charge and noise meet.
+one, and it pays for one release. `Mechanism.release` is the only place that joins charge and noise.
 """
 
 from abc import ABC, abstractmethod
@@ -23,18 +23,18 @@ from spinney.typing import Integers
 
 @dataclass(frozen=True, slots=True, init=False)
 class Shares:
-    """Noise in shares: any `honest` parties' shares alone are the whole noise.
+    """Noise in shares: the shares of any `honest` parties are already the whole noise.
 
     Every party adds a share, so the sum carries more noise than promised (standard deviation times
-    sqrt(parties / honest)); what the other parties know of their own shares takes nothing away.
+    sqrt(parties / honest)); the other parties' knowledge of their own shares does not weaken it.
 
     Parameters
     ----------
     parties
         How many parties add a share: K.
     honest
-        How many of them are promised to be honest and to stay to the end: t. Half of them, rounded
-        up, unless given. A party that drops out counts as dishonest.
+        How many of them are promised to be honest and to stay to the end: t. Default: half of
+        them, rounded up. A party that drops out counts as dishonest.
     """
 
     parties: int
@@ -52,14 +52,14 @@ class Shares:
             )
         if parties == honest == 2:
             raise SettingError(
-                "For two parties only honest=1 means anything: each knows its own share and can "
-                "subtract it, so the other's share alone must be the whole noise. Set honest=1."
+                "For two parties, honest must be 1: each knows its own share and can subtract it, "
+                "so the other's share alone must be the whole noise. Set honest=1."
             )
         object.__setattr__(self, "parties", parties)
         object.__setattr__(self, "honest", honest)
 
     def describe(self) -> str:
-        """Say who may be curious, in words."""
+        """Describe in words which parties may be curious."""
         curious = self.parties - self.honest
         against = "the coordinator"
         if curious:
@@ -73,12 +73,12 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Values:
-    """Integers that numpy cannot take for an array and that print as their shape only."""
+    """Integers that numpy does not accept as an array, and that print only their shape."""
 
     values: Any
 
     def _keep(self, values: NDArray[Any]) -> None:
-        """Hold a read-only view, so that what was paid for cannot change afterwards."""
+        """Keep a read-only view, so that values cannot change after they are paid for."""
         view = values.view()
         view.flags.writeable = False
         object.__setattr__(self, "values", view)
@@ -94,13 +94,13 @@ class _Values:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise InternalError(
-            f"{type(self).__name__} is not an array; use its values where that is meant."
+            f"{type(self).__name__} is not an array; use its `values` if you mean to."
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Exact(_Values):
-    """Integers computed from a party's rows: true counts, scores or labels. Never sent as such."""
+    """Integers computed from a party's rows: true counts, scores or labels. Never sent directly."""
 
     values: Integers
 
@@ -112,8 +112,8 @@ class Exact(_Values):
 class Noised(_Values):
     """Integers that a mechanism has randomised and a charge has paid for.
 
-    With `privacy.release` they hold a part of the noise only: the sum over parties may be seen, one party's
-    values may not, so they leave it under a mask.
+    With `shares` they hold only a part of the noise: the sum over parties may be seen, one party's
+    values may not, so they leave the party under a mask.
     """
 
     values: Integers
@@ -125,12 +125,12 @@ class Noised(_Values):
 
 @final
 class LedgerToken:
-    """What the ledger shows to issue a charge. There is one, and no second can be made."""
+    """The token that the ledger shows to issue a charge. It is a singleton."""
 
     __slots__ = ()
 
     def __new__(cls) -> Self:
-        """Refuse: the one token exists."""
+        """Raise: the only token already exists."""
         raise InternalError("The ledger's token cannot be made a second time.")
 
 
@@ -145,9 +145,9 @@ class Charge:
     Attributes
     ----------
     cost
-        What was paid.
+        The cost that was paid.
     entry
-        Where the ledger has written it.
+        The entry of the ledger that records it.
     reason
         What it pays for, in words.
     """
@@ -155,7 +155,7 @@ class Charge:
     cost: Cost
     entry: str
     reason: str
-    _unspent: Lock = field(repr=False)  # taken once and never given back: atomic between threads
+    _unspent: Lock = field(repr=False)  # acquired once and never released: atomic between threads
 
     def __init__(self) -> None:
         raise InternalError("Only a ledger makes a Charge: ask it to charge the release.")
@@ -172,9 +172,9 @@ class Charge:
         return charge
 
     def spend(self, cost: Cost) -> None:
-        """Pay for a release of this cost, or refuse before anything is drawn.
+        """Pay for a release of this cost, or raise before anything is drawn.
 
-        A mechanism calls this first thing in `release`.
+        A mechanism calls this first in `release`.
         """
         if not self.cost.covers(cost):
             raise InternalError(
@@ -183,7 +183,7 @@ class Charge:
             )
         if not self._unspent.acquire(blocking=False):
             raise InternalError(
-                f"The charge for {self.reason} has paid for a release already. "
+                f"The charge for {self.reason} has already paid for a release. "
                 f"A repeated question is answered with the stored reply."
             )
 
@@ -192,7 +192,7 @@ class Mechanism(ABC):
     """Noise and cost of one kind of release; a frozen dataclass of its parameters."""
 
     __slots__ = ()
-    norm: ClassVar[str]  # in which the mechanism's sensitivity is measured
+    norm: ClassVar[str]  # the norm of the mechanism's sensitivity
 
     @abstractmethod
     def cost(self, n_values: int = 1) -> Cost:
@@ -204,17 +204,17 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _randomised(self, values: Integers) -> Integers:
-        """Return the values with fresh randomness; only `release` calls it, once paid."""
+        """Return the values with fresh randomness; only `release` calls it, after payment."""
 
     def _check(self, values: Integers) -> None:  # noqa: B027 - most take any integers
-        """Refuse values the mechanism is not made for, before anything is paid."""
+        """Raise for values that the mechanism cannot take, before anything is paid."""
 
     @final
     def release(self, exact: Exact, charge: Charge) -> Noised:
-        """Spend the charge, draw once, and return what may leave the party.
+        """Spend the charge, draw once, and return values that may leave the party.
 
-        A repeated question is answered with the stored result; another draw would need another
-        charge, for the two could be averaged.
+        A repeated question gets the stored result; another draw would need another charge, because
+        the two could be averaged.
         """
         if not isinstance(exact, Exact) or not isinstance(charge, Charge):
             raise InternalError("A release takes Exact values and the ledger's Charge.")
@@ -224,7 +224,7 @@ class Mechanism(ABC):
 
     @final
     def parameters(self) -> dict[str, str]:
-        """Return what fixes noise and cost, exactly and as text, for the ledger."""
+        """Return the parameters that determine noise and cost, as exact text for the ledger."""
         facts: dict[str, Any] = {"mechanism": type(self).__name__, "norm": self.norm}
         facts |= asdict(cast("Any", self))
         facts |= facts.pop("shares", None) or {}  # parties and honest
@@ -236,7 +236,7 @@ def _in_words(cost: Cost) -> str:
 
 
 def _integers(values: Any, kind: str) -> Integers:
-    """Return the values as 64-bit integers; floats are refused, not rounded."""
+    """Return the values as 64-bit integers; raise for floats instead of rounding."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise InternalError(f"{kind} holds integers only; got {array.dtype}.")
@@ -246,26 +246,26 @@ def _integers(values: Any, kind: str) -> Integers:
 
 
 class OnlyMasked:
-    """Counters with a share of the noise. No message can carry them; a mask can."""
+    """Counters with a share of the noise. No message can carry them unmasked."""
 
     def __init__(self, noised: Noised) -> None:
         if noised.shares is None:
-            raise InternalError("Counters with noise of their own need no mask.")
+            raise InternalError("Counters with the whole noise need no mask.")
         self.values = noised.values
         self.shares = noised.shares
 
     def pack(self, *_: bytes) -> NoReturn:
-        """Refuse: what has too little noise is not sent as it is."""
+        """Raise: values with too little noise are never sent unmasked."""
         raise ProtocolError(
-            "This party's noise is a share, which hides nothing by itself: it leaves under a mask "
-            "only, and the question came without one. Use secure_sum=True."
+            "This party's noise is a share, which hides nothing by itself: its counts may leave "
+            "only under a mask, and the question came without one. Use secure_sum=True."
         )
 
     packed_size = unpacked_size = unpack = pack
 
 
 def shares_in(reply: object) -> Shares | None:
-    """Return among how many parties the noise of a reply is shared; None if it is not."""
+    """Return how the noise of a reply is shared among parties; None if it is not."""
     if not is_dataclass(reply):
         return None
     held = (getattr(reply, field.name) for field in fields(reply))

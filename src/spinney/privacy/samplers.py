@@ -1,12 +1,12 @@
-"""Exact draws from the laws of noise, in integers only.
+"""Exact samplers for the noise distributions, in integers only.
 
-Every law here is drawn by inversion (`inversion`), or by rejection from laws that are
-(`wide_shares`): nothing is rounded and no tail is cut off, so the samplers' own error (delta) is
-zero. Floats appear nowhere.
+Every distribution is drawn by inversion (`inversion`), or by rejection from such distributions
+(`wide_shares`). Nothing is rounded and no tail is cut off, so the samplers' own error (delta) is
+zero. There are no floats.
 
-The search takes the same steps whatever the data: noise is drawn without looking at them.
+The search takes the same steps for all data: noise is drawn without looking at the data.
 
-Written alpha = exp(-decay), with decay = epsilon / sensitivity, the laws are
+With alpha = exp(-decay) and decay = epsilon / sensitivity, the distributions are
 
 =====================  =======================================================================
 geometric              P[k] = (1 - alpha) alpha**k, k = 0, 1, ...
@@ -47,9 +47,9 @@ LARGEST_VARIANCE = Fraction(2**100)
 
 _WORD = 64
 _DIGIT = 256  # radix of the geometric's digits
-_TABLE_DECAY = Fraction(1, 4096)  # below, a table of shares would pass 180,000 entries
-_TABLE_VARIANCE = Fraction(4096**2)  # above, a Gaussian's table would pass 80,000 entries
-_BATCH = 1 << 17  # draws whose temporaries stay in the processor's cache
+_TABLE_DECAY = Fraction(1, 4096)  # below, a table of shares would exceed 180,000 entries
+_TABLE_VARIANCE = Fraction(4096**2)  # above, a Gaussian's table would exceed 80,000 entries
+_BATCH = 1 << 17  # draws per batch: their temporaries stay in the processor's cache
 
 
 def discrete_laplace(decay: Fraction, count: int) -> Integers:
@@ -58,12 +58,12 @@ def discrete_laplace(decay: Fraction, count: int) -> Integers:
 
 
 def shares(decay: Fraction, honest: int, count: int) -> Integers:
-    """Return draws of which the sum of any `honest` is discrete Laplace."""
+    """Return draws such that the sum of any `honest` of them is discrete Laplace."""
     return one_sided_shares(decay, honest, count) - one_sided_shares(decay, honest, count)
 
 
 def one_sided_shares(decay: Fraction, honest: int, count: int) -> Integers:
-    """Return draws of which the sum of any `honest` is geometric."""
+    """Return draws such that the sum of any `honest` of them is geometric."""
     if honest == 1:
         return geometric(decay, count)
     if decay < _TABLE_DECAY:
@@ -75,8 +75,8 @@ def one_sided_shares(decay: Fraction, honest: int, count: int) -> Integers:
 def geometric(decay: Fraction, count: int) -> Integers:
     """Return draws with P[k] = (1 - alpha) alpha**k.
 
-    A geometric number's digits, in any radix, are independent: digit j has the decay
-    decay * radix**j and stops below the radix; the leading one does not stop.
+    The digits of a geometric number, in any radix, are independent: digit j has the decay
+    decay * radix**j and is below the radix; the leading digit is unbounded.
     """
     lead = _leading_place(decay)
     drawn, place = lead * _batched(count, _share_table(decay * lead, 1).draw), 1
@@ -89,8 +89,9 @@ def geometric(decay: Fraction, count: int) -> Integers:
 def discrete_gaussian(variance: Fraction, count: int) -> Integers:
     """Return draws with P[k] proportional to exp(-k**2 / (2 * variance)).
 
-    A very wide law is drawn one by one (Canonne, Kamath and Steinke 2020, algorithm 3): a
-    discrete Laplace proposal, kept with probability exp(-(abs(k) - variance/t)**2 / (2 variance)).
+    A very wide distribution is drawn one by one (Canonne, Kamath and Steinke 2020, algorithm 3): a
+    discrete Laplace proposal is kept with probability
+    exp(-(abs(k) - variance/t)**2 / (2 variance)).
     """
     if variance <= _TABLE_VARIANCE:
         folded = _batched(count, _gaussian_table(variance).draw)
@@ -124,9 +125,9 @@ def _batched(count: int, draw: Callable[[int], Integers]) -> Integers:
 
 
 def _outlives(decay: Fraction, number: Integers) -> Bools:
-    """Return True with probability exp(-decay * number): a geometric number reaches it.
+    """Return True with probability exp(-decay * number): a geometric draw is at least `number`.
 
-    Its digits are compared from the leading one on; few are needed.
+    Digits are compared from the leading one on; few are needed.
     """
     place = _leading_place(decay)
     lead = _share_table(decay * place, 1).draw(number.size)
@@ -209,7 +210,7 @@ def _gaussian_table(variance: Fraction) -> Table:
         while low:
             k, (low, high) = next(left)
             norm_low, norm_high = norm_low + 2 * low, norm_high + 2 * high
-        # the weights left out sum to less than high / (q**-(2k+1) - 1) <= high 2 variance / (2k+1)
+        # the omitted weights sum to less than high / (q**-(2k+1) - 1) <= high 2 variance / (2k+1)
         norm_high += 2 * high * (2 + int(2 * variance / (2 * k + 1)))
         sum_low, sum_high, left = 0, 0, enumerate(weights(bits))
         while True:

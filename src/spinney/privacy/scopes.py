@@ -1,24 +1,26 @@
 """What a question asks a party to release: from which rows, under which protection, to whom.
 
-A *scope* is the rows a release reads: a path from all rows down to parts and secret samples. It is
-split by a *partition* into *parts* that share no row. One record stands in one part of every
-partition, so parts of the same partition cost their maximum, and everything else adds up:
+A *scope* is the set of rows that a release reads: a path from all rows down to parts and secret
+samples. A *partition* splits a scope into *parts* that share no row. One record is in one part of
+every partition, so parts of the same partition cost their maximum (parallel composition), and
+everything else adds up (sequential composition):
 
 ```text
 cost(scope) = own + sum over its partitions of (max over the parts of cost(part))
 ```
 
-Trees on the same rows are each a step of their own (`again`, `sampled`, `bootstrapped`): they add
-up. Trees on disjoint blocks of rows are parts of one partition: they cost their maximum. A tree on
-a secret sample costs what the sampling theorem makes of the cost of the whole tree.
+Trees on the same rows are separate steps (`again`, `sampled`, `bootstrapped`): their costs add up.
+Trees on disjoint blocks of rows are parts of one partition: they cost their maximum. For a tree on
+a secret sample, the sampling theorem gives the cost from the cost of the whole tree.
 
-A partition must be named by its *predicate*, for example "age<=30": a node that is split a second
-time, otherwise, is then a second partition and is paid for again. Named by "split" alone, the left
-of one cut and the right of another would pass for disjoint. Predicates are functions of one record
-and of what was released before, never of true counts; for charges per label, never of the label.
+A partition must be named by its *predicate*, for example "age<=30": if a node is split a second
+time in another way, that is then a second partition and is paid for again. If it were named only
+"split", the left of one cut and the right of another would count as disjoint. Predicates are
+functions of one record and of earlier releases, never of true counts; for charges per label, never
+of the label.
 
-A level that charges every open node of a tree the same needs no parts: one charge to the tree's
-own scope costs the worst path just as much, in one short entry.
+A level that charges every open node of a tree the same amount needs no parts: one charge to the
+tree's scope costs the worst path just as much, in one short entry.
 """
 
 from collections.abc import Sequence
@@ -38,7 +40,7 @@ PARTY_TOTALS: Final = "a party's own totals"
 
 
 class Draw(StrEnum):
-    """How the rows below a step were drawn from the rows above it, once, for all releases there."""
+    """How the rows below a step were drawn, once for all releases, from the rows above it."""
 
     NONE = "none"
     OWN_COIN = "sampled"  # each row by its own secret coin; `rate` is its chance
@@ -48,10 +50,10 @@ class Draw(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Step:
-    """One step down: into the part of a partition, or into rows of its own for a tree."""
+    """One step down: into a part of a partition, or into the rows of one tree."""
 
     of: str
-    part: str = ""  # empty where the step does not divide the rows
+    part: str = ""  # empty if the step does not divide the rows
     draw: Draw = Draw.NONE
     rate: Fraction = Fraction(1)
 
@@ -74,16 +76,16 @@ class Step:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The step in one to four words, for the ledger; what can be left out is."""
+        """The step in one to four words, for the ledger; default values are omitted."""
         if self.draw is not Draw.NONE:
             return self.of, self.part, self.draw.value, str(self.rate)
         return (self.of, self.part) if self.part else (self.of,)
 
     @property
     def group(self) -> tuple[str, bool, str, Fraction]:
-        """What must be equal for two steps to count as parts of the same partition.
+        """The fields that must be equal for two steps to be parts of the same partition.
 
-        Undivided rows are never disjoint from a part, whatever they are called.
+        Undivided rows are never disjoint from a part, whatever their names.
         """
         return self.of, self.part == "", self.draw.value, self.rate
 
@@ -125,11 +127,11 @@ class Scope:
         return self._below(Step(partition, part))
 
     def again(self, name: str) -> Self:
-        """Return the same rows under a name of their own; what is charged there adds up."""
+        """Return the same rows under a separate name; charges to it add up."""
         return self._below(Step(name))
 
     def sampled(self, name: str, rate: Fraction) -> Self:
-        """Return rows drawn once by secret coins, each with chance `rate`."""
+        """Return rows drawn once by secret coins, each with probability `rate`."""
         return self._below(Step(name, draw=Draw.OWN_COIN, rate=rate))
 
     def bootstrapped(self, name: str) -> Self:
@@ -137,7 +139,7 @@ class Scope:
         return self._below(Step(name, draw=Draw.BOOTSTRAP))
 
     def repeated(self, name: str, times: int) -> Self:
-        """Return rows of which each may stand up to `times` times, known to anyone."""
+        """Return rows that are each repeated up to `times` times, which anyone may know."""
         return self._below(Step(name, draw=Draw.REPEATED, rate=Fraction(times)))
 
     @property
@@ -147,7 +149,7 @@ class Scope:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the rows were drawn secretly on the way."""
+        """Whether a step of the path drew the rows secretly."""
         return any(step.draw in (Draw.OWN_COIN, Draw.BOOTSTRAP) for step in self.path)
 
     def _below(self, step: Step) -> Self:
@@ -171,7 +173,7 @@ class View(StrEnum):
     FEATURE_PARTY = "feature party"
 
     def sees(self, shown_to: Sequence["View"]) -> bool:
-        """Say whether a release that is shown to these views is seen from this one."""
+        """Return whether this view sees a release that is shown to the given views."""
         return self is View.COALITION or self in shown_to or View.READER in shown_to
 
 
@@ -179,7 +181,7 @@ EVERYONE: Final = (View.READER, View.COORDINATOR, View.PARTY, View.COALITION)
 
 
 class Protection(StrEnum):
-    """What stands between a release without noise and those who see it."""
+    """The protection of a release without noise."""
 
     HIDDEN = "HIDDEN"
     UNPROTECTED = "UNPROTECTED"
@@ -195,7 +197,7 @@ class Question:
 
     @classmethod
     def of(cls, job: str, round_: int, ask: bytes) -> Self:
-        """Return the question that the bytes of an ask put."""
+        """Return the question for the bytes of an ask."""
         digest = sha256(b"spinney question")
         for part in (job.encode(), str(round_).encode(), ask):
             digest.update(len(part).to_bytes(8, "big") + part)
@@ -209,13 +211,13 @@ class Spend:
     Parameters
     ----------
     what
-        What is released, in words that an officer understands: "class counts of level 4".
+        What is released, in words for a privacy officer: "class counts of level 4".
     mechanism
-        What protects it; its cost is computed from its parameters, here, at the party.
+        The mechanism that protects it; the party computes the cost from its parameters.
     scopes
-        The rows it reads; where there are several, each pays.
+        The rows it reads; if there are several scopes, each pays.
     n_releases
-        How often it is released: each scope pays, and a charge is issued, for every time.
+        How often it is released: each scope pays, and a charge is issued, for every release.
     n_values
         How many numbers one release holds.
     views
@@ -247,7 +249,7 @@ class Disclosure:
     why
         The assumption that hides it, or the reason why nothing protects it.
     units
-        Whose protection rests on that assumption, or ends here.
+        The units whose protection depends on that assumption, or ends here.
     views
         Who sees it.
     """
@@ -268,18 +270,18 @@ class Disclosure:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that a job, or all jobs on a data set together, may cost per unit.
+    """The largest cost per unit of a job, or of all jobs on a data set together.
 
     Parameters
     ----------
     unit
-        Whose change is protected.
+        The unit of privacy.
     measure
-        What `amount` counts.
+        The measure of `amount`.
     amount
         epsilon if the measure is pure, rho if it is zCDP.
     delta
-        Where zCDP is read as an epsilon; 0 for pure.
+        The delta at which zCDP is converted to an epsilon; 0 for pure.
     """
 
     unit: Unit
@@ -302,7 +304,7 @@ class Budget:
 
     @classmethod
     def zcdp(cls, epsilon: Any, delta: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
-        """Return the largest rho that reads as `epsilon` at `delta`."""
+        """Return the largest rho that converts to at most `epsilon` at `delta`."""
         limit, chance = positive_epsilon(epsilon), probability(delta)
         low, high = 0, limit.numerator * _ROUNDING // limit.denominator  # rho is below epsilon
         while low < high:
@@ -320,10 +322,10 @@ class Budget:
 
 
 def shown(value: Fraction, digits: int = 6) -> str:
-    """Return a number for people, to so many digits."""
+    """Return a number as text with this many digits."""
     return f"{float(value):.{digits}g}"
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether the value can stand in a ledger line and be read back unchanged."""
+    """Return whether the value can be written to a ledger line and read back unchanged."""
     return isinstance(value, str) and value.isprintable()

@@ -1,17 +1,17 @@
 """Shamir shares of the secrets behind masks, and the sealed letters that carry them.
 
-Keys are made for an *epoch*, a run of rounds agreed in advance. For each of its rounds a party
-draws two secrets of 32 bytes, from the operating system and independent of all others: a *self
-seed* and a *pair key* (the private half of an X25519 pair; the public half is published). It deals
-Shamir shares of both to all parties of the roster, itself included. The coordinator carries them,
-so one party's shares for another travel in a letter sealed with ChaCha20-Poly1305 under a key that
-only these two can derive from the roster. A letter opens only for the job, roster, thresholds,
-epoch, rounds, sender, recipient and published keys that it was sealed for, so a coordinator can
-neither read it, nor swap it, nor pass off a public key of its own as a party's.
+Keys are made for an *epoch*, a run of rounds agreed in advance. For each round a party draws two
+independent secrets of 32 bytes from the operating system: a *self seed* and a *pair key* (the
+private half of an X25519 pair; the public half is published). It deals Shamir shares of both to all
+parties of the roster, including itself. The coordinator carries them, so one party's shares for
+another are in a letter sealed with ChaCha20-Poly1305 under a key that only these two can derive
+from the roster. A letter opens only for the job, roster, thresholds, epoch, rounds, sender,
+recipient and published keys that it was sealed for. So a coordinator cannot read it, replace it, or
+pass off its own public key as a party's.
 
-Shares leave a party through `EpochKeys.reveal` alone: for each party and round the share of the
-self seed or the share of the pair key, never both, because a round has one list of survivors.
-`masking` argues why that is enough.
+Shares leave a party only through `EpochKeys.reveal`: for each party and round the share of the self
+seed or the share of the pair key, never both, because a round has one list of survivors. `masking`
+explains why that is enough.
 """
 
 import struct
@@ -37,22 +37,22 @@ from spinney.privacy.keys import (
 
 PRIME = 2**256 + 297  # the smallest prime above every 32-byte secret
 SHARE_BYTES = 33
-MAX_EPOCH_ROUNDS = 4096  # what a coordinator may make a party hold in memory
+MAX_EPOCH_ROUNDS = 4096  # the most that a coordinator can make a party hold in memory
 
 Revealed = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
 MaskKey = tuple[bytes, bool]  # the key of a stream, and whether the stream is subtracted
 
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
-_WIDE_BYTES = 48  # reduced modulo PRIME these are uniform but for 2^-127
+_WIDE_BYTES = 48  # reduced modulo PRIME, these are uniform up to 2^-127
 _SECRETS = 1 << 256  # how many secrets there are
 _BOTH_SHARES = struct.Struct(f"{SHARE_BYTES}s{SHARE_BYTES}s")  # of the self seed, of the pair key
 
 
 def dealt(secret: bytes, *, threshold: int, n_parties: int) -> list[bytes]:
-    """Return one share of a 32-byte secret per party; any `threshold` of them give it back.
+    """Return one share of a 32-byte secret per party; any `threshold` of them recover it.
 
-    Fewer say nothing about it (Shamir 1979).
+    Fewer shares reveal nothing about it (Shamir 1979).
     """
     wide = secret_bytes(_WIDE_BYTES * (threshold - 1))
     rest = (wide[i : i + _WIDE_BYTES] for i in range(0, len(wide), _WIDE_BYTES))
@@ -68,7 +68,7 @@ def dealt(secret: bytes, *, threshold: int, n_parties: int) -> list[bytes]:
 
 
 def weights(positions: Sequence[int]) -> list[int]:
-    """Return Lagrange's weights at zero for the shares of the parties at these positions."""
+    """Return the Lagrange weights at zero for the shares of the parties at these positions."""
     points = [position + 1 for position in positions]
     result = []
     for own in points:
@@ -82,15 +82,15 @@ def weights(positions: Sequence[int]) -> list[int]:
 
 
 def recovered(weight_of_share: Iterable[int], shares: Iterable[bytes]) -> bytes:
-    """Return the secret behind the shares; nonsense if they are not of one secret."""
+    """Return the secret behind the shares; meaningless if they do not belong to one secret."""
     terms = zip(weight_of_share, shares, strict=True)
     value = sum(weight * int.from_bytes(share, "little") for weight, share in terms) % PRIME
-    # Right shares give less than 2^256; the caller's check refuses what wrong ones give.
+    # Correct shares give less than 2^256; the caller's check refuses the result of wrong ones.
     return (value % _SECRETS).to_bytes(KEY_BYTES, "little")
 
 
 def check_pieces(sender: str, pieces: Sequence[bytes], *, number: int, length: int) -> None:
-    """Refuse parts of a message that are missing, too many, cut short or padded."""
+    """Raise if parts of a message are missing, too many, truncated or padded."""
     if len(pieces) != number or any(len(piece) != length for piece in pieces):
         raise ProtocolError(
             f"A message from party {sender!r} is truncated or padded: it must have {number} "
@@ -105,12 +105,12 @@ class _RoundKeys:
     self_seed: bytes = field(repr=False)
     pair_key: KeyPair
     shares_from: dict[str, tuple[bytes, bytes]] = field(default_factory=dict, repr=False)
-    masked: bytes | None = None  # fingerprint of the one vector that the round's masks hide
-    survivors: frozenset[str] | None = None  # the one list that the round was opened for
+    masked: bytes | None = None  # fingerprint of the only vector that the round's masks hide
+    survivors: frozenset[str] | None = None  # the only list that the round was opened for
 
 
 class _Epoch:
-    """What both sides know of an epoch."""
+    """What both sides know about an epoch."""
 
     def __init__(self, settings: SumSettings, ask: KeysAsk) -> None:
         self.ask = ask
@@ -125,7 +125,7 @@ class _Epoch:
 
 
 class EpochKeys(_Epoch):
-    """A party's secrets of an epoch and its shares of the others'."""
+    """A party's secrets of an epoch and its shares of the others' secrets."""
 
     def __init__(self, settings: SumSettings, name: str, key: KeyPair, ask: KeysAsk) -> None:
         if not 1 <= ask.n_rounds <= MAX_EPOCH_ROUNDS:
@@ -142,7 +142,7 @@ class EpochKeys(_Epoch):
         self.reply = self._dealt()
 
     def _dealt(self) -> KeysReply:
-        """Share this epoch's secrets out."""
+        """Deal shares of this epoch's secrets."""
         roster = self._settings.roster
         contents = [bytearray() for _ in roster.names]
         pair_keys, checks = b"", b""
@@ -178,7 +178,7 @@ class EpochKeys(_Epoch):
         return keys.encoded(self._agreed, *epoch, sender, recipient, pair_keys)
 
     def take(self, ask: SharesAsk) -> SharesReply:
-        """Open the letters to this party; an epoch takes one set of them."""
+        """Open the letters to this party; an epoch takes only one set of letters."""
         if self._taken is None:
             self._check_senders(ask)
             letters = zip(ask.senders, ask.pair_keys, ask.letters, strict=True)
@@ -190,7 +190,7 @@ class EpochKeys(_Epoch):
             self._publics = dict(zip(ask.senders, ask.pair_keys, strict=True))
             self._taken = ask
         if self._taken != ask:
-            raise ProtocolError(f"Epoch {ask.epoch} already has its shares; these are others.")
+            raise ProtocolError(f"Epoch {ask.epoch} already has other shares.")
         return SharesReply(ask.job, ask.epoch, self._name)
 
     def _check_senders(self, ask: SharesAsk) -> None:
@@ -222,13 +222,14 @@ class EpochKeys(_Epoch):
 
     @property
     def participants(self) -> tuple[str, ...]:
-        """The parties of this epoch; none before the shares are here."""
+        """The parties of this epoch; empty before the shares arrive."""
         return self._taken.senders if self._taken else ()
 
     def mask_keys(self, number: int, history: bytes, vectors: Sequence[Words]) -> list[MaskKey]:
         """Return the keys of this party's masks in a round, and forget all earlier rounds.
 
-        They are for one vector and one history: two vectors under one mask reveal their difference.
+        The keys serve one vector and one history: two vectors under one mask reveal their
+        difference.
         """
         held = self._held(number)
         own, seed = self._name, held.self_seed
@@ -251,10 +252,10 @@ class EpochKeys(_Epoch):
         return masks
 
     def reveal(self, number: int, survivors: frozenset[str]) -> Revealed:
-        """Return one share per party of the epoch: of a survivor's self seed, or a lost one's key.
+        """Return a share per party of the epoch: of a survivor's self seed or a lost one's key.
 
         A round is opened for one list of survivors: a second, different list would add the other
-        share of some party to the first, and both together undo its mask.
+        share of some party to the first, and both together remove its mask.
         """
         held = self._held(number)
         if held.masked is None:
@@ -274,13 +275,13 @@ class EpochKeys(_Epoch):
             raise ProtocolError(f"Epoch {self.ask.epoch} has no shares yet; send them first.")
         if number not in self._rounds:
             raise ProtocolError(
-                f"Round {number} is over, or not one that epoch {self.ask.epoch} has keys for."
+                f"Round {number} is over, or epoch {self.ask.epoch} has no keys for it."
             )
         return self._rounds[number]
 
 
 class EpochBook(_Epoch):
-    """What the coordinator knows of an epoch: public halves, and letters it cannot open."""
+    """What the coordinator knows about an epoch: public keys, and letters it cannot open."""
 
     def __init__(self, settings: SumSettings, ask: KeysAsk) -> None:
         super().__init__(settings, ask)
@@ -292,7 +293,7 @@ class EpochBook(_Epoch):
         return tuple(sorted(self._replies))
 
     def add(self, reply: KeysReply) -> None:
-        """Take a party's keys; refuse a stranger's, or a message that is not whole."""
+        """Add a party's keys; raise for a stranger, or for an incomplete message."""
         roster, length = self._settings.roster, KEY_BYTES * self.ask.n_rounds
         roster.check(reply.sender, reply.public_key)
         publics = (reply.pair_keys, reply.self_checks)
@@ -314,9 +315,9 @@ class EpochBook(_Epoch):
     def masks_left(
         self, number: int, history: bytes, survivors: Sequence[str], shares: Mapping[str, Revealed]
     ) -> list[MaskKey]:
-        """Return the keys of the masks that are in the sum over the survivors.
+        """Return the keys of the masks that remain in the sum over the survivors.
 
-        Every recovered secret is checked against what its owner published.
+        Every recovered secret is checked against the value that its owner published.
         """
         helpers = sorted(shares)[: self._settings.threshold]
         weight_of_share = weights([self._settings.roster.position(name) for name in helpers])

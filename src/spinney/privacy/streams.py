@@ -1,4 +1,4 @@
-"""Streams that hide numbers: AES-256 in counter mode, added straight onto unsigned counters."""
+"""Mask streams: AES-256 in counter mode, added directly to unsigned counters."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,17 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from spinney.errors import InternalError, SettingError
 from spinney.privacy.keys import Counters, Words
 
-_CHUNK = 1 << 18  # bytes; a piece of stream is added while it is still in the core's cache
+_CHUNK = 1 << 18  # bytes; part of a stream is added while it is still in the core's cache
 _ZEROS = memoryview(bytes(_CHUNK))  # encrypting zeros in counter mode gives the stream itself
-_BLOCK = 16  # bytes; what the cipher counts by
-_PIECE = 1 << 20  # bytes; what one thread takes at a time
-_SPARE = 15  # `update_into` asks for room for a block that counter mode never writes
+_BLOCK = 16  # bytes of a cipher block
+_PIECE = 1 << 20  # bytes per task of a thread
+_SPARE = 15  # `update_into` requires room for a block that counter mode never writes
 
 
 def ring_words(
     vectors: Sequence[Counters], bits: Sequence[int], *, copy: bool = True
 ) -> tuple[Words, ...]:
-    """Return the vectors modulo two to the power of their `bits`; without `copy` if it may be."""
+    """Return the vectors modulo two to the power of their `bits`; copy only if necessary."""
     kinds = [vector.dtype.kind for vector in vectors]
     if len(vectors) != len(bits) or not set(bits) <= {32, 64} or not set(kinds) <= {"i", "u"}:
         raise SettingError(
@@ -39,7 +39,7 @@ def ring_words(
 
 
 def _is_ring(vector: Counters, width: int) -> bool:
-    """Tell whether a vector's memory holds its words as they are."""
+    """Return whether a vector's memory already holds its words."""
     return bool(
         8 * vector.itemsize == width and vector.flags.c_contiguous and vector.flags.writeable
     )
@@ -50,29 +50,29 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-masks")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def add_stream(vectors: Iterable[Words], key: bytes, *, subtract: bool = False) -> None:
-    """Add the stream of a key onto counters in place, modulo their width, or subtract it.
+    """Add the stream of a key to counters in place, modulo their width, or subtract it.
 
-    The stream runs on from one vector to the next. Vectors must be contiguous; beside them this
+    The stream continues from one vector to the next. Vectors must be contiguous; besides them this
     needs one chunk of memory.
     """
     add_streams(vectors, [(key, subtract)])
 
 
 def add_streams(vectors: Iterable[Words], masks: Sequence[tuple[bytes, bool]]) -> None:
-    """Add the streams of several keys, or subtract where said; large vectors on all cores."""
+    """Add or subtract the streams of several keys; large vectors use all cores."""
     pieces: list[tuple[Words, int]] = []
     at = 0
     for vector in vectors:
         if not vector.flags.c_contiguous:
-            raise InternalError("A stream was to be added onto a vector that is not contiguous.")
+            raise InternalError("A stream can be added only to a contiguous vector.")
         flat = vector.reshape(-1)
-        # A piece begins at a whole block of the cipher, wherever the vector does: the stream is
-        # one for all, so that many small vectors and one large one are masked alike.
+        # A piece begins at a whole block of the cipher, wherever the vector begins: all vectors
+        # share one stream, so many small vectors and one large one are masked alike.
         step = _PIECE // flat.itemsize
         pieces += [(flat[i : i + step], at + i * flat.itemsize) for i in range(0, flat.size, step)]
         at += flat.nbytes
@@ -84,8 +84,8 @@ def add_streams(vectors: Iterable[Words], masks: Sequence[tuple[bytes, bool]]) -
 
 
 def _add_at(part: Words, start: int, masks: Sequence[tuple[bytes, bool]]) -> None:
-    """Add the streams from byte `start` on; a chunk at a time, while it is in the core's cache."""
-    little_endian = part.dtype.newbyteorder("<")  # the same bytes are the same number everywhere
+    """Add the streams from byte `start` on, chunk by chunk, while each is in the core's cache."""
+    little_endian = part.dtype.newbyteorder("<")  # the same bytes give the same number everywhere
     block, skipped = divmod(start, _BLOCK)
     streams = []
     for key, subtract in masks:

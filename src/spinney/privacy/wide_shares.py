@@ -1,21 +1,21 @@
-"""Shares of noise so wide that no table holds it: NB(1/t, alpha) for a decay below 1/4096.
+"""Shares of noise that is too wide for a table: NB(1/t, alpha) for a decay below 1/4096.
 
-By rejection, exactly and in integers. Written r = 1/t, c = 1 - r, the law is P[k] = z alpha**k w(k)
-with w(k) = Gamma(k + r) / (Gamma(r) k!). Numbers below S = 2**14 are drawn by their own mass,
-larger ones in blocks [s, 2s), s = 2**j, as a uniform number k of the block that is kept with
-probability
+Sampling is by rejection, exact and in integers. With r = 1/t and c = 1 - r, the distribution is
+P[k] = z alpha**k w(k) with w(k) = Gamma(k + r) / (Gamma(r) k!). Numbers below S = 2**14 are drawn
+by their own mass, larger ones in blocks [s, 2s), s = 2**j: a uniform number k of the block is kept
+with probability
 
     alpha**(k - s)  *  (s / k)**c  *  rho(k),    rho(k) = w(k) / (w(S) (S / k)**c (1 + e)).
 
-A block is taken with its mass at s, 2**j alpha**s w(S) (S / s)**c (1 + e), so that every k comes
-out with its own. Whether a number or a block is taken is decided by one table; whether k is kept,
-by three coins: a geometric number that reaches k - s; Mendo's coin for powers (2019), which tosses
-s / k itself; and rho, which lies between 1 - 2**-15 and 1 and is looked at closely only where a
-word falls between these. About two of three candidates are kept, whatever the decay.
+A block is chosen with its mass at s, 2**j alpha**s w(S) (S / s)**c (1 + e), so every k has the
+right mass. One table chooses a number or a block; three coins decide whether k is kept: a geometric
+number that reaches k - s; Mendo's coin for powers (2019), which tosses s / k itself; and rho, which
+is between 1 - 2**-15 and 1 and is computed precisely only if a word falls between these. About two
+of three candidates are kept, for every decay.
 
 Kershaw (1983) bounds Gamma(x + 1) / Gamma(x + r) between (x + r/2)**c and
-(x - 1/2 + sqrt(r + 1/4))**c, so that w(k) / w(S) and (S / k)**c differ by factors between 1 - 1/8S
-and (1 + 1/8S)**2: e = 2**-16 + 2**-22 is enough, and rho at least 1 - 2**-15.
+(x - 1/2 + sqrt(r + 1/4))**c, so w(k) / w(S) and (S / k)**c differ by factors between 1 - 1/8S and
+(1 + 1/8S)**2: e = 2**-16 + 2**-22 is enough, and rho is at least 1 - 2**-15.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,10 +31,10 @@ from spinney.privacy.inversion import Law, Table, inverted, uniform_below
 from spinney.typing import Bools, Integers
 
 _FIRST = 14  # the first block begins at 2**14
-_SMALL = 1 << _FIRST  # S: numbers below have a threshold of their own
+_SMALL = 1 << _FIRST  # S: each number below it has its own threshold
 _EXCESS = Fraction(1, 2**16) + Fraction(1, 2**22)  # e
-_SURE = np.uint64((2**15 - 1) << 49)  # words below are below rho, whatever k
-_GUARD = 64  # bits more than asked for, since logarithms are multiplied by numbers as large as k
+_SURE = np.uint64((2**15 - 1) << 49)  # words below this are below rho for every k
+_GUARD = 64  # additional bits, since logarithms are multiplied by numbers as large as k
 
 Outlives = Callable[[Integers], Bools]
 
@@ -45,9 +45,9 @@ def one_sided(decay: Fraction, honest: int, count: int, outlives: Outlives) -> I
     Parameters
     ----------
     decay, honest, count
-        The law, and how many draws.
+        The distribution, and the number of draws.
     outlives
-        Tosses True with probability exp(-decay * n), for an array of numbers n.
+        Returns True with probability exp(-decay * n), for an array of numbers n.
     """
     table = _table(decay, honest)
     drawn = table.draw(count)
@@ -72,8 +72,8 @@ def one_sided(decay: Fraction, honest: int, count: int, outlives: Outlives) -> I
 def _by_power(start: Integers, size: Integers, honest: int) -> Bools:
     """Return True with probability (start / size)**((honest - 1) / honest).
 
-    In the n-th turn a coin of start / size ends with True; then one of the exponent over n ends
-    with False.
+    In turn n, a coin with probability start / size ends with True; then a coin with probability
+    exponent / n ends with False.
     """
     kept, turn = _by_ratio(start, size), 0
     left = np.flatnonzero(~kept)
@@ -108,7 +108,7 @@ def _by_rho(size: Integers, honest: int) -> Bools:
 
 @lru_cache(maxsize=64)
 def _table(decay: Fraction, honest: int) -> Table:
-    """Which small number, or (counted on from there) which block."""
+    """The table of small numbers, followed by the blocks."""
     power = Fraction(honest - 1, honest)
 
     def masses(bits: int) -> Iterator[tuple[int, int]]:
@@ -132,11 +132,11 @@ def _table(decay: Fraction, honest: int) -> Table:
             )
 
     def all_masses(bits: int) -> tuple[list[tuple[int, int]], int, int]:
-        """The masses that can be told from zero, and bounds of the sum of all."""
+        """The masses that can be distinguished from zero, and bounds of the total."""
         found = []
         for place, mass in enumerate(masses(bits)):
             found.append(mass)
-            # by then a block has less than half the mass of the one before
+            # from here on, a block has less than half the mass of the previous one
             is_past = place > _SMALL and decay * (_SMALL << (place - _SMALL)) > 2
             if is_past and mass[0] == 0:
                 break
@@ -156,7 +156,7 @@ def _table(decay: Fraction, honest: int) -> Table:
 
 
 def _rho(size: int, honest: int) -> Law:
-    """The coin that makes up for what powers miss of Gamma functions."""
+    """The coin that corrects for the difference between powers and Gamma functions."""
 
     def law(bits: int) -> Iterator[tuple[int, int]]:
         low, high = _missed_bounds(size, honest, bits)
@@ -190,8 +190,8 @@ def _missed_bounds(size: int, honest: int, bits: int) -> tuple[int, int]:
 def _log_gamma_bounds(z: Fraction, bits: int) -> tuple[int, int]:
     """Return integers around (ln Gamma(z) + z - ln(2 pi) / 2) * 2**bits, by Stirling's series.
 
-    What is left out is smaller than the first term left out. The parts that do not depend on z
-    cancel where this is used, and so do those linear in it.
+    The remainder is smaller than the first omitted term. The parts that do not depend on z cancel
+    where this is used, and so do the parts linear in z.
     """
     log_low, log_high = log_bounds(z, bits)
     factor = z - Fraction(1, 2)

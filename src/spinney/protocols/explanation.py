@@ -16,7 +16,6 @@ One round. Down: the model. Up: 8 bytes for each number above.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,26 +26,19 @@ from spinney.protocols.model import ForestModel
 from spinney.seeds import derived, mixed
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.forest import RowValues
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers, Keys
 
 NAME = "explaining"
-
-
 _UNIT = 1 << 20  # fixed point of a predicted share, or of a target's place in its range
-
-
 _TARGET_STEPS = 65535  # errors are told in such parts of the target's range: squares fit 32 bits
-
-
 _MOST_ROWS = 2000  # that one party is judged by
-
-
 _MOST_ASKS = 1 << 16
 
 
-@dataclass(frozen=True)
+@message
 class ExplainReply:
     """Counts of one party, or of all."""
 
@@ -63,7 +55,7 @@ class ExplainReply:
         return cls(*vectors)
 
 
-@dataclass(frozen=True)
+@message
 class ExplainAsk(Ask[ExplainReply]):
     """How does the forest do on your rows, whole, shuffled, and with values set?"""
 
@@ -79,7 +71,7 @@ class ExplainAsk(Ask[ExplainReply]):
     )
     reply_type: ClassVar[type[Any]] = ExplainReply
 
-    @cached_property
+    @kept_beside
     def forest_model(self) -> ForestModel:
         """The model, checked as one from a file."""
         return ForestModel.from_bytes(self.model.tobytes(), name="the question's model")

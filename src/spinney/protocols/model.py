@@ -20,11 +20,7 @@ from spinney.trees.leaf_counts import NodeNoise
 from spinney.typing import Bools, Floats, Values
 
 _KIND = "forest model"
-
-
 _PREDICT_ROWS = 16384
-
-
 _NOISE = tuple(field.name for field in fields(NodeNoise))
 
 

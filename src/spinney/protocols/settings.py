@@ -1,11 +1,13 @@
-"""What a private job promises before it starts: how much, to whom, by which noise.
+"""The settings that protocols share, checked once: forests, and the privacy of a job.
 
-Numbers are exact and travel as text ("1/10"), so that every party divides the same budget.
+Legal values are data: one table, one wording. Privacy parameters are exact and travel as text
+("1/10"), so that every party divides the same budget.
 """
 
 import math
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Final, Literal
@@ -14,30 +16,20 @@ import numpy as np
 
 from spinney.errors import SettingError
 from spinney.privacy.budget import positive_epsilon
+from spinney.privacy.labels import BloomResponse
 from spinney.privacy.release import Shares
+from spinney.seeds import job_seed
+from spinney.tables.schema import Category
+from spinney.transport.messages import message
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT
 
 MechanismName = Literal["noisy_histograms", "perturbed_input", "randomised_labels"]
-
-
 LabelScheme = Literal["randomised_response", "bloom", "unary"]
-
-
 TreeRows = Literal["disjoint", "sampled", "all", "bootstrap"]
-
-
 MECHANISMS: Final = ("noisy_histograms", "perturbed_input")
-
-
 LABEL_SCHEMES: Final = ("randomised_response", "bloom", "unary")
-
-
 TREE_ROWS: Final = ("disjoint", "sampled", "all", "bootstrap")
-
-
 LARGEST_NOISE: Final = 2**20  # rows: noise of that size drowns a table
-
-
 _NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so no endless number
 
 
@@ -89,9 +81,9 @@ class PrivacySettings:
     read_facts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_choice("mechanism", self.mechanism, (*MECHANISMS, "randomised_labels"))
-        _require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES)
-        _require_choice("tree_rows", self.tree_rows, TREE_ROWS)
+        require_choice("mechanism", self.mechanism, (*MECHANISMS, "randomised_labels"))
+        require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES)
+        require_choice("tree_rows", self.tree_rows, TREE_ROWS)
         if self.randomises_labels:
             self._require_label_epsilon()
             return
@@ -143,6 +135,15 @@ class PrivacySettings:
         """The epsilon that was given, of the job or of a count."""
         return fraction_of(self.epsilon or self.epsilon_per_count or "", "epsilon")
 
+    @property
+    def price(self) -> Fraction | None:
+        """What the job costs at most, in epsilon; None: the settings set no limit to it."""
+        if self.epsilon is not None:
+            return fraction_of(self.epsilon, "epsilon")
+        if self.randomises_labels:  # Bloom filters have one price for any number of classes
+            return BloomResponse(2).cost().amount
+        return None
+
     def reported_bits(self, n_classes: int) -> int:
         """Return how many bits rows report in place of a class; 0: they report a class."""
         bits = {"bloom": 32, "unary": n_classes}
@@ -153,7 +154,7 @@ class PrivacySettings:
         return Shares(n_parties, self.honest) if self.in_shares else None
 
 
-@dataclass(frozen=True)
+@message
 class Terms:
     """What a question repeats of a private job, so that it can be answered by itself."""
 
@@ -181,15 +182,7 @@ def fraction_of(text: str, name: str) -> Fraction:
     raise SettingError(f"{name} must be a fraction such as '1/10'; got {text!r}.")
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        known = " or ".join(repr(choice) for choice in choices)
-        raise SettingError(f"{name} must be {known}; got {value!r}.")
-
-
 MaxFeatures = Literal["sqrt", "log2"] | float | int | None
-
-
 Task = Literal["classification", "regression"]
 
 
@@ -200,14 +193,8 @@ CRITERIA: dict[Task, tuple[str, ...]] = {
 
 
 MAX_TREES = 100_000  # that a question may make a party grow at once
-
-
 MAX_MESSAGE = 1 << 31  # what the codec lets through
-
-
 BINNINGS = ("quantiles", "ranges", "adaptive", "magnitudes")
-
-
 THRESHOLDS = ("public", "exchanged")
 
 
@@ -348,3 +335,71 @@ def _require_features(value: object) -> None:
         "max_features must be 'sqrt', 'log2', None, a whole number of at least 1, or a fraction "
         f"above 0 and up to 1; got {value!r}."
     )
+
+
+REGRESSION_DEFAULTS: Final[dict[str, Any]] = {"criterion": "squared_error", "max_features": 1.0}
+
+
+def forest_settings(
+    given: Mapping[str, Any], task: Task, classes: tuple[Category, ...] | None, **fixed: Any
+) -> ForestSettings:
+    """Return the settings of a forest from a job file's keys, checked.
+
+    Parameters
+    ----------
+    given
+        What the job file says; keys that say how a job runs are left out of it.
+    task
+        What the forest predicts.
+    classes
+        The label's classes, in the schema's order; None: only what can be said without them.
+    fixed
+        Settings that the protocol itself fixes.
+    """
+    said = dict(given)
+    seed = job_seed(said.pop("random_state", 0))
+    said.pop("n_jobs", None)
+    refuse_max_leaf_nodes(said.pop("max_leaf_nodes", None))
+    chosen = {} if task == "classification" else dict(REGRESSION_DEFAULTS)
+    weights = said.pop("class_weight", None)
+    if weights is not None:
+        unknown = classes is None and isinstance(weights, dict)
+        names = tuple(weights) if unknown else classes or ()
+        chosen["class_weight"] = weights_of(weights, task, names)
+    return ForestSettings(task=task, seed=seed, **chosen | said | fixed)
+
+
+def weights_of(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:
+    """Return the class weights in the order of the classes; TOML has them by name."""
+    if task == "regression":
+        raise SettingError("class_weight is for classification only. Drop it.")
+    if isinstance(given, str):
+        if given != "balanced":
+            raise SettingError(
+                f"class_weight must be 'balanced' or a table of weights by class; got {given!r}."
+            )
+        return given
+    names = [str(label) for label in classes]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise SettingError(
+            f"class_weight names {unknown[0]!r}, which is not a class. "
+            f"The classes are: {', '.join(names)}."
+        )
+    return tuple(float(given.get(name, 1.0)) for name in names)
+
+
+def with_read_facts(settings: Any, facts: tuple[str, ...]) -> Any:
+    """Return the settings of a private job that knows which public facts were read from rows."""
+    if settings.privacy is None:
+        return settings
+    return replace(settings, privacy=replace(settings.privacy, read_facts=facts))
+
+
+def require_honest_masks(honest: int | None, *, secure_sum: bool) -> None:
+    """Raise if `honest` is given where nothing is masked."""
+    if honest is not None and not secure_sum:
+        raise SettingError(
+            "honest says how many parties' secrets a secure sum rests on. It needs "
+            "secure_sum=True; without it each party's own noise is enough for itself."
+        )

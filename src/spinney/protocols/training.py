@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Protocol
+from typing import Literal, Protocol
 
 from spinney.protocols.model import ForestModel
 from spinney.transport.channel import Round
+from spinney.trees.partial import Ownership
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,16 @@ class Shape:
     n_trees: int
     depth: int
     n_nodes: int
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Of a model in parts: whose split each node is, by which rows are predicted later."""
+
+    parties: tuple[str, ...]  # in the order of the owners' numbers
+    label_party: str
+    ownership: Ownership
+    intersect_at: Literal["label_party", "coordinator"]
 
 
 class Trained(Protocol):
@@ -85,6 +96,21 @@ class Trained(Protocol):
         """Of evolved models, the best score of each generation."""
         ...
 
+    @property
+    def score(self) -> float | None:
+        """Accuracy or R2 over all parties, where it was asked for."""
+        ...
+
+    @property
+    def model(self) -> ForestModel | None:
+        """The model; None: each party has its own part, and nobody the whole."""
+        ...
+
+    @property
+    def roles(self) -> Roles | None:
+        """Of a model in parts: whose split each node is."""
+        ...
+
 
 @dataclass(frozen=True)
 class Training:
@@ -99,6 +125,7 @@ class Training:
     settings: Mapping[str, object]
     claims: tuple[PartyClaim, ...] = ()  # of private jobs: what each party's ledger promises
     history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
+    roles: Roles | None = None  # of a model in parts: whose split each node is
 
     @property
     def shape(self) -> Shape:
@@ -120,6 +147,9 @@ class Unfinished:
     quality: Mapping[str, Quality] = field(default_factory=dict)
     claims: tuple[PartyClaim, ...] = ()
     history: tuple[float, ...] = ()
+    score: float | None = None
+    model: None = None
+    roles: None = None
 
     @property
     def shape(self) -> Shape:

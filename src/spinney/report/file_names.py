@@ -4,11 +4,7 @@ import os
 from pathlib import Path
 
 MODEL = "model.spinney"
-
-
 REPORT = "report.json"
-
-
 PAGE = "report.html"
 
 

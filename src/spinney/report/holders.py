@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spinney.protocols.model import ForestModel
-from spinney.protocols.vertical_forest.prediction import Roles
+from spinney.protocols.training import Roles
 from spinney.report.report import Holder
 
 

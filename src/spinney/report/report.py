@@ -10,6 +10,7 @@ import msgspec
 
 from spinney import __version__
 from spinney.errors import SettingError, StorageError
+from spinney.files import write_whole
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
@@ -28,7 +29,6 @@ from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
 from spinney.report.release import Hardening
 from spinney.tables.schema import listed
 from spinney.transport.channel import Round
-from spinney.trees.storage import write_whole
 
 FORMAT = 1
 
@@ -128,8 +128,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             Why there is no more, in a sentence; of an `Unfinished` training.
         """
         shape = training.shape
-        model = getattr(training, "model", None)
-        forest = model if isinstance(model, ForestModel) else None
+        forest = training.model
         quality = (
             PartyQuality(party, found.rows, found.n_rows, _known(found.scores))
             for party, found in training.quality.items()

@@ -7,6 +7,7 @@ from shutil import rmtree
 import msgspec
 
 from spinney.errors import StorageError
+from spinney.files import replace_file
 from spinney.protocols.model import ForestModel
 from spinney.report.file_names import (
     MODEL,
@@ -51,9 +52,9 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
     try:
         beside.mkdir(parents=True)
         if model is not None:
-            _write(beside / MODEL, model.to_bytes())
-        _write(beside / REPORT, report.to_json().encode())
-        _write(beside / PAGE, page_of(report, drawn).encode())
+            replace_file(beside / MODEL, model.to_bytes())
+        replace_file(beside / REPORT, report.to_json().encode())
+        replace_file(beside / PAGE, page_of(report, drawn).encode())
         _move(beside, folder)
     except BaseException as error:
         rmtree(beside, ignore_errors=True)
@@ -70,13 +71,6 @@ def for_page(
     if model is None or release is None:
         return model, ()
     return hardened(model, release)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _move(beside: Path, folder: Path) -> None:

@@ -3,10 +3,10 @@
 import os
 from dataclasses import dataclass
 
+from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.report.tree_picture import tree_svg
 from spinney.report.tree_text import tree_text
-from spinney.trees.storage import write_whole
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,17 @@ the columns of the others are worth. A party with no columns has no forest of it
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from spinney.jobs.file import JobFile
 from spinney.jobs.holdings import holdings_of, pooled
-from spinney.jobs.vertical_settings import vertical_baseline, vertical_settings_of
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
-from spinney.protocols.training import Training
-from spinney.protocols.vertical_forest import matched as matched_forest
-from spinney.protocols.vertical_forest import settings as partial_model
-from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.leakage import label_leakage
-from spinney.protocols.vertical_forest.model import joined_model
-from spinney.protocols.vertical_forest.prediction import Roles
+from spinney.protocols.spec import ColumnsSpec, Site
+from spinney.protocols.training import Roles, Training
 from spinney.report.holders import holders_of
 from spinney.simulation.comparison import (
     Comparison,
@@ -36,49 +31,54 @@ from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
 
-Sides = Mapping[str, matched_forest.Party]
+Sides = Mapping[str, Any]
 
 
-def compare_columns(job: JobFile, asked: matched_forest.Settings, stages: Stages) -> Comparison:
+def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, match their rows, grow and judge all forests."""
-    holdings, facts = holdings_of(job, asked)
-    label = holdings[asked.label_party].label
+    spec = job.spec
+    assert isinstance(spec, ColumnsSpec)
+    asked = job.protocol_settings()
+    holder, needs_ranges = spec.label_party(asked), spec.needs_ranges(asked)
+    holdings, facts = holdings_of(job, holder, needs_ranges=needs_ranges)
+    label = holdings[holder].label
     assert label is not None
-    settings = vertical_settings_of(job, label.classes)
+    settings = job.protocol_settings(label.classes)
     read = tuple(fact for fact in facts if fact.endswith(f" of {label.name!r}"))
-    accounts = {}
-    if settings.vertical.label_epsilon is not None:
-        paid_from = Ledger.in_memory(settings.label_party)
-        accounts = {settings.label_party: LabelAccount(paid_from, read_facts=read)}
-    ledgers = _ledgers(accounts)
+    ledgers = {holder: Ledger.in_memory(holder)} if settings.privacy is not None else {}
     n_jobs = job.settings.n_jobs
+    sites = {name: Site(name, n_jobs, ledgers.get(name), read_facts=read) for name in holdings}
     own = [name for name, held in holdings.items() if held.columns]
     stages.expect(2 + len(own))
-    n_trees = settings.n_estimators
+    n_trees = spec.n_trees(settings)
     step = stages.begin("joint forest", n_trees)
     with stages.compiling():
-        joint, sides, roles = _joint(holdings, settings, accounts, n_jobs, step, heard=stages.heard)
+        joint, sides, roles = _joint(spec, holdings, settings, sites, step, heard=stages.heard)
     held_out = {name: side.held_out for name, side in sides.items()}
     training = {name: side.training for name, side in sides.items()}
-    _, plain = vertical_baseline(settings)
+    _, plain = spec.baseline(settings)
     step = stages.begin("pooled forest", n_trees)
-    whole = _alone(pooled(training), plain, n_jobs, step)
+    whole = _alone(spec, pooled(training), plain, n_jobs, step)
     local = {}
     for name in own:
         step = stages.begin(f"forest of {name!r}'s columns alone", n_trees)
-        local[name] = _alone(_labelled(training, name), plain, n_jobs, step)
+        local[name] = _alone(spec, _labelled(training, name), plain, n_jobs, step)
     parties = _judged(_Grown(joint.model, whole, local), held_out, training, n_jobs)
     same = None if ledgers else _bare_bytes(joint.model) == _bare_bytes(whole)
-    leakage = label_leakage(sides[settings.label_party].forest)
+    leakage = spec.label_leakage(sides[holder])
     columns = {name: [column.name for column in held.columns] for name, held in holdings.items()}
-    consent = tuple(holdings) if settings.join_parts else ()
+    consent = tuple(holdings) if joint.model.consent else ()
     held = holders_of(roles, columns, consent)
-    return Comparison(joint, parties, same, ledgers, label_leakage=leakage, holders=held)
-
-
-def _ledgers(accounts: Mapping[str, LabelAccount]) -> dict[str, Ledger]:
-    """Return the ledgers that are paid from, by party."""
-    return {name: one.ledger for name, one in accounts.items() if one.ledger is not None}
+    return Comparison(
+        joint,
+        parties,
+        same,
+        ledgers,
+        label_leakage=leakage,
+        holders=held,
+        expects_pooled=spec.is_pooled(settings),
+        shares_rows=True,
+    )
 
 
 def _bare_bytes(model: ForestModel) -> bytes:
@@ -121,29 +121,24 @@ def _judged(
 
 
 def _joint(
+    spec: ColumnsSpec[Any],
     holdings: Mapping[str, Holding],
-    settings: matched_forest.Settings,
-    accounts: Mapping[str, LabelAccount],
-    n_jobs: int | None,
+    settings: Any,
+    sites: Mapping[str, Site],
     step: Step,
     *,
     heard: Heard = lambda *_: None,
 ) -> tuple[Training, Sides, Roles]:
     """Return the forest that the parties grow; in a simulation its parts are in one place."""
-    sides = {
-        name: matched_forest.Party(
-            holding, settings, name, n_jobs=n_jobs, account=accounts.get(name, LabelAccount())
-        )
-        for name, holding in holdings.items()
-    }
+    sides = {name: spec.party(holding, settings, sites[name]) for name, holding in holdings.items()}
     channel = InProcess(watched(sides, heard))
-    told = {**asdict(settings.vertical.forest), **settings.described()}
-    told["privacy"] = settings.vertical.label_epsilon
-    with telling_what_there_is(partial_model.NAME, channel, told, _ledgers(accounts)):
-        grown = matched_forest.train(channel, settings, n_jobs=n_jobs, progress=step)
-    parts = {name: side.finished_model for name, side in sides.items()}
+    ledgers = {name: site.ledger for name, site in sites.items() if site.ledger is not None}
+    shown = spec.described(settings)
+    n_jobs = next(iter(sites.values())).n_jobs
+    with telling_what_there_is(spec.name, channel, shown, ledgers):
+        grown = spec.train(channel, settings, n_jobs=n_jobs, progress=step)
     training = Training(
-        grown.model or joined_model(parts, tuple(parts)),
+        grown.model or spec.join(sides),
         grown.parties,
         grown.rounds,
         grown.seconds,
@@ -152,15 +147,16 @@ def _joint(
         grown.settings,
         grown.claims,
     )
+    assert grown.roles is not None
     return training, sides, grown.roles
 
 
 def _alone(
-    holding: Holding, settings: matched_forest.Settings, n_jobs: int | None, step: Step
+    spec: ColumnsSpec[Any], holding: Holding, settings: Any, n_jobs: int | None, step: Step
 ) -> ForestModel:
-    """Return the forest of one party that holds all there is."""
-    one = replace(settings, label_party="all")
-    return _joint({"all": holding}, one, {}, n_jobs, step)[0].model
+    """Return the forest of one party that holds everything."""
+    sites = {"all": Site("all", n_jobs)}
+    return _joint(spec, {"all": holding}, settings, sites, step)[0].model
 
 
 def _labelled(holdings: Mapping[str, Holding], name: str) -> Holding:

@@ -6,25 +6,21 @@ grown without noise, for they hide nothing from anybody.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SpinneyError
-from spinney.jobs.registry import (
-    Entry,
-    Site,
-    entry_of,
-)
+from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import Explained
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.spec import Site, Spec
 from spinney.protocols.training import Training
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.report import Holder, PartyQuality, Report
@@ -40,16 +36,11 @@ from spinney.simulation.unfinished import telling_what_there_is
 from spinney.simulation.watching import Heard, watched
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Answering, Channel
-from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
 
 Scores = dict[str, float]
-
-
 _TINY_ROWS = 256
-
-
 _OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
 
 
@@ -69,10 +60,14 @@ class PartyComparison(msgspec.Struct, frozen=True):
 class Running:
     """How a forest is grown; the forest is the same whatever is chosen here."""
 
-    protocol: Entry
+    protocol: Spec[Any]
     n_jobs: int | None = None
     secure_sum: bool = False
     honest: int | None = None  # how many parties secure sums rest on
+
+    def site(self, name: str, ledger: Ledger | None) -> Site:
+        """Return where a simulated party's side runs."""
+        return Site(name, self.n_jobs, ledger, is_masked=self.secure_sum)
 
     def alone(self) -> "Running":
         """Return how a party grows its own: nobody is there to hide anything from."""
@@ -90,6 +85,8 @@ class Comparison:
     explained: Explained | None = None
     label_leakage: LabelLeakage | None = None  # of vertical jobs
     holders: tuple[Holder, ...] = ()  # of vertical jobs
+    expects_pooled: bool = False  # whether the protocol promises the pooled model, bit for bit
+    shares_rows: bool = False  # whether all parties hold the same rows
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -165,17 +162,19 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     with stages.compiling():
         _warm_up(parties.training, settings, running)
     ledgers = _ledgers(parties.training, settings)
-    n_trees = int(getattr(settings, "n_estimators", 0))
+    n_trees = running.protocol.n_trees(settings)
     step = stages.begin("joint forest", n_trees)
     channel = _channel(parties.training, settings, running, ledgers, stages.heard)
-    with telling_what_there_is(running.protocol.name, channel, asdict(settings), ledgers):
+    with telling_what_there_is(
+        running.protocol.name, channel, running.protocol.described(settings), ledgers
+    ):
         joint = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
     explained = None
     # exact counts of own rows would cost budget; trees of single parties have no common answer
     if held_out and not settings.privacy and not joint.model.owners:
         joint, explained = _explained(joint, parties, running)
     name, without_noise = running.protocol.baseline(settings)
-    alone = replace(running.alone(), protocol=entry_of(name))
+    alone = replace(running.alone(), protocol=spec_of(name))
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest", n_trees)
@@ -192,7 +191,8 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     same = None
     if pooled is not None and not settings.privacy:
         same = joint.model.to_bytes() == pooled.model.to_bytes()
-    return Comparison(joint, compared, same, ledgers, explained)
+    expects = running.protocol.is_pooled(settings)
+    return Comparison(joint, compared, same, ledgers, explained, expects_pooled=expects)
 
 
 def _explained(
@@ -203,10 +203,9 @@ def _explained(
         name: explaining.Party(rows.held_out, n_jobs=running.n_jobs)
         for name, rows in parties.rows.items()
     }
-    channel: Channel = InProcess(sides)
-    if running.secure_sum:
-        job = f"simulation {uuid4()}"
-        channel = secured(sides, InProcess, explaining.SUMMED, job=job, honest=running.honest)
+    channel = connect_parties(
+        sides, explaining.SUMMED, is_masked=running.secure_sum, honest=running.honest
+    )
     explained = explaining.explain(channel, explaining.question_of(joint.model))
     n_before = len(joint.rounds)
     asked = (replace(r, number=r.number + n_before) for r in channel.rounds)
@@ -237,21 +236,16 @@ def _channel(
     ledgers: Mapping[str, Ledger],
     heard: Heard = lambda *_: None,
 ) -> Channel:
-    protocol, privacy = running.protocol, settings.privacy
+    protocol = running.protocol
     sides: dict[str, Answering] = {
-        name: protocol.party(table, settings, Site(name, running.n_jobs, ledgers.get(name)))
+        name: protocol.party(table, settings, running.site(name, ledgers.get(name)))
         for name, table in tables.items()
     }
-    sides = watched(sides, heard)
-    if not running.secure_sum:
-        return InProcess(sides)
-    if privacy:
-        privacy.shares(len(sides))  # says best what is wrong with `honest`
-    return secured(
-        sides,
-        InProcess,
+    return connect_parties(
+        watched(sides, heard),
         protocol.summed,
-        job=f"simulation {uuid4()}",
+        is_masked=running.secure_sum,
+        privacy=settings.privacy,
         honest=running.honest,
     )
 
@@ -319,9 +313,7 @@ def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running)
         name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
         for name, table in tables.items()
     }
-    small = {"n_estimators": 1, "max_depth": 2}
-    tiny = replace(settings, **{name: n for name, n in small.items() if hasattr(settings, name)})
     try:
-        _train(few, tiny, running, lambda *_: None)
+        _train(few, running.protocol.small(settings), running, lambda *_: None)
     except SpinneyError:
         return  # whatever is wrong will be told of the whole tables

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spinney.jobs.file import SimulationConfig
-from spinney.jobs.registry import entry_of
+from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import dealt_out
 from spinney.protocols import horizontal_forest
 from spinney.protocols.settings import ForestSettings
@@ -47,5 +47,5 @@ def run_demo(n_trees: int, folder: Path, stages: Stages) -> Outcome:
     stages.begin("reading the Telco table")
     simulation = SimulationConfig(n_parties=len(PARTIES), stratified=True)
     parties = dealt_out(telco_table(), simulation, PARTIES)
-    running = Running(entry_of(horizontal_forest.NAME))
+    running = Running(spec_of(horizontal_forest.NAME))
     return written("demo", compare(parties, settings, running, stages), folder)

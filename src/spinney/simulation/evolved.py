@@ -1,55 +1,45 @@
-"""Evolve the parties' trees and compare each with the tree its party grows alone.
+"""Train models that parties keep to themselves, and compare each with what its party has alone.
 
-Each party is judged by its own tree on its own held-out rows. The pooled tree is CART's, of the
-depth that cross-validation on all training rows chooses.
+Each party is judged by its own model on its own held-out rows. The pooled model is the one that a
+single party with all training rows would have alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from uuid import uuid4
+from dataclasses import replace
+from typing import Any
 
-from spinney.jobs.registry import Site, genetic_party
+from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import genetic_tree
-from spinney.protocols.genetic_tree.gathered import gathered, home_model
-from spinney.protocols.genetic_tree.settings import GeneticSettings
 from spinney.protocols.model import ForestModel
-from spinney.protocols.secure_sums.simulated import secured
-from spinney.simulation.comparison import (
-    Comparison,
-    PartyComparison,
-    Running,
-    compared,
-)
+from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.simulation.comparison import Comparison, PartyComparison, Running, compared
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.scores import predicted_on
 from spinney.simulation.unfinished import telling_what_there_is
 from spinney.simulation.watching import Heard, watched
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import Channel
-from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 
 
 def compare_personal(
-    parties: Parties, settings: GeneticSettings, running: Running, stages: Stages
+    parties: Parties, settings: Any, running: Running, stages: Stages
 ) -> Comparison:
-    """Evolve trees for all parties; judge them, the parties' own and the pooled one."""
+    """Train models for all parties; judge them, the parties' own and the pooled one."""
     stages.expect(1 + (parties.pooled is not None))
     step = stages.begin("evolved trees")
-    with_noise = settings.privacy is not None or settings.size_epsilon is not None
-    ledgers = {name: Ledger.in_memory(name) for name in parties.training if with_noise}
+    ledgers = {name: Ledger.in_memory(name) for name in parties.training}
     with stages.compiling():
-        training, homes = _evolved(
+        training, homes = _trained(
             parties.training, settings, running, step, ledgers=ledgers, heard=stages.heard
         )
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled tree")
-        few = replace(settings, population_size=2, n_generations=1, size_epsilon=None, privacy=None)
-        _, alone = _evolved({"all": parties.pooled}, few, running.alone(), step, ledgers={})
-        pooled = alone.of_owner("all")
+        name, few = running.protocol.baseline(settings)
+        alone = replace(running.alone(), protocol=spec_of(name))
+        _, own = _trained({"all": parties.pooled}, few, alone, step, ledgers={})
+        pooled = own.of_owner("all")
     n_threads = thread_count(running.n_jobs)
 
     def judged(name: str, rows: PartyRows) -> PartyComparison:
@@ -66,31 +56,29 @@ def compare_personal(
     return Comparison(training, found, None, ledgers if settings.privacy else {})
 
 
-def _evolved(
+def _trained(
     tables: Mapping[str, MemoryTable],
-    settings: GeneticSettings,
+    settings: Any,
     running: Running,
     step: Step,
     *,
     ledgers: Mapping[str, Ledger],
     heard: Heard = lambda *_: None,
-) -> tuple[genetic_tree.Evolved, ForestModel]:
-    """Return the parties' evolved trees, and those they grow alone."""
+) -> tuple[Any, ForestModel]:
+    """Return a training with the parties' own models, and those they have alone."""
+    spec = running.protocol
     parties = {
-        name: genetic_party(table, settings, Site(name, running.n_jobs, ledgers.get(name)))
+        name: spec.party(table, settings, running.site(name, ledgers.get(name)))
         for name, table in tables.items()
     }
-    sides = watched(parties, heard)
-    channel: Channel = InProcess(sides)
-    if running.secure_sum:
-        channel = secured(
-            sides,
-            InProcess,
-            genetic_tree.SUMMED,
-            job=f"simulation {uuid4()}",
-            honest=running.honest,
-            min_survivors=len(sides) if settings.privacy else None,
-        )
-    with telling_what_there_is(genetic_tree.NAME, channel, asdict(settings), ledgers):
-        evolved = genetic_tree.train(channel, settings, progress=step)
-    return gathered(evolved, parties), home_model(evolved, parties)
+    channel = connect_parties(
+        watched(parties, heard),
+        spec.summed,
+        is_masked=running.secure_sum,
+        privacy=settings.privacy,
+        honest=running.honest,
+    )
+    paid = ledgers if settings.privacy else {}
+    with telling_what_there_is(spec.name, channel, spec.described(settings), paid):
+        training = spec.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+    return spec.gather(training, parties)

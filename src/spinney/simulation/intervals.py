@@ -15,17 +15,9 @@ from spinney.simulation.scores import LESS_IS_BETTER
 from spinney.typing import Floats
 
 _DRAWS = 200
-
-
 _FEWEST_DRAWS = 50
-
-
 _CELLS = 4_000_000  # rows times draws: large tables need fewer draws
-
-
 Interval = tuple[float, float]
-
-
 Weighted = Callable[[Floats], float | None]  # from how often each row was drawn to a score
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 
 from spinney import __version__
-from spinney.protocols.vertical_forest import settings as partial_model
 from spinney.report.file_names import (
     MODEL,
     PAGE,
@@ -73,7 +72,7 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         {model: scores for model, scores in means.items() if scores},
         {score: comparison.helped(score) for score in names},
         comparison.is_pooled,
-        report.settings.get("binning") != "adaptive" and not report.is_private and not is_personal,
+        comparison.expects_pooled,
         report.rounds,
         report.bytes_up,
         report.bytes_down,
@@ -83,5 +82,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         str(folder / PAGE),
         privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
         is_personal=is_personal,
-        shares_rows=report.protocol == partial_model.NAME,
+        shares_rows=comparison.shares_rows,
     )

@@ -22,20 +22,10 @@ from rich.table import Column
 from spinney.cli.errors import say
 
 Step = Callable[[str, int, int], None]  # phase, steps done, steps in all or 0 if unknown
-
-
 COMPILING = "compiling kernels, once: later runs skip it"
-
-
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster
-
-
 _EVOLVING = "evolving"  # its phases go on to tell the best score
-
-
 _SHARE_OF_PHASE = {"binning": (0.0, 0.15), "growing": (0.15, 0.75), "judging": (0.9, 0.1)}
-
-
 _UNKNOWN_DEPTH = 8  # half of the bar, where the depth has no limit
 
 

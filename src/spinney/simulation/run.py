@@ -8,21 +8,20 @@ from pathlib import Path
 
 import msgspec
 
-from spinney.estimators.private import with_read_facts
 from spinney.jobs.file import JobFile, load_job
 from spinney.jobs.own_table import (
     job_of_table,
     require_no_table,
     without_ids,
 )
-from spinney.jobs.registry import entry_of
 from spinney.jobs.rows import (
     dealt_out,
     own_tables,
     warn_of_shared_rows,
 )
 from spinney.jobs.tables import tables_of
-from spinney.protocols import genetic_tree
+from spinney.protocols.settings import with_read_facts
+from spinney.protocols.spec import is_masked
 from spinney.report.file_names import PAGE
 from spinney.report.release import Hardening
 from spinney.report.run_folder import require_writable, write_run
@@ -63,7 +62,7 @@ def simulate(
     job = load_job(path) if label is None else job_of_table(path, label, task)
     into = Path("runs") / job.job.name if folder is None else folder
     require_writable(into)
-    entry_of(job.job.protocol).settings(job, None)  # what is wrong is said before a table is opened
+    job.protocol_settings()  # what is wrong is said before a table is opened
     stages.begin("reading tables")
     if label is not None and job.table is not None:
         job = without_ids(job, job.table, label)
@@ -78,25 +77,24 @@ def simulate(
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, grow its forests and judge them."""
-    protocol = entry_of(job.job.protocol)
-    if protocol.divides == "columns":
-        return compare_columns(job, protocol.settings(job, None), stages)
-    tables, read_facts = tables_of(job)
+    spec = job.spec
+    if spec.divides == "columns":
+        return compare_columns(job, stages)
+    asked = job.protocol_settings()
+    tables, read_facts = tables_of(job, needs_ranges=spec.needs_ranges(asked))
     first = next(iter(tables.values()))
-    settings = protocol.settings(job, first.schema.label.classes)
+    settings = job.protocol_settings(first.schema.label.classes)
     settings = with_read_facts(settings, read_facts)
     if job.table is not None:
-        parties = dealt_out(first, job.simulation)
+        parties = dealt_out(first, job.simulation, job.facts().parties)
     else:
         parties = own_tables(tables, job.simulation)
-        if settings.bootstrap:  # else every tree reads every row
+        if spec.repeats_rows(settings):  # else every tree reads every row
             warn_of_shared_rows(tables)
     given = job.settings
-    in_shares = settings.privacy is not None and settings.privacy.in_shares
-    running = Running(protocol, given.n_jobs, bool(given.secure_sum) or in_shares, given.honest)
-    if protocol.name == genetic_tree.NAME:
-        return compare_personal(parties, settings, running, stages)
-    return compare(parties, settings, running, stages)
+    running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest)
+    compare_all = compare_personal if spec.leaves == "own models" else compare
+    return compare_all(parties, settings, running, stages)
 
 
 def written(

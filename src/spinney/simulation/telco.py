@@ -11,8 +11,6 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 
 _NO_YES = ("No", "Yes")
-
-
 _BOOLEANS = ("female", "senior_citizen", "partner", "dependents", "phone_service")
 
 

@@ -13,12 +13,12 @@ _LISTS = {"categories", "classes"}
 def agree(schemas: Mapping[str, Schema]) -> Schema:
     """Return the schema that all parties share, or raise naming every difference.
 
-    The order of columns, categories and classes counts: bins and trees number them by it.
+    The order of columns, categories and classes matters: bins and trees use it to number them.
 
     Parameters
     ----------
     schemas
-        Each party's schema, by its name.
+        Each party's schema, by party name.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def agree(schemas: Mapping[str, Schema]) -> Schema:
         the first party, or their order does. The message has one sentence per difference.
     """
     if not schemas:
-        raise SettingError("There are no schemas to agree on. Give at least one party's.")
+        raise SettingError("There are no schemas to compare. Give at least one party's schema.")
     (first, reference), *others = schemas.items()
     differences = [
         difference
@@ -54,12 +54,12 @@ def _differences(first: str, reference: Schema, party: str, schema: Schema) -> I
     for name in schema.names:
         if name not in set(reference.names):
             yield (
-                f"Party {party!r} has a column {name!r}, which party {first!r} has not. "
+                f"Party {party!r} has a column {name!r}, which party {first!r} does not have. "
                 f"Drop it at {party!r}, or add it at {first!r}."
             )
     if schema.names != reference.names and set(schema.names) == set(reference.names):
         yield (
-            f"Party {party!r} has its columns in another order than party {first!r}: "
+            f"Party {party!r} orders its columns differently from party {first!r}: "
             f"{listed(schema.names)}. Declare them at both in the order {listed(reference.names)}."
         )
     yield from _unequal(first, party, "the label", reference.label, schema.label)
@@ -88,10 +88,10 @@ def _worded(value: Any) -> str:
 
 
 def _only_one_names(fact: str, mine: Any, theirs: Any) -> str:
-    """Say what only one side lists, since two long lists are hard to compare by eye."""
+    """Name the items that only one side lists; two long lists are hard to compare by eye."""
     if fact not in _LISTS or mine is None or theirs is None:
         return ""
     if set(mine) == set(theirs):
-        return " Only their order differs, and it counts."
+        return " Only their order differs, and the order matters."
     only = [repr(member) for member in (*mine, *theirs) if (member in mine) != (member in theirs)]
     return f" Only one of them names {listed(only)}."

@@ -1,4 +1,4 @@
-"""Find the number of a category, whether it comes as text or as a number."""
+"""Look up the index of a category, given as text or as a number."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ UNKNOWN = -2
 class CategoryIndex:
     """The numbers of a column's categories, in the schema's order.
 
-    Numbers are equal by size (1, 1.0 and True are one category), text by its characters; text
+    Numbers are compared by value (1, 1.0 and True are one category), text by its characters. Text
     never equals a number.
     """
 

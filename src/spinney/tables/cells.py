@@ -1,7 +1,7 @@
-"""One column's cells as they came, before any schema is applied.
+"""One column's raw cells, before any schema is applied.
 
-Everything Arrow can hold is held as Arrow, without a copy where possible; a column that mixes
-types (a data frame's "object") stays an array of Python objects.
+Cells are stored as Arrow where Arrow can represent them, without a copy if possible. A column of
+mixed types (a data frame's "object") stays an array of Python objects.
 """
 
 import datetime as dt
@@ -51,7 +51,7 @@ class Cells:
 
     @property
     def nature(self) -> Nature:
-        """What the cells are; "missing" if there is none."""
+        """What kind of values the cells hold; "missing" if there is none."""
         if not self._is_arrow:
             return _nature_of_objects(self.data)
         if self.data.null_count == len(self.data):
@@ -71,7 +71,7 @@ class Cells:
     def numbers(self) -> NDArray[Any]:
         """Return numbers or booleans as numbers, NaN where missing.
 
-        The array is the column itself where it can be, else a float64 copy.
+        The array is the column itself if possible, otherwise a float64 copy.
         """
         if not self._is_arrow:
             return np.array([_number(value) for value in self.data], dtype=np.float64)
@@ -100,11 +100,11 @@ class Cells:
         return np.concatenate([_codes_of_coded(chunk, index) for chunk in self._coded_chunks()])
 
     def distinct(self) -> set[Category]:
-        """Return the categories met; for a categorical column all that its type declares."""
+        """Return the distinct categories; for a categorical column, all that its type declares."""
         if not self._is_arrow:
             values = set(self.data)
         elif self.is_coded or _nature_of_type(self.data.type) == "text":
-            # Text by its dictionary: Arrow's `unique` makes '' of the gaps in polars' kind of text.
+            # Read text from its dictionary: Arrow's `unique` turns gaps in polars' text into ''.
             values = {v for chunk in self._coded_chunks() for v in _members(chunk.dictionary)}
         else:
             values = set(_members(pc.unique(self.data)))
@@ -116,7 +116,7 @@ class Cells:
         return [None if value is None else _text(value) for value in self.objects()]
 
     def objects(self) -> list[Any]:
-        """Return each cell as it is; None where it is missing."""
+        """Return each cell unchanged; None where it is missing."""
         values = self.data.to_pylist() if self._is_arrow else self.data.tolist()
         return [None if _is_missing(value) else value for value in values]
 
@@ -212,7 +212,7 @@ def _is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124  NaN and NaT differ from themselves
-    except TypeError:  # pandas' NA will not say
+    except TypeError:  # pandas' NA has no truth value
         return True
     except ValueError:  # an array in a cell
         return False

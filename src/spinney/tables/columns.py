@@ -1,4 +1,4 @@
-"""Features in memory, handed out a few rows at a time as trees read them."""
+"""Features in memory, returned a few rows at a time in the layout that trees read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from spinney.typing import Values
 
 Rows = slice | NDArray[np.intp]
 
-_BLOCK = 2048  # rows turned at once: such a block of a wide table still fits a core's cache
+_BLOCK = 2048  # rows transposed at once: a block of a wide table still fits a core's cache
 
 
 class Columns(Protocol):
@@ -31,7 +31,7 @@ class Columns(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixColumns:
-    """A numeric matrix, one line per row, left as it is; only the rows asked for are turned."""
+    """A numeric matrix, one line per row, not copied; only requested rows are transposed."""
 
     matrix: NDArray[Any]
     index_of_column: Mapping[int, CategoryIndex] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class MatrixColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorColumns:
-    """One array per column, each of the type it came in; categories are codes already."""
+    """One array per column, each in its original type; categories are already codes."""
 
     vectors: tuple[NDArray[Any], ...]
 

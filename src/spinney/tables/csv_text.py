@@ -1,4 +1,4 @@
-"""The header of a CSV file, and what is said of one that is not well formed."""
+"""The header of a CSV file, and the errors for a file that is not well formed."""
 
 import csv
 import re
@@ -14,14 +14,14 @@ _WORD_OF_TYPE = {"DOUBLE": "numbers", "BIGINT": "whole numbers", "BOOLEAN": "boo
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """How the first line is divided, and into which names."""
+    """The delimiter of the first line, and the names in it."""
 
     delimiter: str
     names: tuple[str, ...]
 
 
 def csv_header(path: str) -> CsvHeader:
-    """Read the first line; the delimiter is the one that gives most names."""
+    """Read the first line; the delimiter is the one that gives the most names."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             line = file.readline()
@@ -39,13 +39,13 @@ def csv_header(path: str) -> CsvHeader:
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise TableError(
             f"The CSV file has more than one column called {listed(map(repr, repeated))}. "
-            "Give every column a name of its own."
+            "Give every column a different name."
         )
     return CsvHeader(delimiter, names)
 
 
 def csv_error(message: str) -> SpinneyError | None:
-    """Return the error that DuckDB's message about a CSV file amounts to, if it is about one."""
+    """Translate DuckDB's message about a CSV file into our error; None for other messages."""
     line = re.search(r"CSV Error on Line: (\d+)", message)
     where = f"Line {line[1]}." if line else ""
     cells = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)

@@ -20,7 +20,7 @@ from spinney.tables.table import Stream
 
 
 def stream_of_url(url: str, query: str) -> Stream:
-    """Return the rows that a query gives at a database's URL."""
+    """Return the rows of a query over the database at a URL."""
     require_select(query)
     query = query.strip().rstrip(";")
     scheme = url.split(":", maxsplit=1)[0].lower()
@@ -31,7 +31,7 @@ def stream_of_url(url: str, query: str) -> Stream:
     if scheme in {"postgresql", "postgres"}:
         return PostgresStream(url, query)
     raise SettingError(
-        f"A database's url must start with sqlite:///, duckdb:/// or postgresql://; got {scheme!r}."
+        f"A database url must start with sqlite:///, duckdb:/// or postgresql://; got {scheme!r}."
     )
 
 
@@ -53,7 +53,7 @@ class _CursorStream(ABC):
 
     @abstractmethod
     def _cursor(self) -> AbstractContextManager[Any]:
-        """Run the query, and close all when the caller is done."""
+        """Run the query, and close everything when the caller is done."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class SqliteStream(_CursorStream):
         _require_file(self.path)
         address = f"file:{quote(self.path)}?mode=ro"
         try:
-            # Batches may be read by another thread than the one that asked for them.
+            # Another thread than the one that opened the database may read batches.
             with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as database:
                 yield database.execute(self.query)
         except sqlite3.Error as failure:
@@ -93,7 +93,7 @@ class DuckDbStream(_CursorStream):
         _require_file(self.path)
         try:
             with closing(duckdb.connect(self.path, read_only=True)) as database:
-                # In order, and nothing but the file: a query cannot read or write elsewhere.
+                # Keep the order, and allow only this file: a query cannot read or write elsewhere.
                 database.execute("SET preserve_insertion_order = true")
                 database.execute("SET enable_external_access = false")
                 database.execute("SET lock_configuration = true")
@@ -104,7 +104,7 @@ class DuckDbStream(_CursorStream):
 
 @dataclass(frozen=True)
 class PostgresStream(_CursorStream):
-    """A query over PostgreSQL, run in a read-only transaction with a cursor at the server."""
+    """A query over PostgreSQL, run in a read-only transaction with a server-side cursor."""
 
     url: str
     query: str
@@ -130,7 +130,8 @@ class PostgresStream(_CursorStream):
     def _prepared(self, psycopg: Any, connection: Any) -> Any:
         connection.read_only = True
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        # Large tables else start in the middle, where another reader is, or come from two workers.
+        # Otherwise a scan of a large table may join another reader's scan in the middle, or use
+        # two workers: both change the order.
         connection.execute("SET LOCAL synchronize_seqscans = off")
         connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
         numeric = importlib.import_module("psycopg.types.numeric")

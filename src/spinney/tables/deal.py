@@ -38,9 +38,9 @@ def deal_rows(
     n_parties
         How many parties there are.
     skew
-        0 deals rows blindly into near-equal parts. Above 0 every class is spread over the parties
-        by its own draw from a Dirichlet distribution of concentration 1 / skew: at 1 the parties
-        differ clearly, at 10 most hold few classes.
+        0 deals rows at random into near-equal parts. Above 0, every class is spread over the
+        parties by a separate draw from a Dirichlet distribution with concentration 1 / skew: at 1
+        the parties differ clearly, at 10 most hold few classes.
     sizes
         The parties' relative sizes. Default: equal.
     stratified
@@ -68,7 +68,7 @@ def deal_columns(
     names: Sequence[str] | None = None,
     random_state: Any = None,
 ) -> dict[str, list[Any]]:
-    """Return the columns that each party is dealt, in near-equal parts.
+    """Return the columns of each party, dealt in near-equal parts.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ def _check_deal(
         raise SettingError(f"skew must be 0 or a finite positive number; got {skew!r}.")
     if skew > 0 and stratified:
         raise SettingError(
-            "skew and stratified exclude each other: one makes the parties' classes differ, the "
-            "other makes them alike. Use one of them."
+            "skew and stratified cannot be used together: skew makes the parties' class shares "
+            "differ, stratified makes them equal. Use one of them."
         )
     if skew > 0 and sizes is not None:
         raise SettingError(
-            "skew and sizes exclude each other, since skew also draws the parties' sizes. "
+            "skew and sizes cannot be used together, since skew also draws the parties' sizes. "
             "Use one of them."
         )
     if sizes is not None:
@@ -165,7 +165,7 @@ def _quotas(n_rows: int, n_parties: int, sizes: Sequence[float] | None) -> Integ
 
 
 def _apportioned(n_rows: int, shares: NDArray[np.float64]) -> Integers:
-    """Divide rows by shares; what rounding leaves over goes to the largest remainders."""
+    """Divide rows by shares; the rows left over by rounding go to the largest remainders."""
     exact = n_rows * shares
     quotas = np.floor(exact).astype(np.int64)
     left_over = n_rows - int(quotas.sum())
@@ -183,7 +183,7 @@ def _at_least_one(quotas: Integers) -> Integers:
 def _turns(quotas: Integers) -> NDArray[np.intp]:
     """Return whose turn it is, row by row, each party's turns evenly spaced.
 
-    Every stretch of the sequence then holds each party in about its share, so that rows sorted by
+    Every stretch of the sequence then holds about the right share of each party, so rows sorted by
     class are dealt in equal class shares.
     """
     party = np.repeat(np.arange(quotas.size), quotas)
@@ -232,5 +232,5 @@ def _columns_of(columns: Any) -> list[Any]:
     if not all(isinstance(name, Hashable) for name in found):
         raise SettingError("columns must be a list of names or a table; got a list of lists.")
     if len(set(found)) < len(found):
-        raise SettingError("columns names some column more than once. Name each one once.")
+        raise SettingError("columns names a column more than once. Name each one once.")
     return found

@@ -1,6 +1,6 @@
-"""Read a schema off the data, and name every public fact that was read.
+"""Read a schema from the data, and name every public fact that was read.
 
-Only for simulation and for drafting a party's file: in a deployed job public facts are declared.
+Used only for simulation and for drafting a party's file: a deployed job declares public facts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ _CATEGORICAL = (
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What some cells of a column show; findings of parts of a column can be joined with `|`."""
+    """Facts found in some cells of a column; `|` joins the findings of two parts of a column."""
 
     natures: frozenset[str] = frozenset()
     low: float = np.nan
@@ -58,7 +58,7 @@ class Findings:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """The lowest and the highest number, or None if there is none."""
+        """The lowest and the highest number, or None if there are no numbers."""
         return None if np.isnan(self.low) else (self.low, self.high)
 
 
@@ -71,7 +71,7 @@ def describe(
     column_names: Sequence[str] | None = None,
     label_name: str | None = None,
 ) -> tuple[Schema, tuple[str, ...]]:
-    """Return the schema of a table in memory, and in words what was read from its cells.
+    """Return the schema of a table in memory, and a description of each fact read from its cells.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def describe(
     y
         The label of each row.
     categorical_features
-        "from_dtype": columns of text or of a categorical type are categories. None: none is.
-        Else the names, the positions, or a mask of those that are.
+        "from_dtype": columns of text or of a categorical type are categories. None: no column is.
+        Otherwise the names, the positions, or a boolean mask of the categorical columns.
     label_kind
         "class" or "number".
     column_names
@@ -106,9 +106,9 @@ def describe(
 
 
 def completed(declared: Schema, found: Schema) -> tuple[Schema, tuple[str, ...]]:
-    """Fill the facts that a declared schema leaves open from one read off the data.
+    """Fill the facts that a declared schema leaves open from a schema read from the data.
 
-    Returns the full schema, and in words which facts were filled.
+    Returns the full schema, and a description of each filled fact.
     """
     columns = tuple(
         _filled_column(column, found.column(column.name)) for column in declared.columns
@@ -124,7 +124,7 @@ def completed(declared: Schema, found: Schema) -> tuple[Schema, tuple[str, ...]]
 
 
 def wants_categories(chosen: Categorical, names: Sequence[str]) -> list[bool | None]:
-    """Say for each column whether it is a category; None where its type decides."""
+    """Return for each column whether it is a category; None where its type decides."""
     if chosen is None:
         return [False] * len(names)
     if isinstance(chosen, str):
@@ -147,7 +147,7 @@ def wants_categories(chosen: Categorical, names: Sequence[str]) -> list[bool | N
 
 
 def findings_of(name: str, cells: Cells, *, wants: bool | None) -> Findings:
-    """Return what a column's cells show."""
+    """Return the findings of a column's cells."""
     where = f"column {name!r}"
     refuse_unusable(where, cells)
     nature = cells.nature
@@ -182,7 +182,7 @@ def column_of(name: str, found: Findings) -> Column:
 
 
 def findings_of_label(name: str, kind: LabelKind, y: Any) -> Findings:
-    """Return what the labels show."""
+    """Return the findings of the labels."""
     where = f"label {name!r}"
     cells = cells_of(y)
     refuse_unusable(where, cells)
@@ -190,7 +190,7 @@ def findings_of_label(name: str, kind: LabelKind, y: Any) -> Findings:
         return _category_findings(where, cells.nature, cells)
     if cells.nature in {"text", "mixed"}:
         raise TableError(
-            f"The label {name!r} holds text, but a number is to be predicted. "
+            f"The label {name!r} holds text, but a regressor predicts numbers. "
             "Convert it to numbers, or use a classifier."
         )
     if cells.nature == "missing":
@@ -204,7 +204,7 @@ def findings_of_label(name: str, kind: LabelKind, y: Any) -> Findings:
 def label_of(name: str, kind: LabelKind, found: Findings) -> Label:
     """Return the label that the findings of all its cells describe."""
     if found.natures <= {"missing"}:
-        raise TableError(f"The label {name!r} is missing in every row. Every row needs its label.")
+        raise TableError(f"The label {name!r} is missing in every row. Every row needs a label.")
     if kind == "number":
         ends = found.range
         is_finite = ends is not None and np.isfinite(ends).all()
@@ -227,7 +227,7 @@ def _names(
     given = tuple(column_names)
     if own is not None and own != given:
         raise SettingError(
-            f"The table has column names of its own: {listed(own)}. "
+            f"The table already has column names: {listed(own)}. "
             "Leave column_names out, or rename the columns."
         )
     if len(given) != n_columns:
@@ -274,7 +274,7 @@ def _category_findings(where: str, nature: Nature, cells: Cells) -> Findings:
 
 
 def _plain_findings(nature: Nature, low: float, high: float) -> Findings:
-    """Round the ends as the cells will be, so that no cell falls outside its own range."""
+    """Round the ends as the cells will be rounded, so that every cell is inside the range."""
     if np.isnan(low):
         return Findings(frozenset({"missing"}))
     ends = float(np.float32(low)), float(np.float32(high))

@@ -1,7 +1,7 @@
 """CSV and Parquet files, read by DuckDB in batches.
 
-A file is read in its own order. A query may give its rows in an order that depends on how DuckDB
-shares out the work, so queries run on one thread.
+The rows of a file keep the order of the file. The row order of a query may depend on how DuckDB
+divides the work, so queries run on one thread.
 """
 
 import re
@@ -45,7 +45,7 @@ class _FileStream(ABC):
         """Give the wanted columns of all rows in order, at most `size` rows at a time."""
         with self._relation() as relation:
             try:
-                # A query is run as it stands, since a query around it may lose its order.
+                # Run a query unchanged: a query around it may lose its order.
                 chosen = relation if self.query else relation.project(_names_in_sql(wanted))
                 for batch in chosen.to_arrow_reader(size):
                     cells = tuple(cells_of(batch.column(name)) for name in wanted)
@@ -76,8 +76,8 @@ class _FileStream(ABC):
         if self.query and not isinstance(failure, duckdb.IOException):
             return query_failed(str(failure))
         return TableError(
-            "The file of the table cannot be read. Check that it is of the format given, and "
-            "write it again if it is.",
+            "The file of the table cannot be read. Check that it has the declared format; if it "
+            "has, write it again.",
             local=first_line(str(failure)),
         )
 
@@ -103,7 +103,7 @@ class ParquetStream(_FileStream):
         if is_query or not re.search("parquet", str(failure), re.IGNORECASE):
             return None
         return TableError(
-            "The Parquet file cannot be read. Check that it is one, and write it again if it is.",
+            "The Parquet file cannot be read. Check that it is Parquet; if it is, write it again.",
             local=first_line(str(failure)),
         )
 
@@ -112,8 +112,8 @@ class ParquetStream(_FileStream):
 class CsvStream(_FileStream):
     """A CSV file with a header, or a query over it.
 
-    With a schema, and no query to say otherwise, its columns are read as the schema has them;
-    other columns by the types that all their cells allow.
+    With a schema and without a query, columns get the types that the schema declares; otherwise
+    each gets the type that all its cells allow.
     """
 
     schema: Schema | None = None
@@ -139,14 +139,14 @@ class CsvStream(_FileStream):
 
     @cached_property
     def _typing(self) -> str:
-        """The options that fix each column's type, found once so that every pass reads alike."""
+        """The options that fix each column's type, found once so that all passes read the same."""
         declared = _declared_types(self.schema) if self.schema else {}
         if self.schema and not self.query:
             return _columns_option(
                 {name: declared.get(name, "VARCHAR") for name in self._header.names}
             )
         types, formats = self._sniffed()
-        # Text categories keep their text ("007"), whatever else their cells could be read as.
+        # Text categories keep their text ("007"), even if it could be read as something else.
         texts = {name for name, type_ in declared.items() if type_ == "VARCHAR"}
         chosen = {name: "VARCHAR" if name in texts else types[name] for name in types}
         return ", ".join([_columns_option(chosen), *formats])
@@ -160,13 +160,13 @@ class CsvStream(_FileStream):
                 query = f"SELECT Columns, DateFormat, TimestampFormat {sniff}"
                 ((columns, date, timestamp),) = connection.execute(query).fetchall()
             except _FAILURES as failure:
-                # The sniffer only says that it failed; the reader says where.
+                # The sniffer reports only that it failed; the reader reports where.
                 self._texts_of(connection, names)
                 raise self._error(failure) from None
             types = dict(zip(names, (str(column["type"]) for column in columns), strict=True))
             claimed = [name for name in names if types[name] == "BOOLEAN"]
             for name, texts in self._texts_of(connection, claimed).items():
-                if not texts <= {"true", "false"}:  # "yes" and "no" stay the words they are
+                if not texts <= {"true", "false"}:  # "yes" and "no" stay text
                     types[name] = "VARCHAR"
         formats = {"dateformat": date, "timestampformat": timestamp}
         return types, [f"{name} = {_text_in_sql(form)}" for name, form in formats.items() if form]
@@ -218,7 +218,7 @@ def _type_of_categories(categories: Sequence[Category]) -> str:
 
 
 def _missing_texts(schema: Schema | None) -> list[str]:
-    """Return the texts that mean "missing", but for those the schema names as categories."""
+    """Return the texts that mean "missing", except those that the schema names as categories."""
     named: set[Category] = set()
     if schema:
         for column in schema.columns:
@@ -238,7 +238,7 @@ def _connection(threads: int | None = None) -> Iterator[Any]:
         settings["threads"] = threads
     connection = duckdb.connect(":memory:", config=settings)
     try:
-        # DuckDB's own bar would go to stdout, into what --json prints.
+        # DuckDB's progress bar would go to stdout and corrupt the output of --json.
         connection.execute("SET enable_progress_bar = false")
         yield connection
     finally:

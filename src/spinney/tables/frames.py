@@ -1,7 +1,7 @@
 """Tables as users pass them to `fit` and `predict`, checked against a schema.
 
-Data frames are matched by column name, arrays by position. Here a frame's columns may come in any
-order; an estimator, by scikit-learn's contract, refuses another order than that of `fit`.
+Data frames are matched by column name, arrays by position. Here a frame's columns may be in any
+order; an estimator, by scikit-learn's contract, refuses an order that differs from `fit`.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ UnknownCategories = Literal["refuse", "as_missing"]
 def columns_of(
     X: Any, schema: Schema, *, unknown_categories: UnknownCategories = "refuse"
 ) -> Columns:
-    """Return the features of X in the schema's order, checked and coded by it.
+    """Return the features of X in the schema's order, checked and coded by the schema.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ def columns_of(
     schema
         What the columns must be.
     unknown_categories
-        "refuse" a category that the schema does not name, or take it "as_missing".
+        What to do with a category that the schema does not name: "refuse" it, or treat it
+        "as_missing".
     """
     table = opened(X)
     _require_choice(unknown_categories)
@@ -105,8 +106,7 @@ def _numbers(where: str, cells: Cells) -> NDArray[np.float64]:
 
 def _missing_label(where: str) -> TableError:
     return TableError(
-        f"The {where} is missing (NaN) in some rows. Every row needs its label; "
-        "leave those rows out."
+        f"The {where} is missing (NaN) in some rows. Every row needs a label; leave those rows out."
     )
 
 

@@ -1,7 +1,7 @@
-"""What a party holds of rows that several parties share: some of the columns, the label, or both.
+"""A party's part of rows that several parties share: some of the columns, the label, or both.
 
-All parties of a vertical job hold the same rows in the same order; see `privacy.matching` for how
-they come to.
+All parties of a vertical job hold the same rows in the same order; `privacy.matching` finds the
+common rows.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ _NO_LABEL = Label("(nothing)", "number", range=(0.0, 0.0))  # tables must name o
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """A party's columns and, at one party, the label; in the rows' common order.
+    """A party's columns and, at one party, the label, in the common row order.
 
-    Before rows are matched they come in the party's own order, each with its id.
+    Before matching, rows are in the party's own order and each has its id.
     """
 
     n_rows: int
@@ -46,7 +46,7 @@ class Holding:
         if len(lengths) > 1 or (self.features is None) != (not self.columns):
             raise TableError("A party's columns and labels must have the same rows. Check both.")
         if (self.label is None) != (self.target is None):
-            raise TableError("A party that names a label must hold it, and the other way round.")
+            raise TableError("A party must name a label if, and only if, it holds the labels.")
 
     @property
     def table(self) -> MemoryTable:
@@ -59,11 +59,11 @@ class Holding:
 
     @property
     def keys(self) -> Keys:
-        """A key for every row, by its place in the common order."""
+        """A key for every row, made from its position in the common order."""
         return mixed(np.arange(self.n_rows, dtype=np.uint64))
 
     def select(self, rows: Rows) -> "Holding":
-        """Return the same columns and label of some rows, which need no ids any more."""
+        """Return the same columns and label for some rows, without ids."""
         features, target = self.features, self.target
         chosen = np.arange(self.n_rows)[rows]
         if features is not None:

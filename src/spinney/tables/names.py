@@ -1,4 +1,4 @@
-"""The names a table's columns came with; needs none of the packages that made the table."""
+"""The column names of a table; needs none of the packages that made the table."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,17 +27,17 @@ def feature_names(X: Any) -> tuple[str, ...] | None:
             "for example with X.columns = X.columns.astype(str)."
         )
     names = tuple(str(name) for name in found)
-    if any("\0" in name for name in names):  # polars ends the whole process over one
+    if any("\0" in name for name in names):  # polars aborts the whole process on one
         raise TableError("A column name holds a NUL character. Rename the column.")
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise TableError(
             f"The table has more than one column called {listed(repeated)}. "
-            "Give every column a name of its own."
+            "Give every column a different name."
         )
     return names
 
 
 def default_names(n_columns: int) -> tuple[str, ...]:
-    """Return the names of columns that came without: x0, x1 and so on."""
+    """Return the names of columns that have none: x0, x1 and so on."""
     return tuple(f"x{column}" for column in range(n_columns))

@@ -19,14 +19,14 @@ _BLOCK_CELLS = 32768  # three blocks of float64 fit a core's cache
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Columns side by side; `names` is None where they are told apart by position only."""
+    """Columns side by side; `names` is None if columns are identified by position."""
 
     names: tuple[str, ...] | None
     cells: tuple[Cells, ...]
 
 
 def opened(X: Any) -> Frame | NDArray[Any]:
-    """Return X as a numeric matrix if it is one, else as columns; nothing is copied if possible."""
+    """Return X as a numeric matrix if it is one, else as columns; copy only if necessary."""
     found = _opened(X, feature_names(X))
     if len(found.cells if isinstance(found, Frame) else found.T) == 0:
         raise TableError("The table has no columns. Pass at least one.")
@@ -40,7 +40,7 @@ def limits(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     low = np.full((height, n_columns), np.nan)
     high = np.full((height, n_columns), np.nan)
     for start in range(0, n_rows, height):
-        # Block against block, cell by cell: four times faster than down each column.
+        # Comparing blocks cell by cell is four times faster than going down each column.
         block = matrix[start : start + height]
         np.fmin(low[: len(block)], block, out=low[: len(block)])
         np.fmax(high[: len(block)], block, out=high[: len(block)])
@@ -67,7 +67,7 @@ def refuse_infinite(where: str, low: float, high: float) -> None:
 
 
 def _opened(X: Any, names: tuple[str, ...] | None) -> Frame | NDArray[Any]:
-    if hasattr(X, "iloc"):  # pandas: by column, since its own Arrow form adds the row index
+    if hasattr(X, "iloc"):  # pandas: by column, since its Arrow export adds the row index
         return Frame(names, tuple(cells_of(X.iloc[:, place]) for place in range(X.shape[1])))
     if hasattr(X, "__arrow_c_stream__"):
         table = pa.table(X)
@@ -88,7 +88,7 @@ def _opened(X: Any, names: tuple[str, ...] | None) -> Frame | NDArray[Any]:
 def _energy(matrix: NDArray[Any]) -> float:
     """Return the sum of squares, in one pass: it bounds every number.
 
-    Not by `dot`: BLAS wakes threads of its own, which takes longer than the sum.
+    This does not use `dot`: BLAS starts threads, which takes longer than the sum.
     """
     flat = matrix.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):

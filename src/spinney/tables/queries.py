@@ -1,4 +1,4 @@
-"""What every query must be, and what is said when one fails."""
+"""Checks of SQL queries, and the errors of queries that fail."""
 
 import re
 
@@ -9,7 +9,7 @@ _READING = {"select", "with", "values", "from", "table"}
 
 
 def require_select(query: str) -> None:
-    """Raise unless the query's first word is one that reads."""
+    """Raise unless the query's first word begins a read-only statement."""
     start = 0
     while skipped := _COMMENT.match(query, start):
         start = skipped.end()
@@ -19,15 +19,15 @@ def require_select(query: str) -> None:
 
 
 def not_a_select() -> TableError:
-    """Return the error of a query that does more, or less, than read."""
+    """Return the error for a query that is not exactly one SELECT."""
     return TableError(
-        "The query is not a single SELECT. A table is only ever read; write one SELECT that gives "
-        "the schema's columns."
+        "The query is not a single SELECT. Spinney only reads tables; write one SELECT that "
+        "returns the schema's columns."
     )
 
 
 def query_failed(message: str) -> TableError:
-    """Return the error of a query that the database refuses."""
+    """Return the error for a query that the database refuses."""
     return TableError(
         "The query failed. Correct it, and try it in the database's own command line.",
         local=f"The database says: {first_line(message)}",

@@ -1,4 +1,4 @@
-"""Read a party's table from a file or a database, a few rows at a time.
+"""Read a party's table from a file or a database, in batches of rows.
 
 `read_table` is for a table with a schema; `describe_source` drafts a schema from the data.
 """
@@ -28,7 +28,7 @@ from spinney.tables.schema import LabelKind, Schema, listed
 from spinney.tables.table import BATCH_ROWS, SourceTable, Stream, Table
 
 Format = Literal["csv", "parquet", "sql"]
-NOTHING: Final = "(nothing)"  # a column of zeros, for what a table does not have
+NOTHING: Final = "(nothing)"  # a column of zeros, in place of a column or label the table lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Source:
     """Where a party's table is, and the query that maps its own columns to the schema's.
 
     A query over a file calls it `source`: `select alter as age, ... from source`. A database is
-    named by its URL, `sqlite:///path`, `duckdb:///path` or
-    `postgresql://...`; then a query is required. A padded source has one column more, `NOTHING`.
+    named by its URL, `sqlite:///path`, `duckdb:///path` or `postgresql://...`, and requires a
+    query. A padded source has one more column, `NOTHING`.
     """
 
     format: Format
@@ -54,16 +54,16 @@ class Source:
                 f"got {self.format!r}."
             )
         if self.format != "sql" and (not self.path or self.url):
-            raise SettingError(f"A {self.format} source is named by its path. Give path, not url.")
+            raise SettingError(f"A {self.format} source needs a path. Give path, not url.")
         if self.format == "sql" and (not self.url or self.path):
-            raise SettingError("An sql source is named by its url. Give url, not path.")
+            raise SettingError("An sql source needs a url. Give url, not path.")
         if self.format == "sql" and not self.query:
             raise SettingError(
-                "An sql source needs a query. Write a SELECT that gives the schema's columns."
+                "An sql source needs a query. Write a SELECT that returns the schema's columns."
             )
 
     def stream(self, schema: Schema | None = None) -> Stream:
-        """Return the rows as they can be read; a schema says how to read a CSV file's text."""
+        """Return a stream of the rows; the schema says how to read a CSV file's text."""
         stream = self._stream(schema)
         return _Padded(stream) if self.padded else stream
 
@@ -77,7 +77,7 @@ class Source:
 
 @dataclass(frozen=True)
 class _Padded:
-    """A stream with a column of zeros beside its own."""
+    """A stream with an additional column of zeros."""
 
     stream: Stream
 
@@ -95,13 +95,13 @@ class _Padded:
 
 
 def read_ids(source: Source, schema: Schema) -> list[Any]:
-    """Return the row ids of a table as they are, in the order of its rows; None where missing."""
+    """Return the row ids of a table unchanged, in row order; None where missing."""
     if source.row_id is None:
         raise SettingError(
-            "Rows are matched by an id, and the table names none. Give it row_id, the column that "
+            "Rows are matched by an id, and the table names none. Set row_id to the id column that "
             "all parties have."
         )
-    stream = source.stream(schema)  # by which a CSV file's ids keep their text
+    stream = source.stream(schema)  # the schema makes a CSV file's ids keep their text
     frames = stream.frames([source.row_id], BATCH_ROWS)
     return [one for frame in frames for one in frame.cells[0].objects()]
 
@@ -120,7 +120,7 @@ def read_table(
 
 @dataclass(frozen=True, slots=True)
 class SourceFindings:
-    """What the rows of a source show of its columns, by name, and of its label."""
+    """The findings of a source's rows: of its columns, by name, and of its label."""
 
     columns: dict[str, Findings]
     label: Findings
@@ -135,7 +135,7 @@ def describe_source(
     categorical_features: Categorical = "from_dtype",
     columns: Sequence[str] | None = None,
 ) -> Schema:
-    """Return the schema of a source, read off all its rows; parameters as `findings_of_source`."""
+    """Return the schema of a source, read from all rows; parameters as `findings_of_source`."""
     found = findings_of_source(
         source, label, label_kind, categorical_features=categorical_features, columns=columns
     )
@@ -151,14 +151,14 @@ def findings_of_source(
     categorical_features: Categorical = "from_dtype",
     columns: Sequence[str] | None = None,
 ) -> SourceFindings:
-    """Return what all rows of a source show; those of other parties may show more.
+    """Return the findings of all rows of a source; other parties' rows may add more.
 
     Parameters
     ----------
     source
         The file or query.
     label
-        The column that is to be predicted.
+        The column to predict.
     label_kind
         "class" or "number".
     categorical_features
@@ -201,5 +201,5 @@ def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) 
     if repeated:
         raise TableError(
             f"The table has more than one column called {listed(map(repr, repeated))}. "
-            "Give every column of the query a name of its own."
+            "Give every column of the query a different name."
         )

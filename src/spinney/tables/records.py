@@ -1,7 +1,8 @@
-"""What tells a record from others whatever its label is: an id that no label has a part in.
+"""Identify records by an id that does not depend on the label.
 
-A row's key (`tables.table`) depends on all that the row holds, its label too. What is remembered
-of a record, or drawn for it, where labels are protected, must not: then a key would tell a label.
+A row's key (`tables.table`) depends on everything in the row, including its label. Where labels
+are protected, whatever is stored or drawn for a record must not depend on the label: such a key
+would reveal it.
 """
 
 from dataclasses import dataclass
@@ -16,23 +17,23 @@ from spinney.typing import Integers, Keys
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The rows of a table, by ids that the table names; else told apart by their cells."""
+    """The rows of a table, identified by their row ids or, without ids, by their cells."""
 
     ids: Keys  # distinct
     labels: Integers
-    repeats_ids: bool  # whether ids that the table names had to be made distinct
+    repeats_ids: bool  # whether the table's own ids repeated and had to be made distinct
 
     def require_own_ids(self) -> None:
         """Raise if two rows have the same id."""
         if self.repeats_ids:
             raise TableError(
                 "The row id repeats, and labels are randomised once for each id. Give every "
-                "record an id of its own, or name another column as row_id."
+                "record a different id, or name another column as row_id."
             )
 
 
 def records_of(table: Table) -> Records:
-    """Read every record's id and its label."""
+    """Read the id and the label of every record."""
     ids = np.empty(table.n_rows, np.uint64)
     labels = np.empty(table.n_rows, np.int64)
     row, is_named = 0, False

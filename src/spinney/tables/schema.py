@@ -1,7 +1,7 @@
 """The public facts of a table: its columns' kinds, ranges and categories, and its label.
 
-A schema is agreed before any row is touched; nothing in it is secret. The order of `categories`
-and `classes` gives each its number: the first is 0.
+The parties agree on a schema before any row is read; nothing in it is secret. The order of
+`categories` and `classes` gives each its number: the first is 0.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ Category = str | int | float | bool
 Kind = Literal["number", "category", "boolean"]
 LabelKind = Literal["class", "number"]
 
-_WHOLE = 2**63  # whole numbers below it in size are held exactly by arrays and messages
+_WHOLE = 2**63  # arrays and messages hold smaller whole numbers exactly
 MAX_CATEGORIES = 2**24  # every index up to here is exact as float32
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One feature: its name, its kind, and what is publicly known of its values."""
+    """One feature: its name, its kind, and the public facts about its values."""
 
     name: str
     kind: Kind
@@ -49,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What is to be predicted: a class out of a list, or a number."""
+    """The target to predict: one of a list of classes, or a number."""
 
     name: str
     kind: LabelKind
@@ -75,7 +75,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns, in the order in which every party and every model counts them, and the label."""
+    """The label, and the columns in the order that every party and every model uses."""
 
     columns: tuple[Column, ...]
     label: Label
@@ -88,7 +88,7 @@ class Schema:
         if repeated:
             raise SchemaError(
                 f"The schema declares {listed(repeated)} more than once. "
-                "Give every column a name of its own."
+                "Give every column a different name."
             )
         if self.label.name in self.names:
             raise SchemaError(
@@ -134,7 +134,7 @@ def facts_in(schema: Schema) -> tuple[str, ...]:
 
 
 def plain(value: Any) -> Category:
-    """Return a category as Python's own type; a whole number is an int, however it came."""
+    """Return a category as a built-in Python type; a whole number is always an int."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool | np.bool_):
@@ -151,7 +151,7 @@ def plain(value: Any) -> Category:
 
 
 def _held(number: int) -> int:
-    """Return a whole number, if it is held exactly everywhere."""
+    """Return a whole number; raise if arrays and messages cannot hold it exactly."""
     if not -_WHOLE <= number < _WHOLE:
         raise SettingError(
             "A class or category that is a whole number must lie between -2^63 and 2^63 - 1, so "
@@ -161,9 +161,9 @@ def _held(number: int) -> int:
 
 
 def in_order(categories: Iterable[Category]) -> tuple[Category, ...]:
-    """Return the distinct categories in the order that does not depend on how they came.
+    """Return the distinct categories in an order that does not depend on the input order.
 
-    Numbers come first, by size; then text, by its characters.
+    Numbers come first, by value; then text, by its characters.
     """
     distinct = set(categories)
     numbers = [category for category in distinct if not isinstance(category, str)]
@@ -172,7 +172,7 @@ def in_order(categories: Iterable[Category]) -> tuple[Category, ...]:
 
 
 def listed(names: Iterable[Any], at_most: int = 12) -> str:
-    """Return names as they appear in a message: a few, then how many more."""
+    """Return names as a message shows them: the first few, then how many more."""
     texts = [str(name) for name in names]
     shown = ", ".join(texts[:at_most])
     return shown if len(texts) <= at_most else f"{shown} and {len(texts) - at_most} more"
@@ -181,7 +181,7 @@ def listed(names: Iterable[Any], at_most: int = 12) -> str:
 def _named(role: str, name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise SettingError(
-            f"A {role} needs a name that is text and not empty; got {name!r}. Give it one."
+            f"A {role} needs a name that is non-empty text; got {name!r}. Give it one."
         )
     return f"{role} {name!r}"
 

@@ -1,9 +1,9 @@
-"""A table whose cells lie in a file of our own, so that rows can be selected and read again.
+"""A table whose cells are in a temporary file, so that rows can be selected and read again.
 
-A source gives its rows in order only, and reading it anew for every pass and every party is slow.
-So its cells are written once, as float32, into a temporary file that has no name and is gone with
-the process. The file is mapped: the system keeps in memory as much of it as there is room for. Only
-a key and a label for each row are held.
+A source returns its rows only in order, and reading it again for every pass and every party is
+slow. So its cells are written once, as float32, to an unnamed temporary file that disappears with
+the process. The file is memory-mapped: the system keeps as much of it in memory as there is room
+for. Only a key and a label for each row stay in memory.
 """
 
 import tempfile
@@ -47,7 +47,7 @@ def _room() -> BufferedRandom:
 
 
 def _write(file: BufferedRandom, values: Values, n_rows: int, start: int) -> None:
-    """Write some rows, each column into its own stretch of the file."""
+    """Write some rows; every column has a contiguous stretch of the file."""
     try:
         for place, line in enumerate(np.ascontiguousarray(values, _CELL)):
             file.seek((place * n_rows + start) * _CELL.itemsize)

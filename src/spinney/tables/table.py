@@ -1,13 +1,13 @@
-"""What a party holds: rows of features, their targets and their keys, in batches.
+"""A party's table: rows of features, their targets and their keys, in batches.
 
-A table gives its rows in the same order on every pass, and a row keeps its key however rows are
-dealt out, so that nothing drawn by key depends on who holds the row.
+A table returns its rows in the same order on every pass. A row keeps its key however rows are
+dealt to parties, so nothing drawn by key depends on who holds the row.
 
-A key is made from the row's content, and its id if it has one. Rows that are alike get different
-keys in one table, which counts them. Two parties that hold separate tables cannot: telling them
-how often the other holds a row would tell them the other's rows. So where the same row, with the
-same id or none, lies at two parties, both give it the same key, while their tables put together
-would give it two. A row id that no two parties share makes all keys what the pooled table's are.
+A key is made from the row's content, and from its id if it has one. Equal rows in one table get
+different keys, because the table counts them. Two parties with separate tables cannot do that: to
+learn how often the other party holds a row would reveal the other's rows. So if two parties hold
+the same row, with the same id or none, both give it the same key, while their pooled table would
+give it two keys. If no two parties share a row id, all keys equal those of the pooled table.
 """
 
 import hashlib
@@ -82,8 +82,8 @@ class Table(Protocol):
 class MemoryTable:
     """A table over features in arrays, all rows or those named by `rows`.
 
-    `target`, `keys` and `ids` belong to all rows of `columns`. Keys that are not given are made
-    from the content of all those rows, so that tables dealt from the same columns agree on them.
+    `target`, `keys` and `ids` belong to all rows of `columns`. If `keys` is not given, keys are
+    made from the content of all those rows, so tables dealt from the same columns have equal keys.
     """
 
     schema: Schema
@@ -91,7 +91,7 @@ class MemoryTable:
     target: NDArray[Any]
     keys: Keys | None = None
     rows: NDArray[np.intp] | None = None
-    n_threads: int | None = None  # that hash the rows, where there are no keys; None: all cores
+    n_threads: int | None = None  # to hash the rows if keys are not given; None: all cores
     ids: Keys | None = None  # hashes of the rows' ids, where they have any
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ class MemoryTable:
 
 
 class Remembered:
-    """A table whose rows are kept as read, if they are few, until they are not needed any more."""
+    """A table that caches the rows it has read, if they are few, until `forget` is called."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -172,12 +172,12 @@ class Remembered:
         return iter(self._kept)
 
     def forget(self) -> None:
-        """Let go of the rows."""
+        """Drop the cached rows."""
         self._kept = ()
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Give the items in order, each made on a thread while the one before is in use."""
+    """Yield the items in order; a thread makes each while the one before is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="spinney-batches") as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -199,9 +199,9 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceTable:
-    """A table that stays in its file or database and is read anew on every pass.
+    """A table that stays in its file or database and is read again on every pass.
 
-    Only a key per row is kept. Every pass must give the rows of the first one, in its order.
+    Only a key per row is kept. Every pass must return the rows of the first pass, in its order.
     """
 
     schema: Schema
@@ -262,11 +262,11 @@ class _Part:
 
     @property
     def words(self) -> Keys:
-        """What tells rows apart: content, and id. (Ids may be numbered anew at every party.)"""
+        """What identifies a row: its content and its id. (Parties may reuse the same ids.)"""
         return self.hashes if self.ids is None else mixed(self.hashes ^ mixed(self.ids))
 
     def added_to(self, fingerprint: int, start: int) -> int:
-        """Return the fingerprint of the rows before `start` and these; their order counts."""
+        """Return the fingerprint of the rows before `start` and these; it depends on the order."""
         places = np.arange(start, start + len(self.hashes), dtype=np.uint64)
         return (fingerprint + int(mixed(self.words ^ mixed(places)).sum())) % 2**64
 
@@ -293,14 +293,14 @@ def _encoded(
 
 def _changed() -> TableError:
     return TableError(
-        "The table changed while it was being used, or its query does not give its rows in the "
-        "same order each time. Train on a table at rest; end the query with ORDER BY a unique "
-        "column."
+        "The table changed during the job, or its query does not return its rows in the same "
+        "order each time. Train on a table that does not change; end the query with ORDER BY a "
+        "unique column."
     )
 
 
 def keys_of_ids(ids: Any, *, name: str = "row_id") -> Keys:
-    """Return a key per row from its id's text, distinct also where an id repeats."""
+    """Return a key per row from its id's text; repeated ids get distinct keys."""
     return row_keys(hashes_of_ids(ids, name=name))
 
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.transport.codec import UNPACKED_LIMIT
+from spinney.typing import Packable
 
 Reply = TypeVar("Reply")
 Vector = NDArray[Any]  # of integers
@@ -30,20 +31,32 @@ class Ask(Generic[Reply]):
     `reveals` says in words what a reply tells about the party's table.
     """
 
+    __slots__ = ("__weakref__",)  # nothing can be written into a question
+
     reveals: ClassVar[str]
     reply_type: ClassVar[type[Any]]
     refused_under_masks: ClassVar[bool] = False  # a reply would show what masks are to hide
     ring_is_fresh: ClassVar[bool] = False  # nobody keeps what `to_ring` returns: it may be changed
 
+    @classmethod
+    def called(cls) -> str:
+        """Return what logs, journals and reports call the question."""
+        return cls.__name__.removesuffix("Ask")
+
+    @property
+    def step(self) -> int | None:
+        """Which step of the job it is about, counted from 0: a level, a generation; None: none."""
+        return None
+
+    @property
+    def story(self) -> tuple[Packable, ...]:
+        """What it repeats of the steps before, a value each: a party hears one version of each."""
+        return ()
+
     @property
     def reply_bytes(self) -> int:
         """How many bytes a reply's packed values may unpack to; subclasses may know better."""
         return UNPACKED_LIMIT
-
-    @cached_property
-    def is_masked(self) -> bool:
-        """Whether the reply goes out masked; whoever masks it says so before it is made."""
-        return False
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the integers of a summable reply as they are masked: each modulo its width."""

@@ -149,7 +149,7 @@ class InProcess(Channel):
         self, ask: Ask[Any], verb: str, protection: str, sizes: "Sizes", begin: float
     ) -> None:
         seconds = perf_counter() - begin
-        question = type(ask).__name__.removesuffix("Ask")
+        question = ask.called()
         number = len(self.rounds) + 1
         answered = tuple(name for name in self.parties if name in sizes.up)
         heard = (_in_order(sizes.down, self.parties), _in_order(sizes.up, answered), seconds)

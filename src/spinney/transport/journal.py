@@ -5,9 +5,7 @@ replies before it. So `train` need know nothing: it runs from its beginning, and
 were finished cost no message. A round is a file that appears whole or not at all.
 """
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import ProtocolError, StorageError
+from spinney.files import replace_file
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, Vector
 
@@ -73,18 +72,9 @@ class Journal:
 
     def write(self, number: int, finished: Finished) -> None:
         """Write a finished round; it is on the disk when this returns."""
-        path = self._path(number)
-        part = path.with_suffix(".part")
         try:
-            with part.open("wb") as file:
-                file.write(codec.encode(finished))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-            _sync_folder(self._folder)
+            replace_file(self._path(number), codec.encode(finished))
         except OSError as error:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
             raise StorageError(
                 f"The coordinator cannot write round {number} down: {error.strerror or error}. "
                 "Make room and resume the job."
@@ -157,12 +147,3 @@ class Journaled(Channel):
 def _narrow(vector: Vector) -> Vector:
     low, high = vector.min(initial=0), vector.max(initial=0)
     return vector.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the folder's entries on the disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,1 +1,1 @@
-"""The arithmetic of trees; knows no party, no noise, no network."""
+"""The arithmetic of trees; this package knows nothing of parties, noise or networks."""

@@ -1,7 +1,7 @@
-"""S1's own histograms: bins that follow each node's rows, party by party (Algorithms 2 and 3).
+"""The histograms of paper S1: bins adapt to each node's rows, party by party (Algorithms 2 and 3).
 
-Kept beside the shared bins for comparison with the paper. They are not exact over parties, and
-their means are averages of real values, so they show more than counts do.
+They are kept for comparison with the paper; the default is shared bins. They are not exact over
+parties, and their means are averages of real values, so they reveal more than counts do.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from spinney.typing import Floats, Integers
 class AdaptiveHistograms:
     """The histograms of some open nodes: a mean and its moments for each cell."""
 
-    means: Floats  # (n_cells,) sorted in a slot; unused cells have no moments
+    means: Floats  # (n_cells,) sorted within a slot; unused cells have no moments
     moments: Integers  # (n_cells, width) class counts, or weight and target sum
 
 
@@ -58,7 +58,7 @@ def streamed(
 def merged(
     parts: list[AdaptiveHistograms], columns: Columns, slots: Slots, *, is_regression: bool
 ) -> AdaptiveHistograms:
-    """Merge the parties' histograms and cut them back to the number of bins (Algorithm 3)."""
+    """Merge the parties' histograms and reduce them to the number of bins (Algorithm 3)."""
     found = AdaptiveHistograms(
         np.zeros(slots.n_cells), np.zeros((slots.n_cells, parts[0].moments.shape[1]), np.int64)
     )
@@ -73,7 +73,7 @@ def merged(
 def midpoints(
     best: BestSplits, histograms: AdaptiveHistograms, columns: Columns, slots: Slots
 ) -> NDArray[np.float32]:
-    """Return each node's threshold: halfway from the bin of its cut to the next."""
+    """Return each node's threshold: halfway between the bin of its cut and the next bin."""
     thresholds = np.zeros(best.slot.size, np.float32)
     for node in np.flatnonzero(best.slot >= 0):
         slot = best.slot[node]
@@ -85,7 +85,7 @@ def midpoints(
         is_last = int(best.cut[node]) + 1 >= n_regular or not histograms.moments[at + 1].any()
         after = np.inf if is_last else histograms.means[at + 1]
         middle = np.float32(np.inf if is_last else (histograms.means[at] + after) / 2)
-        # Rounded to the next mean, it would send that bin's rows to the wrong side.
+        # A threshold rounded up to the next mean would send that bin's rows to the wrong side.
         below = np.nextafter(np.float32(after), np.float32(-np.inf))
         thresholds[node] = middle if is_last else min(middle, below)
     return thresholds

@@ -1,4 +1,4 @@
-"""Values to bins: one byte per cell, an own bin for missing values, one bin per category.
+"""Map values to bins: one byte per cell, a separate bin for missing values, one bin per category.
 
 Edges come from declared ranges (`equal_width`), from pooled quantiles found by counting
 (`spinney.trees.quantiles`), or not at all (`spinney.trees.adaptive`).
@@ -28,18 +28,18 @@ Edges = NDArray[np.float32]
 class Binning:
     """How each column's values become bins; the same for every party.
 
-    A number's bin is how many edges lie below it, so that `value <= edges[cut]` is
+    A number's bin is the number of edges below it, so `value <= edges[cut]` is equivalent to
     `bin <= cut`. `bin_of_category` is empty for numbers.
     """
 
     edges: tuple[Edges, ...]
     bin_of_category: tuple[NDArray[np.uint8], ...]
     has_missing: Bools
-    adaptive_bins: int = 0  # bins a number gets in a node's own histogram; then there are no edges
+    adaptive_bins: int = 0  # bins per number in an adaptive histogram, which has no edges
 
     @property
     def columns(self) -> Columns:
-        """What the trees need to know of the columns."""
+        """The facts about the columns that the trees need."""
         is_category = np.array([len(bins) > 0 for bins in self.bin_of_category])
         n_bins = [
             int(bins.max()) + 1 if len(bins) else self.adaptive_bins or len(edges) + 1
@@ -49,7 +49,7 @@ class Binning:
 
     @cached_property
     def padded_edges(self) -> Edges:
-        """All columns' edges, (n_columns, MAX_BINS), filled up with infinity."""
+        """All columns' edges, (n_columns, MAX_BINS), padded with infinity."""
         padded = np.full((len(self.edges), MAX_BINS), np.inf, np.float32)
         for column, edges in enumerate(self.edges):
             padded[column, : len(edges)] = edges
@@ -88,9 +88,9 @@ class Binning:
 
 @dataclass(frozen=True)
 class BinnedTable:
-    """A party's table as bins: block after block, and in a block column after column."""
+    """A party's table as bins, stored block by block, and column by column within a block."""
 
-    codes: Codes | Values  # flat; values as they are where histograms are adaptive
+    codes: Codes | Values  # flat; the unbinned values if histograms are adaptive
     block_start: Integers  # (n_blocks + 1,) in rows
     n_columns: int
     target: NDArray[Any]  # class indices (uint8 or uint16) or fixed-point targets (int64)
@@ -115,7 +115,7 @@ class BinnedTable:
         *,
         n_threads: int,
     ) -> "BinnedTable":
-        """Bin a table batch by batch; no more than a batch is ever held as numbers."""
+        """Bin a table batch by batch; at most one batch is held as numbers at a time."""
         n_columns = len(binning.edges)
         adaptive = binning.adaptive_bins > 0
         starts = np.append(np.arange(0, n_rows, BLOCK_ROWS), n_rows).astype(np.int64)
@@ -168,13 +168,13 @@ def _cuts(first: int, last: int) -> list[int]:
 
 
 def column_ranges(n_columns: int, n_threads: int) -> list[tuple[int, int]]:
-    """Return ranges of columns for the threads."""
+    """Divide the columns into ranges, one for each task of the threads."""
     cuts = [n_columns * i // n_threads for i in range(n_threads + 1)]
     return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 def declared_range(name: str, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """Return a column's declared range, or refuse."""
+    """Return a column's declared range; raise if there is none."""
     if bounds is None:
         raise SettingError(
             f"Column {name!r} has no declared range, and its bins need one. "
@@ -184,13 +184,13 @@ def declared_range(name: str, bounds: tuple[float, float] | None) -> tuple[float
 
 
 def equal_width(name: str, bounds: tuple[float, float] | None, max_bins: int) -> Edges:
-    """Return edges that cut a declared range into equal parts."""
+    """Return edges that divide a declared range into equal parts."""
     low, high = declared_range(name, bounds)
     return np.unique(np.linspace(low, high, max_bins + 1)[1:-1].astype(np.float32))
 
 
 def category_bins(counts: Sequence[int] | Integers, max_bins: int) -> NDArray[np.uint8]:
-    """Return the bin of each category: one each, or past the limit the rarest share the last."""
+    """Return the bin of each category: one each; past the limit, the rarest share the last."""
     counted = np.asarray(counts, np.int64)
     if counted.size <= max_bins:
         return np.arange(counted.size, dtype=np.uint8)

@@ -1,7 +1,7 @@
-"""Large arrays that come and go every level, from memory that is used again.
+"""A pool of memory for the large arrays that every level allocates and frees.
 
-Fresh memory costs a page fault every few kilobytes; histograms are as large as they are many. An
-array from here gives its memory back when the last view of it is gone, by itself.
+Fresh memory costs a page fault every few kilobytes, and histograms are large and numerous. An
+array from this pool returns its memory automatically when its last view is gone.
 """
 
 import weakref
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 _ROOM = 4
 _LEAST_BYTES = 1 << 27
-_KEPT = 8  # spare buffers: a sum, two that are being counted; all parties' where they are masked
+_KEPT = 8  # spare buffers: a sum, two that are being counted; all parties' if they are masked
 
 
 class _Lease:
-    """What an array holds on to while its memory is in use; views hold on to the array."""
+    """A lease that an array holds while its memory is in use; views keep the array alive."""
 
     __slots__ = ("__array_interface__", "__weakref__", "buffer")
 
@@ -39,7 +39,7 @@ class Buffers:
         self._lock = RLock()  # forests may grow on threads; a lease may end in here
 
     def array(self, n: int, dtype: Any) -> NDArray[Any]:
-        """Return an array of `n` numbers with whatever was in its memory before."""
+        """Return an uninitialised array of `n` numbers."""
         size = n * np.dtype(dtype).itemsize
         with self._lock:
             fitting = [spare for spare in self._spare if spare.size >= size]
@@ -47,14 +47,14 @@ class Buffers:
                 buffer = min(fitting, key=len)
                 self._spare = [spare for spare in self._spare if spare is not buffer]
         if not fitting:
-            # Room to grow: the next levels are larger, and memory not yet touched costs nothing.
+            # Leave room to grow: the next levels are larger, and untouched memory costs nothing.
             buffer = np.empty(max(_ROOM * size, _LEAST_BYTES), np.uint8)
         lease = _Lease(buffer, n, np.dtype(dtype))
         weakref.finalize(lease, self._take_back, buffer)
         return np.asarray(lease)
 
     def clear(self) -> None:
-        """Let go of spare memory."""
+        """Free the spare memory."""
         with self._lock:
             self._spare = []
 

@@ -1,4 +1,4 @@
-"""Counters on their way: integer arrays with a short encoding of their own."""
+"""Counters in messages: integer arrays with a compact encoding."""
 
 import struct
 from typing import Self
@@ -16,11 +16,11 @@ _MOST_WIDTH = 1 << 16  # classes
 
 
 class Counts:
-    """Counters in runs of cells that are alike in size, such as the cells of one slot.
+    """Counters in runs of cells with counts of similar size, for example the cells of one slot.
 
     16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends`
-    says where each run ends, in cells; `bits` are the packed sizes, where they were counted while
-    the cells were at hand. Not a dataclass: a codec would take it apart instead of calling `pack`.
+    says where each run ends, in cells; `bits` are the packed sizes, if they were computed during
+    counting. This is not a dataclass: a codec would encode its fields instead of calling `pack`.
     """
 
     __slots__ = ("bits", "counters", "run_ends")
@@ -33,7 +33,7 @@ class Counts:
         self.bits = bits
 
     def pack(self) -> bytes:
-        """Return the counters as Rice codes, one parameter for each run."""
+        """Return the counters as Rice codes, with one parameter per run."""
         shape = self.counters.shape
         head = _HEAD.pack(max(self.counters.itemsize, 4), *shape, self.run_ends.size)
         cells = np.diff(self.run_ends, prepend=0).astype("<u2")
@@ -47,9 +47,9 @@ class Counts:
 
     @classmethod
     def unpacked_size(cls, data: bytes) -> int:
-        """Return how many bytes of counters `unpack(data)` would make, if the head is true.
+        """Return how many bytes of counters the header says that `unpack(data)` would make.
 
-        A message may hold counters of one bit each: they take a hundred times its length.
+        A message may hold counters of one bit each; unpacked, they take a hundred times its length.
         """
         if len(data) < _HEAD.size:
             return 0
@@ -60,15 +60,15 @@ class Counts:
     def unpack(cls, data: bytes) -> Self:
         """Return the counts that `pack` wrote."""
         if len(data) < _HEAD.size:
-            raise StorageError("Packed counts are too short to hold their head.")
+            raise StorageError("Packed counts are too short to hold their header.")
         itemsize, n_cells, width, n_runs = _HEAD.unpack_from(data)
         body = _HEAD.size + 2 * n_runs
         fits = itemsize == 4 or (itemsize == 8 and width == 2)
         if not (fits and 0 < width <= _MOST_WIDTH and len(data) >= body):
-            raise StorageError("Packed counts have a head that does not fit their length.")
-        # A counter takes at least one bit, which bounds what a hostile head can make us allocate.
+            raise StorageError("Packed counts have a header that does not fit their length.")
+        # A counter takes at least one bit; this limits what a hostile header can make us allocate.
         if n_cells * (width if itemsize == 4 else 1) > 8 * (len(data) - body):
-            raise StorageError("Packed counts have a head that does not fit their length.")
+            raise StorageError("Packed counts have a header that does not fit their length.")
         cells = np.frombuffer(data, "<u2", n_runs, _HEAD.size)
         run_ends = np.cumsum(cells, dtype=np.int64)
         if int(run_ends[-1] if n_runs else 0) != n_cells:
@@ -87,11 +87,11 @@ class Counts:
             counts[:, 0] = weights
             counts[held, 1] = sums
         if bits.size:
-            raise StorageError("Packed counts are longer than they say.")
+            raise StorageError("Packed counts are longer than their header says.")
         return cls(counts, run_ends)
 
     def _streams(self) -> list[tuple[Counters, Integers]]:
-        """Return what is packed: all counts; or weights, then the sums of cells that hold rows."""
+        """Return the packed streams: all counts; or weights, then sums of cells that hold rows."""
         if self.counters.itemsize < 8:
             return [(self.counters.reshape(-1), self.run_ends * self.counters.shape[1])]
         weights = np.ascontiguousarray(self.counters[:, 0])
@@ -110,7 +110,7 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
 
 
 def _ends_within(held: Bools, run_ends: Integers) -> Integers:
-    """Return where each run ends when only the held cells are counted."""
+    """Return where each run ends if only the held cells are counted."""
     before: Integers = np.r_[0, np.cumsum(held, dtype=np.int64)]
     return before[run_ends]
 
@@ -122,7 +122,7 @@ def _packed(counters: Counters, ends: Integers) -> bytes:
 
 
 def _unpacked(bits: NDArray[np.uint8], ends: Integers, out: Counters) -> NDArray[np.uint8]:
-    """Read one stream into `out` and return what follows it."""
+    """Read one stream into `out` and return the bytes after it."""
     read = int(packing.unpack(bits, ends, out))
     if read < 0:
         raise StorageError("Packed counts are cut short.")

@@ -1,9 +1,10 @@
-"""Candidates of extra-trees: cuts drawn in each open node's public box, counted, and chosen from.
+"""Candidates of extra-trees: random cuts in each open node's public box, counted and compared.
 
 Geurts, Ernst and Wehenkel (2006) draw a cut uniformly between a node's smallest and largest value.
-Nobody need tell those: a cut drawn in the box that declared ranges and path leave open is thrown
-away unless both sides hold rows, and what is kept has just that law. So more candidates are asked
-about than are compared, the more the fewer rows a node holds.
+No party needs to reveal those values. A cut is drawn in the public box (the declared ranges,
+narrowed by the node's path) and rejected unless both sides hold rows; the accepted cuts have
+exactly the same distribution. So the parties count more candidates than are compared; the fewer
+rows a node holds, the more candidates it gets.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, th
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 2 << 20
-_ALL_LEFT = 254  # a cut above every bin but that of missing values
+_ALL_LEFT = 254  # a cut above every bin except the bin of missing values
 _MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
 
 
@@ -38,10 +39,10 @@ class Drawing:
     n_compared
         How many features that split are compared: scikit-learn's max_features.
     n_draws
-        How many cuts of each feature are tried.
+        How many cuts of each feature are drawn.
     reserves
-        (bits, times) in falling order: a node that holds fewer than 2**bits rows is asked about so
-        many times as many features; where few rows are, few cuts split them.
+        (bits, times) in falling order: for a node with fewer than 2**bits rows, `times` as many
+        features are drawn, because few cuts split few rows.
     """
 
     n_compared: int
@@ -49,7 +50,7 @@ class Drawing:
     reserves: tuple[tuple[int, int], ...] = ()
 
     def features_of_node(self, bits: NDArray[np.uint8], n_columns: int) -> Integers:
-        """Return how many features each node is asked about."""
+        """Return how many features are drawn for each node."""
         times = np.ones(bits.size, np.int64)
         for below, factor in self.reserves:
             times[bits <= below] = factor
@@ -58,9 +59,9 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The cuts that some nodes are asked about; slots of one feature stand side by side."""
+    """The cuts drawn for some nodes; the slots of one feature are adjacent."""
 
-    slots: Slots  # two cells each, three where values may be missing; nothing is shifted
+    slots: Slots  # two cells each, three if values may be missing; nothing is shifted
     cut: Codes  # (n_nodes, n_slots) of numbers: the last bin that goes left
     subset: NDArray[np.int32]  # (n_nodes, n_slots) row of `sets`, -1 for numbers
     sets: NDArray[np.uint64]  # (n_sets, 4) the bins that go left
@@ -85,7 +86,7 @@ class Candidates:
         return cls(Slots.of(feature, add, shift, cells), cut, subset, sets)
 
     def cut_at(self, cut: Codes) -> "Candidates":
-        """Return the same candidates with other cuts of numbers."""
+        """Return the same candidates with different cuts of numbers."""
         return replace(self, cut=cut)
 
     def part(self, first: int, last: int) -> "Candidates":
@@ -102,7 +103,7 @@ class Candidates:
 
 
 def drawn(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
-    """Draw the candidates of every open node; everybody computes the same."""
+    """Draw the candidates of every open node; every party computes the same ones."""
     columns = frontier.columns
     n_features = drawing.features_of_node(frontier.bits, columns.n_columns)
     shape = (frontier.n_open, int(n_features.max(initial=1)) * drawing.n_draws)
@@ -124,7 +125,7 @@ def drawn(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
 
 @dataclass(frozen=True)
 class ReportedBits:
-    """What rows report in place of a class."""
+    """The bits that rows report instead of a class."""
 
     words: NDArray[np.uint32]  # (n_rows, n_words)
     n_bits: int
@@ -143,8 +144,8 @@ def cut_counts(
 ) -> Counts:
     """Count the rows of a range of open nodes on both sides of their candidates.
 
-    `candidates` are those of the range; `n_classes` 0 sums targets instead, and `bits` rows and
-    what they report.
+    `candidates` are those of the range. If `n_classes` is 0, targets are summed instead; if `bits`
+    is given, rows and the bits they report are counted.
     """
     starts = standing.starts[nodes[0] : nodes[1]]
     ends = standing.ends[nodes[0] : nodes[1]]
@@ -173,7 +174,7 @@ def cut_counts(
         sizes.append(packed_bits(part, run_ends - begin))
 
     sizes: list[tuple[int, ...]] = []  # appending is atomic
-    work = (ends - starts).sum(axis=1) + 16  # a node has a cost of its own beside its rows
+    work = (ends - starts).sum(axis=1) + 16  # each node has a fixed cost besides its rows
     n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
     total = tuple(sum(stream) for stream in zip(*sizes, strict=True))
@@ -182,15 +183,15 @@ def cut_counts(
 
 @dataclass(frozen=True)
 class Decided:
-    """The best cut of each node, and the features its slots stand for."""
+    """The best cut of each node, and the features of its slots."""
 
     best: BestSplits
     features: NDArray[np.int32]
-    slot: Integers  # (n_nodes,) among all candidates, -1 where there is no split
+    slot: Integers  # (n_nodes,) among all candidates, -1 if there is no split
     all_left: Bools  # (n_nodes,) only missing values go right
 
     def counted_by(self, counters: Counters, slots: Slots, unit: float) -> "Decided":
-        """Return the same cuts, with what nodes hold and send left read from other counters."""
+        """Return the same cuts, with the node totals and left sides taken from other counters."""
         nodes = np.arange(len(self.slot))
         n_all = np.zeros((nodes.size, counters.shape[1]), np.int64)
         n_left = np.zeros_like(n_all)
@@ -211,7 +212,7 @@ Estimated = Callable[[Counters], Counters]
 
 @dataclass(frozen=True)
 class CutSearch:
-    """How the best of the drawn cuts is found."""
+    """The search for the best of the drawn cuts."""
 
     drawing: Drawing
     criterion: Criterion
@@ -227,10 +228,10 @@ class CutSearch:
         root_weight: Floats,
         estimated: Estimated | None = None,
     ) -> Decided:
-        """Return the best cuts of some nodes, given the counts on both sides of all of theirs.
+        """Return the best cuts of some nodes, given the counts on both sides of all candidates.
 
-        `estimated` turns counters of another kind, of which the first counts rows, into counts of
-        classes; it is asked about the compared candidates only.
+        `estimated` turns counters of another kind, the first of which counts rows, into class
+        counts; it is called only for the compared candidates.
         """
         chosen = self._chosen(counters, candidates.slots, rows_first=estimated is not None)
         slots = _taken(candidates.slots, chosen)
@@ -255,9 +256,9 @@ class CutSearch:
         return Decided(best, slots.feature, slot, all_left)
 
     def _chosen(self, counters: Counters, slots: Slots, *, rows_first: bool) -> Integers:
-        """Return which slots are compared: of each node the first features that split it."""
+        """Return which slots are compared: for each node, the first features that split it."""
         most = self.drawing.n_compared
-        if self.is_noisy:  # nobody knows what splits; nothing is in reserve
+        if self.is_noisy:  # it is not known which cuts split; there is no reserve
             return np.tile(np.arange(most), (len(slots.feature), 1))
         chosen = np.empty((len(slots.feature), most), np.int64)
         rows_first = rows_first or self.criterion.name == "squared_error"
@@ -272,20 +273,20 @@ class CutSearch:
 
 
 def _cells(slots: Slots) -> Integers:
-    """Return the place of every cell of some slots, one after another."""
+    """Return the index of every cell of some slots, slot by slot."""
     cells = slots.cells.ravel().astype(np.int64)
     begin = np.cumsum(cells) - cells
     return np.repeat(slots.offset.ravel() - begin, cells) + np.arange(int(cells.sum()))
 
 
 def grown_by(growth: Growth, parts: list[Decided]) -> None:
-    """Grow a level by the best cuts of its nodes, batch after batch."""
+    """Grow a level by the best cuts of its nodes, batch by batch."""
     best = BestSplits.of_parts([part.best for part in parts])
     growth.grow(best, features=np.concatenate([part.features for part in parts]))
 
 
 def _taken(slots: Slots, chosen: Integers) -> Slots:
-    """Return the chosen slots of each node, in the order of their draw; -1: unused."""
+    """Return the chosen slots of each node, in the order they were drawn; -1: unused."""
     place, unused = chosen.clip(0), chosen < 0
 
     def taken(array: NDArray[Any], instead: int) -> NDArray[Any]:
@@ -302,7 +303,7 @@ def _taken(slots: Slots, chosen: Integers) -> Slots:
 def _with_cuts(
     best: BestSplits, candidates: Candidates, slot_of_node: Integers, all_left: Bools
 ) -> BestSplits:
-    """Return the best splits with real cuts and sets: the search saw cells 0 and 1 only."""
+    """Return the best splits with real cuts and sets: the search saw only cells 0 and 1."""
     node = np.flatnonzero(slot_of_node >= 0)
     slot, top = slot_of_node[node], all_left[node]
     cut, bin_set = best.cut.copy(), best.bin_set.copy()
@@ -318,9 +319,9 @@ def _with_cuts(
 
 
 def add_up(candidates: Candidates, counters: Counters, held: Integers | None) -> bool:
-    """Tell whether counts can be true: none negative, every candidate's cells the node's rows.
+    """Return whether counts are plausible: none negative, and each candidate's cells add up.
 
-    `held` is what each node is known to hold; None: its first candidate says so.
+    `held` is the known number of rows in each node; None: take it from the first candidate.
     """
     slots = candidates.slots
     known = np.zeros((0, counters.shape[1]), np.int64) if held is None else held

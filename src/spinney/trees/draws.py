@@ -1,7 +1,8 @@
-"""Which columns every open node is asked about, where no one party knows them all.
+"""Draw the candidate columns of every open node when no single party knows all columns.
 
-The coordinator numbers all columns, knowing only whose each is. It draws by the hash of the node's
-key as a forest over pooled columns does, and passes over columns that their party calls exhausted.
+The coordinator numbers all columns and knows only which party owns each. It draws by the hash of
+the node's key, as a forest over pooled columns does, and skips columns that their party reports as
+exhausted.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from spinney.typing import Bools, Keys
 
 @dataclass(frozen=True)
 class DrawnColumns:
-    """The columns of every open node, in the order of their draw."""
+    """The columns of every open node, in the order they were drawn."""
 
     column: NDArray[np.int32]  # (n_open, n_slots) -1: none
     phase: NDArray[np.uint8]  # (n_open, n_slots) where cells begin, for the column's owner
@@ -37,7 +38,7 @@ class OpenKeys:
 
     @classmethod
     def of_roots(cls, seed: int, n_trees: int, n_slots: int, exhausted: Bools) -> "OpenKeys":
-        """Return the roots of all trees; `exhausted` columns have one value only."""
+        """Return the roots of all trees; `exhausted` columns have only one value."""
         keys = tree_keys(seed, n_trees)
         every = np.tile(exhausted, (n_trees, 1))
         return cls(n_slots, seeds.mixed(keys ^ np.uint64(1)), keys, every)
@@ -66,7 +67,7 @@ class OpenKeys:
     def after(
         self, partition: Partition, column: NDArray[np.int32], child_exhausted: Bools
     ) -> "OpenKeys":
-        """Return the open children, given the column that split each node and what it left."""
+        """Return the open children, given each node's split column and whether it is exhausted."""
         parents = np.flatnonzero(partition.split)
         keys = np.empty(2 * parents.size, np.uint64)
         level_kernels.child_keys(self.key[parents], keys)
@@ -75,7 +76,7 @@ class OpenKeys:
         exhausted = self.exhausted[parent]
         done = np.flatnonzero(child_exhausted[child])
         exhausted[done, column[child[done] >> 1]] = True
-        # All columns in every node: cells then begin at the same place throughout a tree.
+        # If every node has all columns, cells begin at the same place throughout a tree.
         shared = self.n_slots == self.exhausted.shape[1]
         phase_key = self.phase_key[parent] if shared else keys[child]
         return OpenKeys(self.n_slots, keys[child], phase_key, exhausted)

@@ -1,7 +1,7 @@
-"""How far two tree structures are from each other: Zhang and Shasha (1989), unit costs.
+"""The edit distance of two tree structures: Zhang and Shasha (1989), unit costs.
 
-The distance is the least number of nodes to remove, to add or to rename; children are ordered.
-Normalised, it is divided by the nodes of both trees together, so that 0 is equal and 1 is nothing
+The distance is the smallest number of nodes to remove, add or rename; children are ordered. The
+normalised distance is divided by the number of nodes in both trees: 0 means equal, 1 means nothing
 in common.
 """
 
@@ -15,7 +15,7 @@ from spinney.trees.genome import connected
 from spinney.typing import Bools, Integers
 
 Structure = NDArray[np.int16]  # (n_genes,)
-_MOST_PAIRS = 4_000_000  # of nodes: about a second
+_MOST_PAIRS = 4_000_000  # pairs of nodes: about a second
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class _PostOrder:
 
     @property
     def parts(self) -> tuple[Integers, Integers, Integers]:
-        """What the kernel takes."""
+        """The arrays that the kernel takes."""
         return self.label, self.leftmost, self.key_roots
 
 
 def edit_distance(one: Structure, other: Structure, depth: int, other_depth: int) -> int | None:
-    """Return the least number of changes that turn one structure into the other.
+    """Return the smallest number of changes that turn one structure into the other.
 
-    None for trees so large that nobody would wait for it.
+    Returns None for trees that are too large to compare in reasonable time.
     """
     a, b = _post_order(one, depth), _post_order(other, other_depth)
     if not a.label.size or not b.label.size:
@@ -53,7 +53,7 @@ def edit_distance(one: Structure, other: Structure, depth: int, other_depth: int
 def normalised_distance(
     one: Structure, other: Structure, depth: int, other_depth: int
 ) -> float | None:
-    """Return the distance by the nodes of both trees: 0 equal, 1 nothing in common."""
+    """Return the distance divided by the nodes of both trees: 0 equal, 1 nothing in common."""
     both = int(connected(one, depth).sum() + connected(other, other_depth).sum())
     found = edit_distance(one, other, depth, other_depth)
     if found is None:

@@ -1,7 +1,7 @@
-"""A population of structures from generation to generation (S4, III-C and III-D).
+"""A population of tree structures over the generations (S4, III-C and III-D).
 
-Everything is drawn from one generator, and every order is fixed by score and then by age, so that
-the same seed gives the same population.
+One generator makes all draws, and structures are ordered by score, then by age, so the same seed
+gives the same population.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from spinney.typing import Bools, Floats, Integers
 
 @dataclass(frozen=True)
 class Breeding:
-    """How offspring come about."""
+    """How offspring are made."""
 
     n_columns: int
     depth: int
@@ -27,14 +27,14 @@ class Breeding:
 
 @dataclass
 class Population:
-    """The survivors, best first, and the mean score of each over the generations it was judged in.
+    """The survivors, best first, and each one's mean score over the generations that judged it.
 
     Parameters
     ----------
     breeding
-        How offspring come about.
+        How offspring are made.
     distinct
-        Whether structures that are read alike live once.
+        Whether to keep only one of several structures that describe the same tree.
     """
 
     breeding: Breeding
@@ -42,7 +42,7 @@ class Population:
     genes: Genes = field(init=False)
     score: Floats = field(init=False)
     n_judged: Integers = field(init=False)
-    protected: Genes = field(init=False)  # structures that live on whatever their score
+    protected: Genes = field(init=False)  # structures that survive with any score
 
     def __post_init__(self) -> None:
         length = genome.n_genes(self.breeding.depth)
@@ -56,14 +56,14 @@ class Population:
         self.protected = np.concatenate([self.protected, genes])
 
     def judge_again(self, scores: Floats, *, anew: bool) -> None:
-        """Average the survivors' scores with another generation's; `anew`: take those alone."""
+        """Average the survivors' scores with new ones; `anew`: replace them by the new ones."""
         if anew:
             self.n_judged = np.zeros_like(self.n_judged)
         self.score = (self.score * self.n_judged + scores) / (self.n_judged + 1)
         self.n_judged = self.n_judged + 1
 
     def update(self, genes: Genes, scores: Floats) -> None:
-        """Take in offspring and let the best survive: *Update*."""
+        """Add offspring and keep the best: *Update*."""
         self.genes = np.concatenate([self.genes, genes])
         self.score = np.concatenate([self.score, scores])
         self.n_judged = np.concatenate([self.n_judged, np.ones(len(genes), np.int64)])
@@ -76,9 +76,9 @@ class Population:
         self._keep(np.concatenate([best, rest[self._is_protected(rest)]]))
 
     def offspring(self, random: Random) -> Genes:
-        """Return as many new structures as survive: tournament, crossover, mutation."""
+        """Return as many new structures as there are survivors: tournament, crossover, mutation."""
         rules, n = self.breeding, self.breeding.n_survivors
-        # survivors stand best first, so that the lowest number wins its tournament
+        # survivors are ordered best first, so the lowest index wins its tournament
         drawn = random.integers(0, len(self.genes), (n + n % 2, rules.tournament_size))
         children = genome.crossed(random, self.genes[drawn.min(axis=1)], n)
         return genome.mutated(random, children, rules.n_columns, rules.flip_ratio, rules.swap_ratio)

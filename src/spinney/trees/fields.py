@@ -1,7 +1,7 @@
-"""Histograms as words for masked sums: fields as wide as a node's rows need, side by side.
+"""Histograms as words for masked sums (secure aggregation): bit fields, side by side in words.
 
-Everybody knows how many rows a node holds over all parties, at most; so does the width of a field
-that the sum of a counter fits, and no field ever runs into the next.
+Every party knows an upper bound on the rows of a node over all parties. A field is wide enough for
+the sum of a counter under that bound, so no field overflows into the next.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from spinney.typing import Integers
 
 @dataclass(frozen=True)
 class Fields:
-    """Where the counters of some nodes stand in words: a run for each node."""
+    """The positions of the counters of some nodes in words: one run per node."""
 
     run_ends: Integers  # in counters
     field_bits: NDArray[np.uint8]  # of each run
@@ -48,9 +48,9 @@ class Fields:
     def unpack(
         self, words: NDArray[np.uint64], n_threads: int, *, narrow: bool = False
     ) -> Counters:
-        """Return the counters of words, or of a sum of words; in 16 bits each if `narrow`."""
+        """Return the counters in words, or in a sum of words; 16 bits each if `narrow`."""
         if words.shape != (int(self.word_ends[-1]),):
-            raise ProtocolError("The parties' masked counts do not have the words asked for.")
+            raise ProtocolError("The parties' masked counts have the wrong number of words.")
         out = SHARED.array(int(self.run_ends[-1]), np.uint16 if narrow else np.int32)
         self._run(packing.unpack_fields, words, out, n_threads)
         return out

@@ -1,7 +1,7 @@
 """A finished forest: flat arrays, prediction, importances.
 
-Nothing here knows how it was grown. Thresholds are real values, so a forest needs no bins to
-predict; categories are told apart by the bins the model holds for them.
+Nothing here depends on how the forest was grown. Thresholds are real values, so a forest needs no
+bins to predict; categories are identified by the bins that the model stores for them.
 """
 
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from spinney.trees._kernels import predict as kernels
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Floats, Integers
 
-_CHUNK = 2048  # rows that walk together: their values stay in the second-level cache
-_LEAST_CHUNK = 512  # rows worth a thread
+_CHUNK = 2048  # rows that descend together: their values stay in the second-level cache
+_LEAST_CHUNK = 512  # the fewest rows worth a thread
 RowValues = NDArray[np.float32]  # (n_rows, n_columns), categories by their bin
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees one after another; node numbers run over the whole forest.
+    """Trees one after another; nodes are numbered over the whole forest.
 
-    A row goes left where its value is at most `threshold`, or its category's bin is in the set.
+    A row goes left if its value is at most `threshold`, or if its category's bin is in the set.
     The right child follows the left one; a leaf is its own left child.
     """
 
@@ -50,7 +50,7 @@ class Forest:
         return int(self.feature.size)
 
     def tree(self, number: int) -> "Forest":
-        """Return one tree as a forest of its own."""
+        """Return one tree as a separate forest."""
         part = slice(int(self.tree_start[number]), int(self.tree_start[number + 1]))
         subset = self.subset[part].copy()
         has_set = subset >= 0
@@ -84,13 +84,13 @@ class Forest:
 
     @cached_property
     def _links(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        """Node records for walking; a leaf leads to itself whatever the value."""
+        """Node records for prediction; a leaf leads to itself for every value."""
         links = np.zeros((self.n_nodes, 3), np.uint32)
         links[:, 0] = self.left
         links[:, 1] = self.feature.clip(0)
         links[:, 2] = np.where(self.subset >= 0, self.subset + 2, self.missing_left)
         is_leaf = self.feature < 0
-        links[is_leaf, 2] = 1  # a missing value goes left too, that is nowhere
+        links[is_leaf, 2] = 1  # a missing value goes left too, so it stays in the leaf
         return links, np.where(is_leaf, np.float32(np.inf), self.threshold)
 
     def add_predictions(
@@ -101,7 +101,7 @@ class Forest:
         seen: Bools | None = None,
         n_threads: int = 1,
     ) -> None:
-        """Add every tree's leaf values to `out`, leaving out trees that have `seen` the row."""
+        """Add every tree's leaf values to `out`, except for trees that have `seen` the row."""
         skip = np.zeros((0, 0), np.bool_) if seen is None else seen
         depths = self.depths
 
@@ -119,7 +119,7 @@ class Forest:
         run_ranges(task, list(pairwise(cuts)), n_threads)
 
     def leaves(self, rows: RowValues, tree: int) -> NDArray[np.uint32]:
-        """Return the leaf each row falls into in one tree."""
+        """Return the leaf of each row in one tree."""
         out = np.empty(len(rows), np.uint32)
         root, depth = self.tree_start[tree], self.depths[tree]
         plain = self._is_plain(rows)
@@ -127,11 +127,11 @@ class Forest:
         return out
 
     def _is_plain(self, rows: RowValues) -> bool:
-        """Tell whether these rows can be walked without a thought for missing or category."""
+        """Return whether prediction can ignore missing values and categories for these rows."""
         return len(self.bin_sets) == 0 and not kernels.has_nan(rows)
 
     def importances(self, n_columns: int) -> Floats:
-        """Return each column's share in the drop of impurity, averaged over trees."""
+        """Return each column's share of the impurity decrease, averaged over trees."""
         total = np.zeros((self.n_trees, n_columns))
         split = np.flatnonzero(self.feature >= 0)
         tree = np.searchsorted(self.tree_start, split, side="right") - 1

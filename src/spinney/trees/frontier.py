@@ -1,8 +1,9 @@
-"""The open nodes of a level and what is asked of them: keys, ranges, features and cells."""
+"""The open nodes of a level: their keys, ranges, candidate features and cells."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,12 @@ from spinney.trees.level import Level
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Codes, Integers, Keys
 
-_MOST_BITS = 40  # of the rows in a node
+_MOST_BITS = 40  # bits of a node's row count
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the trees know of a table's columns: public facts, the same for everyone."""
+    """The public facts about a table's columns that trees use; the same for every party."""
 
     n_bins: NDArray[np.int64]  # (n_columns,) without the bin for missing values
     is_category: Bools
@@ -31,14 +32,14 @@ class Columns:
         return int(self.n_bins.size)
 
     def cells(self, most: int) -> Integers:
-        """Return how many cells each column has at most in a node."""
+        """Return the largest number of cells that each column can have in a node."""
         numbers = np.minimum(self.n_bins, most)
         return np.where(self.is_category, self.n_bins, numbers) + self.has_missing
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The features asked of each node and the cells laid over their bins."""
+    """The candidate features of each node, and the cells that group their bins."""
 
     feature: NDArray[np.int32]  # (n_nodes, n_slots) -1: unused
     add: NDArray[np.int32]
@@ -55,7 +56,7 @@ class Slots:
         shift: NDArray[np.uint8],
         cells: NDArray[np.int32],
     ) -> "Slots":
-        """Lay the cells of all slots one after another."""
+        """Place the cells of all slots one after another."""
         ends = np.cumsum(cells, dtype=np.int64).reshape(cells.shape)
         n_cells = int(ends[-1, -1]) if ends.size else 0
         return cls(feature, add, shift, cells, ends - cells, n_cells)
@@ -69,7 +70,7 @@ class Slots:
 
     @cached_property
     def cells_of_node(self) -> Integers:
-        """How many cells each node has in all, (n_nodes,)."""
+        """The total number of cells of each node, (n_nodes,)."""
         return line_sums(self.cells)
 
     @cached_property
@@ -86,10 +87,10 @@ class Draws:
     n_slots: int
     max_cells: int
     least_cells: int
-    shared_phase: bool  # the same phase in every node of a tree, so that siblings' cells align
+    shared_phase: bool  # whether all nodes of a tree share a phase, so that siblings' cells align
 
     def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return how many cells nodes get: about as many as they have rows, within limits."""
+        """Return how many cells nodes get: about one per row, within limits."""
         rows = 1 << np.minimum(bits, 8).astype(np.int64)
         return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
 
@@ -104,11 +105,11 @@ class Frontier:
     key: Keys  # (n_open,)
     phase_key: Keys  # (n_open,)
     bits: NDArray[np.uint8]  # (n_open,) a node holds fewer than 2^bits rows
-    low: Codes  # (n_open, n_columns) lowest bin the path leaves open
+    low: Codes  # (n_open, n_columns) lowest bin that the path leaves open
     high: Codes
     derived: Bools  # (n_open,) nodes whose histograms follow from their parent's and sibling's
-    parent: Integers  # (n_open,) the parent's place in the frontier before
-    parent_cut: NDArray[np.int32]  # (n_open,) the number the parent was cut by, -1: a category
+    parent: Integers  # (n_open,) the parent's index in the previous frontier
+    parent_cut: NDArray[np.int32]  # (n_open,) numeric column that split the parent, -1: a category
 
     @classmethod
     def of_roots(
@@ -137,7 +138,7 @@ class Frontier:
         return int(self.tree.size)
 
     def check(self, level: Level) -> None:
-        """Raise unless decisions fit these nodes; others may have made them, and kernels trust."""
+        """Raise unless decisions fit these nodes; others may have sent them, and kernels trust."""
         split = level.feature >= 0
         n_split = int(np.count_nonzero(split))
         with_set = level.subset >= 0
@@ -155,14 +156,24 @@ class Frontier:
         )
         if sound and level.threshold.size == 0:
             number = np.flatnonzero(split & ~with_set)
-            # A cut below what the path leaves open would make a range of less than nothing.
+            # A cut below the lowest open bin would give a range of negative length.
             lowest = self.low[number, level.feature[number]]
             sound = bool(np.all(level.cut[number] >= lowest))
         if not sound:
-            raise ProtocolError("A level of the forest does not fit the nodes it is for.")
+            raise ProtocolError("A level of the forest does not fit its open nodes.")
 
     def after(self, level: Level) -> "Frontier":
-        """Return the open children, given the decisions for these nodes."""
+        """Return the open children, given the decisions for these nodes; derived once for all."""
+        known = self.__dict__.get("_after")
+        if known is not None:
+            same, children = known[0](), known[1]()
+            if same is not None and children is not None and same == level:
+                return cast("Frontier", children)
+        children = self._after(level)
+        self.__dict__["_after"] = (ref(level), ref(children))
+        return children
+
+    def _after(self, level: Level) -> "Frontier":
         self.check(level)
         n = level.child_bits.size
         tree, parent, parent_cut = (
@@ -209,9 +220,10 @@ class Frontier:
 
     @cached_property
     def asked(self) -> Slots:
-        """The slots that are asked about: all, but for a derived node at most one.
+        """The slots that parties count: all, except that a derived node has at most one.
 
-        Of a derived node only the number its parent was cut by is asked: its cells have zoomed in.
+        For a derived node, only the numeric column that split its parent is counted: its cells
+        have become finer.
         """
         slots = self.slots
         if not self.derived.any():
@@ -219,7 +231,7 @@ class Frontier:
         nodes = np.flatnonzero(self.derived)
         cut = self.parent_cut[nodes, None]
         match = (slots.feature[nodes] == cut) & (cut >= 0)
-        # A node's only slot may hold a column that its parent left out, as one that cannot split.
+        # A node's only slot may hold a column that its parent skipped because it cannot split.
         match[:, 0] |= line_sums(slots.feature[nodes] >= 0) == 1
         has_one, place = match.any(axis=1), match.argmax(axis=1)
 
@@ -235,7 +247,7 @@ class Frontier:
 
 
 def line_sums(table: NDArray[Any]) -> Integers:
-    """Return the sum of each line; numpy's own is slow where lines are many and short."""
+    """Return the sum of each line; numpy's own sum is slow for many short lines."""
     sums = np.zeros(len(table), np.int64)
     for column in table.T:
         sums += column
@@ -243,10 +255,10 @@ def line_sums(table: NDArray[Any]) -> Integers:
 
 
 def bit_lengths(rows: Integers) -> NDArray[np.uint8]:
-    """Return how many bits each number of rows needs; 1 for none."""
+    """Return how many bits each row count needs; 1 for no rows."""
     return np.frexp(np.maximum(rows, 1).astype(np.float64))[1].astype(np.uint8)
 
 
 def tree_keys(seed: int, n_trees: int) -> Keys:
-    """Return the key of every tree, from which its bootstrap and all its draws follow."""
+    """Return the key of every tree; its bootstrap and all its draws are derived from the key."""
     return seeds.mixed(seeds.mixed(np.arange(n_trees, dtype=np.uint64)) ^ np.uint64(seed))

@@ -1,9 +1,9 @@
-"""Tree structures as strings of integers, and what evolution does with them (S4, III-A and III-D).
+"""Tree structures as strings of integers, and the genetic operators (S4, III-A and III-D).
 
-A structure says which column each node of a tree asks about: no thresholds, no leaves. It is
-written in pre-order over the full tree of a depth d, 2^d - 1 genes long; `NIL` where a node is
-absent. Genes below an absent node are detached: reading leaves them out, and they may come back
-when a crossover or a mutation puts a node above them.
+A structure says which column each node of a tree tests: no thresholds, no leaves. It is written in
+pre-order over the full tree of depth d, 2^d - 1 genes long; an absent node is `NIL`. Genes below an
+absent node are detached: they are ignored, and may become active again when a crossover or a
+mutation puts a node above them.
 """
 
 from functools import cache
@@ -29,7 +29,7 @@ def n_genes(depth: int) -> int:
 
 @cache
 def parents(depth: int) -> Integers:
-    """Return the gene of each node's parent, -1 for the root; parents come before children."""
+    """Return the index of each gene's parent, -1 for the root; parents come before children."""
     parent = np.full(n_genes(depth), -1, np.int64)
     level = np.zeros(n_genes(depth), np.int64)
     for gene in range(n_genes(depth)):
@@ -41,7 +41,7 @@ def parents(depth: int) -> Integers:
 
 
 def connected(genes: Genes, depth: int) -> Bools:
-    """Tell which genes are nodes: those that hang together with the root."""
+    """Return which genes are nodes: those connected to the root."""
     found: Bools = genes >= 0
     for gene, parent in enumerate(parents(depth)):
         if parent >= 0:
@@ -50,7 +50,7 @@ def connected(genes: Genes, depth: int) -> Bools:
 
 
 def without_detached(genes: Genes, depth: int) -> Genes:
-    """Return the structures as they are read: detached genes are NIL."""
+    """Return the structures with detached genes set to NIL."""
     return np.where(connected(genes, depth), genes, np.int16(NIL))
 
 
@@ -61,7 +61,7 @@ def n_nodes(genes: Genes, depth: int) -> Integers:
 
 
 def initial(random: Random, n: int, depth: int, n_columns: int, leaf_ratio: float) -> Genes:
-    """Return random structures, of whose nodes a share is absent: *Initializer*."""
+    """Return random structures with a share of absent nodes: *Initializer*."""
     shape = (n, n_genes(depth))
     genes = random.integers(0, n_columns, shape).astype(np.int16)
     genes[random.random(shape) < leaf_ratio] = NIL
@@ -69,7 +69,7 @@ def initial(random: Random, n: int, depth: int, n_columns: int, leaf_ratio: floa
 
 
 def crossed(random: Random, pool: Genes, n: int) -> Genes:
-    """Return `n` offspring of parents in consecutive pairs: one-point crossover."""
+    """Return `n` offspring of consecutive pairs of parents: one-point crossover."""
     first, second = pool[0::2], pool[1::2]
     length = pool.shape[1]
     point = random.integers(1, max(length, 2), len(first))[:, None]
@@ -92,24 +92,24 @@ def mutated(
 
 
 def share_of(length: int, ratio: float) -> int:
-    """Return how many genes a share amounts to: at least one, unless the share is none."""
+    """Return the number of genes in a share: at least one, unless the share is zero."""
     return max(1, round(ratio * length)) if ratio > 0 else 0
 
 
 def _flipped(random: Random, genes: Genes, n_columns: int, n: int) -> Genes:
-    """Node flip: other columns, or none, at random places."""
+    """Node flip: set random genes to other columns, or to none."""
     found = genes.copy()
     for structure in found:
         at = random.choice(structure.size, n, replace=False)
         drawn = random.integers(
             NIL, n_columns - 1, n
-        )  # one value less: the present one is left out
+        )  # one value fewer: the current one is excluded
         structure[at] = drawn + (drawn >= structure[at])
     return found
 
 
 def _swapped(random: Random, genes: Genes, n: int) -> Genes:
-    """Node swap: two random places change values, again and again."""
+    """Node swap: exchange two random genes, several times."""
     found = genes.copy()
     for structure in found:
         for one, other in random.integers(0, structure.size, (n, 2)):
@@ -118,7 +118,7 @@ def _swapped(random: Random, genes: Genes, n: int) -> Genes:
 
 
 def _reordered(random: Random, genes: Genes) -> Genes:
-    """Substring swap: each structure is cut in three, and the parts are put in another order."""
+    """Substring swap: cut each structure in three and reorder the parts."""
     length = genes.shape[1]
     if length < 3:
         return genes.copy()
@@ -131,7 +131,7 @@ def _reordered(random: Random, genes: Genes) -> Genes:
 
 
 def require_structures(genes: Genes, depth: int, n_columns: int) -> None:
-    """Raise unless structures are of this depth and name these columns only."""
+    """Raise unless structures have this depth and name only these columns."""
     fits = 1 <= depth <= MAX_DEPTH and genes.ndim == 2 and genes.shape[1] == n_genes(depth)
     if not (fits and (genes.size == 0 or (genes.min() >= NIL and genes.max() < n_columns))):
         raise SettingError("The structures do not fit their depth or the table's columns.")

@@ -1,6 +1,6 @@
-"""Level after level, decisions become a forest.
+"""Grow a forest level by level from decisions.
 
-`Growth` is the coordinator's notebook: the levels decided so far and what each node holds. It
+`Growth` is the coordinator's record: the levels decided so far and the counts of each node. It
 applies the stopping rules.
 """
 
@@ -18,7 +18,7 @@ from spinney.trees.level import Level
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
-_WORTH_DERIVING = 0.1  # share of the open nodes
+_WORTH_DERIVING = 0.1  # smallest share of the open nodes
 _MOST_BITS = np.uint8(40)
 _LEAF_RUN = 64  # leaves that share a packing parameter
 _NO_THRESHOLDS = np.zeros(0, np.float32)
@@ -36,13 +36,13 @@ class StoppingRules:
     is_regression: bool
 
     def accepts(self, best: BestSplits, root_weight: Floats) -> Bools:
-        """Tell which nodes' best cuts are worth making."""
+        """Return which nodes' best cuts are accepted."""
         enough = best.gain / root_weight + _ROUNDING >= self.min_impurity_decrease
         accepted: Bools = (best.slot >= 0) & enough
         return accepted & (best.gain > 0.0) if self.is_regression else accepted
 
     def opens(self, moments: Integers, depth: int, class_weight: Floats) -> Bools:
-        """Tell which new nodes are to be asked about; a class without weight parts nothing."""
+        """Return which new nodes stay open; a class with zero weight does not make a node mixed."""
         if self.max_depth is not None and depth >= self.max_depth:
             return np.zeros(len(moments), np.bool_)
         least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
@@ -50,19 +50,19 @@ class StoppingRules:
         return opened
 
     def rows(self, moments: Integers) -> Integers:
-        """Return how many rows nodes hold."""
+        """Return the number of rows in each node."""
         rows: Integers = moments[:, 0] if self.is_regression else line_sums(moments)
         return rows
 
     def weight(self, moments: Integers, class_weight: Floats) -> Floats:
-        """Return what the rows of nodes weigh."""
+        """Return the total weight of the rows in each node."""
         if self.is_regression:
             return moments[:, 0].astype(np.float64)
         weight: Floats = moments @ class_weight
         return weight
 
     def is_mixed(self, moments: Integers, class_weight: Floats) -> Bools:
-        """Tell which nodes hold rows of more than one class."""
+        """Return which nodes hold rows of more than one class."""
         if self.is_regression:
             return np.ones(len(moments), np.bool_)
         mixed: Bools = line_sums((moments > 0) & (class_weight > 0)) > 1
@@ -84,8 +84,8 @@ class Growth:
         self.levels: tuple[Level, ...] = ()
         self.rules = rules
         self._class_weight = class_weight
-        # Variances are found in fixed-point steps; what people set and read is in target units.
-        # (A range of 1e300 has no finite square, one of 1e-300 none above zero.)
+        # Variances are computed in fixed-point steps; users set and read them in target units.
+        # (The square of a range of 1e300 is not finite; that of 1e-300 is zero.)
         unit = min(max(target_step * target_step, 1e-200), 1e200)
         self._gain_unit = unit if rules.is_regression else 1.0
         self._nodes: list[LevelNodes] = []
@@ -102,17 +102,17 @@ class Growth:
 
     @property
     def root_weight(self) -> Floats:
-        """The weight of each open node's tree; 0 for roots, which are not counted yet."""
+        """The root weight of each open node's tree; 0 for roots, which are not counted yet."""
         weight: Floats = self._root_weight[self.frontier.tree]
         return weight
 
     @property
     def open_moments(self) -> Integers:
-        """What each open node holds, as its parent's split says; nothing is known of roots."""
+        """The moments of each open node, from its parent's split; unknown for roots."""
         return self._next.moments[self._next.is_open] if self.levels else self._next.moments
 
     def ask_about_all(self) -> None:
-        """Take back that some open nodes follow from their parents and siblings."""
+        """Ask about all open nodes; derive none from its parent and sibling."""
         *before, last = self.levels
         level = last.replaced(child_derived=np.zeros_like(last.child_derived))
         self.levels = (*before, level)
@@ -126,9 +126,9 @@ class Growth:
         child_bits: NDArray[np.uint8],
         within: int,
     ) -> Bools:
-        """Tell which open children follow from parent and sibling.
+        """Return which open children can be derived from parent and sibling.
 
-        That takes all features in every node, and cells that lie alike in all three nodes.
+        That requires all features in every node, and the same cells in all three nodes.
         """
         frontier = self.frontier
         most = int(frontier.columns.cells(frontier.draws.max_cells).sum())
@@ -142,7 +142,7 @@ class Growth:
         heavier = np.zeros((split.size, 2), np.bool_)
         heavier[np.arange(split.size), (rows[:, 1] >= rows[:, 0]).astype(np.intp)] = alike
         chosen: Bools = heavier.reshape(-1)[child_open]
-        # Among many small nodes a few derived ones save less than it costs to put them in place.
+        # Among many small nodes, deriving only a few costs more than it saves.
         return chosen if chosen.mean() > _WORTH_DERIVING else np.zeros_like(chosen)
 
     def grow(
@@ -153,12 +153,13 @@ class Growth:
         threshold: NDArray[np.float32] = _NO_THRESHOLDS,
         features: NDArray[np.int32] | None = None,
     ) -> None:
-        """Decide the open nodes and open their children; real thresholds, if given, hold.
+        """Decide the open nodes and open their children; real thresholds, if given, replace cuts.
 
-        `features` (n_open, n_slots) are what slots stand for, where not as the frontier says.
+        `features` (n_open, n_slots) are the features of the slots, if they differ from the
+        frontier's.
 
-        Of two open children the heavier is derived from parent and sibling, if the next level
-        has at most `derive_within` cells; 0 where the parents' histograms are not kept.
+        Of two open children, the heavier is derived from parent and sibling if the next level has
+        at most `derive_within` cells; 0 means that the parents' histograms are not kept.
         """
         if not self.levels:
             self._next = LevelNodes(self._next.tree, best.total, self._next.is_open)
@@ -167,7 +168,7 @@ class Growth:
             )
         best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
-        if not self.levels:  # a root is asked about before anything is known of it
+        if not self.levels:  # nothing is known about a root before it is counted
             accepted &= self.rules.opens(best.total, 0, self._class_weight)
         split = np.flatnonzero(accepted)
         features = self.frontier.slots.feature if features is None else features
@@ -180,7 +181,7 @@ class Growth:
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
         child_open = self.rules.opens(moments, self.depth + 1, self._class_weight)
-        # Noise may make a count of any size; nothing is told apart above this one.
+        # Noise may make a count of any size; larger ones are treated alike.
         child_bits = np.minimum(bit_lengths(self.rules.rows(moments[child_open])), _MOST_BITS)
         level = Level(
             feature=feature,
@@ -202,7 +203,7 @@ class Growth:
 
     @property
     def leaf_moments(self) -> Counts:
-        """What every leaf holds, level after level."""
+        """The moments of every leaf, level by level."""
         parts = [
             nodes.moments[is_leaf(nodes, level)]
             for nodes, level in zip(self._nodes, self.levels, strict=True)
@@ -215,7 +216,7 @@ class Growth:
     def forest(
         self, binning: Binning, values: LeafValues, leaf_moments: Counters | None = None
     ) -> Forest:
-        """Return the forest as grown; with what its leaves hold, if they were counted again."""
+        """Return the forest; use the recounted moments of its leaves, if given."""
         nodes = [*self._nodes, self._next]
         if leaf_moments is not None:
             nodes = nodes_of_leaves(nodes[0].tree.size, self.levels, leaf_moments)

@@ -1,16 +1,19 @@
-"""Rows to counts: the histogram of every open node over its slots' cells."""
+"""Count rows: the histogram of every open node over its slots' cells."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from spinney.trees._kernels import histogram as kernels
+from spinney.trees._kernels import siblings
 from spinney.trees.binning import BinnedTable
 from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
-from spinney.trees.frontier import Columns, Slots, line_sums
+from spinney.trees.frontier import Columns, Frontier, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 
-_TASK_BYTES = 2 << 20  # histograms a task fills: few enough to be in the cache when measured
+_TASK_BYTES = 2 << 20  # histograms per task: small enough to be in the cache when measured
 
 
 def level_counts(
@@ -26,11 +29,11 @@ def level_counts(
     sized: bool = True,
     buffers: Buffers = SHARED,
 ) -> Counts:
-    """Count the rows of a range of open nodes; `n_classes` 0 sums targets instead.
+    """Count the rows of a range of open nodes; if `n_classes` is 0, sum targets instead.
 
-    `slots` are those of the range. Classes are counted in 16 bits if `narrow`: half the memory to
-    fill, measure and add up, where no node holds more rows than that over all parties. How long
-    they will be when packed is found out at once if `sized`, while they are at hand.
+    `slots` are those of the range. If `narrow`, classes are counted in 16 bits, which halves the
+    memory to fill, measure and add; no node may then hold more rows than that over all parties. If
+    `sized`, the packed size is computed at once, while the counts are in the cache.
     """
     starts = standing.starts[nodes[0] : nodes[1]]
     ends = standing.ends[nodes[0] : nodes[1]]
@@ -59,8 +62,38 @@ def level_counts(
         bits.append(packed_bits(part, run_ends - begin))
 
     bits: list[tuple[int, ...]] = []  # appending is atomic
-    work = line_sums(ends - starts) + 16  # a node has a cost of its own beside its rows
+    work = line_sums(ends - starts) + 16  # each node has a fixed cost besides its rows
     n_tasks = max(TASKS_PER_THREAD * n_threads, out.nbytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), n_threads)
     total = tuple(sum(stream) for stream in zip(*bits, strict=True))
     return Counts(out.reshape(-1, width), slots.ends.ravel(), total or None)
+
+
+@dataclass(frozen=True)
+class Above:
+    """The histograms of the previous level."""
+
+    slots: Slots
+    counters: Counters
+    parties: tuple[str, ...]  # whose rows they count
+
+
+def with_derived(frontier: Frontier, above: Above, asked: Counters) -> Counters:
+    """Return the histograms of all open nodes, given the counted ones.
+
+    A derived node's histogram is its parent's minus its sibling's. This works if every node counts
+    all features, so that the parent holds what the child needs, and saves about half the counters
+    that are sent.
+    """
+    slots = frontier.slots
+    out = np.zeros((slots.n_cells, asked.shape[1]), asked.dtype)
+    # Both nodes of a pair are open, and they are adjacent.
+    place = np.arange(frontier.n_open)
+    is_first = np.r_[frontier.parent[1:] == frontier.parent[:-1], np.False_]
+    sibling = np.where(is_first, place + 1, place - 1)
+    siblings.derive(
+        slots.feature, slots.cells, slots.offset, frontier.asked.feature, frontier.asked.offset,
+        asked, frontier.derived, sibling, frontier.parent, above.slots.feature,
+        above.slots.offset, above.counters, out,
+    )  # fmt: skip
+    return out

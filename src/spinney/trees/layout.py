@@ -1,7 +1,7 @@
-"""A forest from its levels: what every node holds, laid out tree by tree.
+"""Make a forest from its levels: the nodes and their moments, laid out tree by tree.
 
-Levels name nodes in the order they were opened; a finished forest holds each tree's nodes side by
-side, in breadth-first order.
+Levels list nodes in the order they were opened; a finished forest stores each tree's nodes
+together, in breadth-first order.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from spinney.typing import Bools, Floats, Integers
 
 @dataclass(frozen=True)
 class LevelNodes:
-    """All nodes made at one depth, open or not, those of a tree side by side."""
+    """All nodes of one depth, open or not; the nodes of a tree are adjacent."""
 
     tree: NDArray[np.int32]
     moments: Integers
@@ -30,14 +30,14 @@ class LevelNodes:
 
 @dataclass(frozen=True)
 class LeafValues:
-    """What a node's moments mean: class probabilities, or a mean in the target's own units.
+    """The prediction from a node's moments: class probabilities, or a mean in target units.
 
-    Moments with noise may be negative, and a mean may lie outside the range; both are cut off.
+    Noisy moments may be negative, and a mean may lie outside the range; both are clipped.
     """
 
     class_weight: Floats  # empty for regression
     low: float = 0.0
-    step: float = 1.0  # the target's units in one fixed-point unit
+    step: float = 1.0  # target units per fixed-point unit
     bits: int = TARGET_BITS  # of a fixed-point target
 
     def of(self, moments: Integers) -> Floats:
@@ -59,7 +59,7 @@ def forest_of_leaves(
     binning: Binning,
     values: LeafValues,
 ) -> Forest:
-    """Return the forest that the levels describe, given what its leaves hold; gains are zero."""
+    """Return the forest that the levels describe, given its leaves' moments; gains are zero."""
     nodes = nodes_of_leaves(n_trees, levels, leaf_moments)
     gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
     return laid_out(nodes, levels, gains, binning, values)
@@ -68,7 +68,7 @@ def forest_of_leaves(
 def nodes_of_leaves(
     n_trees: int, levels: tuple[Level, ...], leaf_moments: Counters
 ) -> list[LevelNodes]:
-    """Return all nodes, level after level; an inner one holds what its children hold."""
+    """Return all nodes, level by level; an inner node holds the sum of its children."""
     tree, is_open = np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_)
     shapes = []
     for level in levels:
@@ -90,7 +90,7 @@ def nodes_of_leaves(
 
 
 def is_leaf(nodes: LevelNodes, level: Level) -> Bools:
-    """Tell which nodes of a level were not split."""
+    """Return which nodes of a level were not split."""
     leaf = np.ones(nodes.tree.size, np.bool_)
     leaf[np.flatnonzero(nodes.is_open)[level.feature >= 0]] = False
     return leaf
@@ -111,7 +111,7 @@ def laid_out(
     first = np.cumsum(held, axis=1) - held  # of a tree, among the nodes of a depth
     shift = (
         tree_start[:-1] + before - first
-    )  # from a node's place in its level to that in the forest
+    )  # from a node's index in its level to its index in the forest
     flat = _Flat.of(int(tree_start[-1]), nodes[0].moments.shape[1])
     edges = binning.padded_edges
     n_sets = 0
@@ -139,7 +139,7 @@ def laid_out(
 
 
 class _Flat(NamedTuple):
-    """The nodes of a forest under construction; leaves until they are said to be split."""
+    """The nodes of a forest under construction; every node is a leaf until it is split."""
 
     feature: NDArray[np.int32]
     threshold: NDArray[np.float32]

@@ -1,8 +1,8 @@
-"""Leaves by their numbers, and trees made from what their leaves hold, with noise.
+"""Number the leaves of trees, and make trees from the noisy counts of their leaves.
 
-Only leaves are counted; an inner node holds the sum of its leaves, which costs nothing more. What a
-leaf predicts is shrunk towards its parent the more, the less its rows stand out from the noise
-(after Agarwal et al. 2022, *Hierarchical Shrinkage*).
+Only leaves are counted; an inner node holds the sum of its leaves, which costs no additional
+privacy. A leaf's prediction is shrunk towards its parent; the smaller its rows are against the
+noise, the stronger the shrinkage (after Agarwal et al. 2022, *Hierarchical Shrinkage*).
 """
 
 from collections.abc import Iterable
@@ -12,18 +12,20 @@ from functools import cached_property
 import numpy as np
 
 from spinney.errors import ProtocolError
+from spinney.trees._kernels import estimates
 from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest, RowValues
 from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
+from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Floats, Integers
 
-_NEARLY_NOTHING = 1e-9  # rows: a node that holds none predicts what its parent does
+_NEARLY_NOTHING = 1e-9  # rows: an empty node predicts what its parent predicts
 
 
 @dataclass(frozen=True)
 class NumberedLeaves:
-    """The leaves of trees that have grown so far, numbered level after level."""
+    """The leaves of the trees grown so far, numbered level by level."""
 
     n_trees: int
     levels: tuple[Level, ...]
@@ -36,7 +38,7 @@ class NumberedLeaves:
 
     @cached_property
     def shape(self) -> Forest:
-        """The trees; the moments of a leaf hold its number."""
+        """The trees, with each leaf's number as its moments."""
         numbers = np.arange(self.n_leaves, dtype=np.int64)[:, None]
         nothing = LeafValues(np.ones(1))
         return forest_of_leaves(self.n_trees, self.levels, numbers, self.binning, nothing)
@@ -61,7 +63,7 @@ class NumberedLeaves:
 
     @cached_property
     def open_node(self) -> Integers:
-        """Which open node each leaf is, by the leaf's number; -1: none, it stays a leaf."""
+        """The open node of each leaf, by the leaf's number; -1: it stays a leaf."""
         if not self.levels:
             return np.arange(self.n_trees)
         is_open = self.levels[-1].child_open
@@ -71,7 +73,7 @@ class NumberedLeaves:
         return numbers
 
     def of_rows(self, rows: RowValues, tree: int) -> Integers:
-        """Return the number of the leaf that each row falls into."""
+        """Return the number of each row's leaf."""
         numbers: Integers = self.shape.moments[self.shape.leaves(rows, tree), 0]
         return numbers
 
@@ -87,7 +89,7 @@ class NumberedLeaves:
 
 @dataclass(frozen=True)
 class NodeNoise:
-    """How far noise may have moved what a tree says, as standard deviations."""
+    """The standard deviations of the noise in a tree's counts and gains."""
 
     counts: Floats  # (n_nodes,) of each class count of a node
     gain: Floats  # (n_nodes,) of the gain of a split; 0 for leaves
@@ -96,18 +98,18 @@ class NodeNoise:
 def finished(
     leaves: NumberedLeaves, counts: Integers, variance: Floats, shrinkage: float
 ) -> tuple[Forest, NodeNoise]:
-    """Return the forest that the noisy counts of its leaves make.
+    """Return the forest built from the noisy counts of its leaves.
 
     Parameters
     ----------
     leaves
         The trees.
     counts
-        (n_leaves, n_classes) with noise, so that they may be negative.
+        (n_leaves, n_classes) with noise, so they may be negative.
     variance
-        (n_leaves,) of the noise of each count.
+        (n_leaves,) of the noise in each count.
     shrinkage
-        How many standard deviations of noise its parent's shares weigh in a node.
+        The weight of the parent's shares in a node, in standard deviations of the noise.
     """
     if counts.shape[0] != leaves.n_leaves:
         raise ProtocolError("The counts of leaves do not fit the trees.")
@@ -124,7 +126,7 @@ def finished(
 
 
 def pruned(forest: Forest, noise: NodeNoise, min_samples: int) -> tuple[Forest, NodeNoise]:
-    """Make nodes leaves whose noisy counts add up to fewer rows than a leaf is to hold."""
+    """Turn nodes into leaves if their noisy counts add up to fewer rows than a leaf must hold."""
     nodes = _Family.of(forest)
     small = forest.moments.sum(axis=1) < min_samples
     kept = np.ones(forest.n_nodes, np.bool_)
@@ -179,9 +181,9 @@ class _Family:
         return total
 
     def shrunk(self, counts: Integers, weight: Floats) -> Floats:
-        """Return each node's shares, its parent's counting as `weight` rows.
+        """Return each node's shares; its parent's shares count as `weight` rows.
 
-        All roots hold the same rows, so that their mean is what they share.
+        All roots hold the same rows, so all of them get the shares of their summed counts.
         """
         together = counts[self.by_depth[0]].sum(axis=0) + _NEARLY_NOTHING
         shares = np.empty(counts.shape)
@@ -195,7 +197,7 @@ class _Family:
 
 
 def _gains(forest: Forest, spread: Floats) -> tuple[Floats, Floats]:
-    """Return each split's drop in weighted Gini impurity, and its standard error by linearising."""
+    """Return each split's decrease of weighted Gini impurity, and its linearised standard error."""
     gain, error = np.zeros(forest.n_nodes), np.zeros(forest.n_nodes)
     split = np.flatnonzero(forest.feature >= 0)
     left = forest.left[split].astype(np.int64)
@@ -218,7 +220,7 @@ def _weighted_gini(counts: Floats) -> Floats:
 
 
 def _gini_slope(counts: Floats) -> Floats:
-    """Return how fast rows times Gini impurity rises with each class count."""
+    """Return the derivative of rows times Gini impurity with respect to each class count."""
     total = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     shares = counts / total
     slope: Floats = 1.0 - 2.0 * shares + (shares**2).sum(axis=1, keepdims=True)
@@ -228,10 +230,10 @@ def _gini_slope(counts: Floats) -> Floats:
 def share_intervals(
     counts: Integers, deviation: Floats, chance: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """Return between which bounds the shares of exact counts lie, given noisy ones.
+    """Return bounds on the shares of the exact counts, given noisy counts.
 
-    Every count is moved by as much as noise of its deviation exceeds with a chance of 1 - `chance`
-    in all: Laplace noise, whose tails are heavier than those of its sums.
+    Every count is moved by the amount that noise of its deviation exceeds with a total probability
+    of 1 - `chance`. The noise is taken as Laplace, whose tails are heavier than those of its sums.
     """
     n_classes = counts.shape[1]
     reach = deviation[:, None] * np.log(n_classes / (1.0 - chance)) / np.sqrt(2.0)
@@ -243,3 +245,57 @@ def share_intervals(
     everything = np.ones_like(most)
     high: Floats = np.divide(most, most + others_fewest, out=everything, where=others_fewest > 0)
     return low, np.where(most > 0, high, 1.0)
+
+
+def shrunk(forest: Forest, values: Floats, rows: Floats, strength: float) -> Floats:
+    """Return the nodes' values, each shrunk towards its ancestors' values.
+
+    Hierarchical shrinkage (Agarwal, Tan, Ronen, Singh and Yu 2022): a node keeps n / (n + strength)
+    of its difference from its parent, where n is the parent's row count. It reads no rows, so it
+    costs no budget.
+
+    Parameters
+    ----------
+    forest
+        The trees that give each node's parent.
+    values
+        (n_nodes, n_outputs) of every node, including inner nodes.
+    rows
+        (n_nodes,) the number of rows behind each value.
+    strength
+        The number of parent rows at which half the difference is kept; 0 changes nothing.
+    """
+    out = values.copy()
+    level = forest.tree_start[:-1]
+    while level.size:
+        level = level[forest.feature[level] >= 0]
+        share = (rows[level] / (rows[level] + strength))[:, None]
+        for side in (0, 1):
+            child = forest.left[level].astype(np.int64) + side
+            out[child] = out[level] + share * (values[child] - values[level])
+        level = np.concatenate([forest.left[level], forest.left[level] + 1]).astype(np.int64)
+    return out
+
+
+def nonnegative_fit(design: Floats, bits: Floats, n_sweeps: int) -> Floats:
+    """Return the nonnegative class counts whose expected bits are nearest to `bits`.
+
+    Parameters
+    ----------
+    design
+        (n_classes, n_bits) which bits each class sets.
+    bits
+        (n_lines, n_bits) sums of reported bits.
+    n_sweeps
+        The largest number of coordinate descent sweeps per line.
+    """
+    gram, target = design @ design.T, bits @ design.T
+    out = np.maximum(bits @ np.linalg.pinv(design), 0.0)
+
+    def task(first: int, last: int) -> None:
+        part = slice(first, last)
+        estimates.nonnegative(gram, target[part], n_sweeps, out[part])
+
+    n_threads = thread_count(None)
+    run_ranges(task, equal_ranges(np.ones(len(out), np.int64), n_threads), n_threads)
+    return out

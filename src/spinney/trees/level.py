@@ -1,6 +1,6 @@
-"""What the coordinator decided for the open nodes of one depth, over all trees.
+"""The coordinator's decisions for the open nodes of one depth, over all trees.
 
-The forest so far is a tuple of levels; from it and the job's public facts anyone computes the
+The forest so far is a tuple of levels; from it and the job's public facts, anyone can compute the
 open nodes (`frontier`).
 """
 
@@ -23,7 +23,7 @@ class Level:
     """The decisions for the open nodes of one depth, in order.
 
     Rows whose bin of `feature` is at most `cut` go left; for a category, those in its bin set.
-    Not a dataclass: a codec would take it apart instead of calling `pack`.
+    This is not a dataclass: a codec would encode its fields instead of calling `pack`.
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class Level:
         subset: NDArray[np.int32],  # (n_open,) row of bin_sets, -1 for numbers
         bin_sets: NDArray[np.uint64],  # (n_sets, 4)
         child_open: Bools,  # (2 * n_split,) left and right child of each split node
-        child_bits: NDArray[np.uint8],  # (open children,) bits of the rows it holds, all parties'
-        child_derived: Bools,  # (open children,) known from parent and sibling: hardly asked about
-        threshold: NDArray[np.float32],  # (n_open,) in place of cuts; empty unless adaptive
+        child_bits: NDArray[np.uint8],  # (open children,) bits of the row count over all parties
+        child_derived: Bools,  # (open children,) derived from parent and sibling
+        threshold: NDArray[np.float32],  # (n_open,) instead of cuts; empty unless adaptive
     ) -> None:
         self.feature = feature
         self.cut = cut
@@ -50,12 +50,12 @@ class Level:
         self.threshold = threshold
 
     def replaced(self, **changes: NDArray[Any]) -> "Level":
-        """Return the same decisions, but for some."""
+        """Return the same decisions with some changes."""
         return Level(**{name: getattr(self, name) for name in _DECISIONS} | changes)
 
     @cached_property
     def children(self) -> Integers:
-        """The place of each node's left and right child among the open ones, -1 for none."""
+        """The index of each node's left and right child among the open nodes, -1 for none."""
         place = np.cumsum(self.child_open, dtype=np.int64) - 1
         place[~self.child_open] = -1
         children = np.full((self.feature.size, 2), -1, np.int64)
@@ -72,7 +72,7 @@ class Level:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
     def pack(self) -> bytes:
-        """Return the decisions in a few bytes a node; what a leaf does not need is left out."""
+        """Return the decisions in a few bytes per node; fields that a leaf lacks are omitted."""
         split = self.feature >= 0
         n_open, n_split = self.feature.size, int(split.sum())
         wide = int(self.feature.max(initial=-1)) >= 255
@@ -113,14 +113,14 @@ class Level:
 
     @classmethod
     def unpacked_size(cls, data: bytes) -> int:
-        """Return about how many bytes `unpack(data)` would take: every node has one here."""
+        """Return about how many bytes `unpack(data)` would take; each node has at least a byte."""
         return 16 * len(data)
 
     @classmethod
     def unpack(cls, data: bytes) -> "Level":
         """Return the decisions that `pack` wrote."""
         if len(data) < _HEAD.size:
-            raise StorageError("A packed level is too short to hold its head.")
+            raise StorageError("A packed level is too short to hold its header.")
         n_open, n_split, n_sets, n_children, wide, adaptive = _HEAD.unpack_from(data)
         n_flags = 4 * n_split + n_children
         sizes = [
@@ -138,7 +138,7 @@ class Level:
         with_set = flags[n_split : 2 * n_split]
         sound = int(split.sum()) == n_split and int(with_set.sum()) == n_sets
         if not sound or int(child_open.sum()) != n_children:
-            raise StorageError("A packed level does not fit its own counts.")
+            raise StorageError("A packed level does not fit the counts in its header.")
         cut = np.zeros(n_open, np.uint8)
         cut[split] = np.frombuffer(parts[1], np.uint8)
         missing_left = np.zeros(n_open, np.bool_)
@@ -165,5 +165,5 @@ _DECISIONS = (
 
 
 def empty_bin_sets(n: int) -> NDArray[np.uint64]:
-    """Return room for `n` bin sets."""
+    """Return `n` empty bin sets."""
     return np.zeros((n, CATEGORY_WORDS), np.uint64)

@@ -1,8 +1,8 @@
-"""Bin edges from counts of magnitudes: finer where the rows are, found in a single count.
+"""Bin edges from counts of magnitudes: finer where there are more rows, from a single count.
 
 Numbers are counted by the leading 12 bits of their float32: sign, power of two, and eighths of it.
-An edge is laid at the end of every such part that holds rows; the other edges divide the parts
-evenly, the more the more rows a part holds. No edge is a value of a row.
+Every such part that holds rows gets an edge at its end. The other edges divide the parts evenly;
+parts with more rows get more edges. No edge is a value of a row.
 """
 
 import numpy as np
@@ -25,16 +25,16 @@ def magnitude_edges(counts: Integers, bounds: tuple[float, float], max_bins: int
     counts
         How many numbers have each of the 4,096 leading parts.
     bounds
-        The declared range; what lies beyond counts as its ends.
+        The declared range; values beyond it are clipped to its ends.
     max_bins
-        How many bins there may be.
+        The largest number of bins.
     """
     low, high = bounds
     parts = np.flatnonzero(counts)
     begin = _beginnings(parts).clip(low, high)
     end = _ends(parts).clip(low, high)
     n_edges = max_bins - 1
-    if parts.size > n_edges:  # as many parts share a bin as there must, by their rows
+    if parts.size > n_edges:  # some parts must share a bin, by their rows
         rank = np.cumsum(counts[parts])
         last = np.searchsorted(rank, rank[-1] * np.arange(1, n_edges + 1) / max_bins)
         edges = end[last]
@@ -56,12 +56,12 @@ def _beginnings(parts: Integers) -> Floats:
 
 
 def _ends(parts: Integers) -> Floats:
-    """Return the largest number of each part; zero stands alone at the head of its own."""
+    """Return the largest number of each part; the part of zero ends at zero itself."""
     return np.where(parts == _ZERO, 0.0, _values(((parts + 1) << _REST) - 1))
 
 
 def _values(words: Integers) -> Floats:
-    """Return the numbers of ordered words; infinities as the largest numbers there are."""
+    """Return the numbers of ordered words; infinities become the largest finite numbers."""
     ordered = words.astype(np.uint32)
     bits = np.where(ordered & _SIGN, ordered ^ _SIGN, ~ordered)
     numbers = bits.view(np.float32).astype(np.float64)

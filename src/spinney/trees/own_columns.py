@@ -1,7 +1,7 @@
-"""A party's side of growing over columns: cells of its own columns, its best cuts, its rows.
+"""A party's side of growing a vertical forest: its columns' cells, its best cuts, its rows.
 
-Every party keeps all rows in the same order and moves them by the sides it is told; of the path of
-a node it knows only what its own cuts leave open.
+Every party keeps all rows in the same order and moves them by the sides it receives. It knows only
+its own cuts on the path of a node.
 """
 
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
-_TASK_BYTES = 1 << 20  # histograms of a task: looked at while they are in the cache
+_TASK_BYTES = 1 << 20  # histograms per task: searched while they are in the cache
 _MOST_BITS = np.uint8(40)
 
 
 @dataclass(frozen=True)
 class OwnSplits:
-    """The cuts of one level that are by own columns, in the order of the nodes."""
+    """The cuts of one level that use this party's columns, in the order of the nodes."""
 
-    node: Integers  # places among the open nodes
+    node: Integers  # indices among the open nodes
     feature: NDArray[np.int32]  # own columns, counted from 0
     cut: NDArray[np.uint8]
     missing_left: Bools
@@ -58,9 +58,9 @@ class OwnNodes:
 
     columns: Columns
     draws: Draws
-    standing: Standing  # used once, like all standings
+    standing: Standing  # can be used only once
     tree: NDArray[np.int32]
-    weight: Integers  # bootstrap weights of the rows in each node
+    weight: Integers  # total bootstrap weight of the rows in each node
     bits: NDArray[np.uint8]
     low: Codes  # (n_open, own columns) lowest bin that own cuts leave open
     high: Codes
@@ -98,7 +98,7 @@ class OwnNodes:
         return self.standing.rows_of_node
 
     def slots(self, column: NDArray[np.int32], phase: NDArray[np.uint8]) -> Slots:
-        """Lay cells over the columns drawn for each node, (n_open, n_slots); -1: none."""
+        """Return the cells of the columns drawn for each node, (n_open, n_slots); -1: none."""
         shape = column.shape
         add, cells = np.empty(shape, np.int32), np.empty(shape, np.int32)
         shift = np.empty(shape, np.uint8)
@@ -109,7 +109,7 @@ class OwnNodes:
         return Slots.of(column, add, shift, cells)
 
     def sides(self, table: BinnedTable, own: OwnSplits, n_threads: int) -> Bytes:
-        """Return who goes left by own cuts: a bit for every row entry of their nodes."""
+        """Return which row entries go left by this party's cuts, one bit each."""
         sizes = self.sizes[own.node]
         begin = starts_of(side_bytes(sizes))
         out = np.zeros(int(side_bytes(sizes).sum()), np.uint8)
@@ -127,7 +127,7 @@ class OwnNodes:
         return out
 
     def exhausted(self, own: OwnSplits) -> Bools:
-        """Tell for both children of own cuts whether the column can cut them again: (2 n,)."""
+        """Return for both children of own cuts whether the column is exhausted there: (2 n,)."""
         low, high, cut_at, above = self._ranges(own)
         is_number = ~self.columns.is_category[own.feature]
         can_end = is_number & ~self.columns.has_missing[own.feature]
@@ -139,7 +139,7 @@ class OwnNodes:
     def _ranges(self, own: OwnSplits) -> tuple[Codes, Codes, Codes, Codes]:
         """Return lowest and highest bin of cut nodes, the left's highest, the right's lowest."""
         low, high = self.low[own.node, own.feature], self.high[own.node, own.feature]
-        # A cell may reach past the highest open bin; only missing values are beyond that.
+        # A cell may extend past the highest open bin; only missing values are beyond that.
         cut_at = np.minimum(own.cut, high)
         return low, high, cut_at, (np.minimum(cut_at, 253) + 1).astype(np.uint8)
 
@@ -148,7 +148,7 @@ class OwnNodes:
     ) -> "MovedRows":
         """Move the rows of split nodes to their sides.
 
-        Where neither child is open nobody asks where the rows went, unless `all_nodes`.
+        The rows of a node without open children are moved only if `all_nodes`.
         """
         partition.check(self.sizes)
         split = np.flatnonzero(partition.split)
@@ -208,20 +208,20 @@ class OwnNodes:
 
 @dataclass(frozen=True)
 class MovedRows:
-    """Where the rows of all children stand, open or not: (2 * n_split,)."""
+    """The segments of the rows of all children, open or not: (2 * n_split,)."""
 
     standing: Standing
     weight: Integers
 
     def left_moments(self, table: BinnedTable, n_classes: int, n_threads: int) -> Integers:
-        """Return what each left child holds."""
+        """Return the moments of each left child."""
         held = self.standing
         left = Standing(held.entries, held.starts[0::2], held.ends[0::2])
         return moments_of(table, left, n_classes, n_threads)
 
 
 def moments_of(table: BinnedTable, held: Standing, n_classes: int, n_threads: int) -> Integers:
-    """Return class counts of segments, or weights and target sums where `n_classes` is 0."""
+    """Return class counts of segments, or weights and target sums if `n_classes` is 0."""
     entries, starts, ends = held.entries, held.starts, held.ends
     out = np.zeros((len(starts), n_classes or 2), np.int64)
 
@@ -237,7 +237,7 @@ def moments_of(table: BinnedTable, held: Standing, n_classes: int, n_threads: in
 
 @dataclass(frozen=True)
 class OwnSearch:
-    """How a party that knows the labels looks for its best cuts."""
+    """The search for the best cuts at a party that knows the labels."""
 
     criterion: Criterion
     least: LeastLeaf
@@ -247,7 +247,7 @@ class OwnSearch:
 
 @dataclass(frozen=True)
 class OwnBest:
-    """The best own cut of each node; `slot` is -1 where there is none."""
+    """The party's best cut of each node; `slot` is -1 if there is none."""
 
     slot: Integers
     splits: BestSplits  # of every node; slot as above
@@ -267,7 +267,7 @@ class OwnBest:
 def own_best(
     table: BinnedTable, nodes: OwnNodes, slots: Slots, search: OwnSearch, root_weight: Floats
 ) -> OwnBest:
-    """Count the cells of own columns and return each node's best cut by them."""
+    """Count the cells of the party's columns and return each node's best cut."""
     width = search.n_classes or 2
     parts: dict[int, BestSplits] = {}
 
@@ -289,7 +289,7 @@ def own_best(
 def counted(
     table: BinnedTable, nodes: OwnNodes, slots: Slots, part: tuple[int, int], n_classes: int
 ) -> NDArray[Any]:
-    """Return the histograms of a range of nodes, whose slots are given."""
+    """Return the histograms of a range of nodes, given their slots."""
     standing = nodes.standing
     out: NDArray[Any] = np.empty(
         slots.n_cells * (n_classes or 2), np.int32 if n_classes else np.int64
@@ -312,10 +312,10 @@ def counted(
 def best_of_slots(
     counters: NDArray[Any], slots: Slots, columns: Columns, search: OwnSearch, root_weight: Floats
 ) -> BestSplits:
-    """Return the best cut of every used slot by itself, one after another.
+    """Return the best cut of every used slot, separately and in order.
 
-    Each slot has a gain of its own, so that the best over all columns is the same however they
-    are dealt out.
+    Each slot's gain is computed separately, so the best over all columns is the same however the
+    columns are dealt to parties.
     """
     used = slots.feature >= 0
     single = Slots(
@@ -334,7 +334,7 @@ def best_of_slots(
 
 
 def joined_best(slots: Slots, single: BestSplits) -> OwnBest:
-    """Return the best slot of each node: of equal gains the first."""
+    """Return the best slot of each node; ties go to the first."""
     used = slots.feature >= 0
     gain = np.full(slots.feature.shape, -np.inf)
     gain[used] = np.where(single.slot >= 0, single.gain, -np.inf)

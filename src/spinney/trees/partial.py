@@ -1,7 +1,7 @@
-"""A party's part of a forest, the forest that all parts make, and the leaves they name together.
+"""A party's part of a forest, the forest that all parts make, and the leaves they agree on.
 
-All parts have the same nodes in the same order. A part holds the cuts by its party's own columns;
-at other nodes it knows only that there is a cut. Proposition 1 of S2: the rows of a leaf are those
+All parts have the same nodes in the same order. A part holds the cuts on its party's columns; at
+other nodes it knows only that there is a cut. Proposition 1 of S2: the rows of a leaf are those
 that every part allows there.
 """
 
@@ -26,16 +26,16 @@ from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Floats, Integers, Values
 
 LEAF, ELSEWHERE = -1, -2
-CHUNK = 1024  # rows that walk together; part of what leaf sets mean
+CHUNK = 1024  # rows that descend together; part of the format of leaf sets
 
 
 @dataclass(frozen=True)
 class PartialForest:
-    """The nodes of all trees, with the cuts that are by own columns."""
+    """The nodes of all trees, with the cuts on this party's columns."""
 
     tree_start: Integers
     left: NDArray[np.uint32]  # a leaf is its own left child
-    feature: NDArray[np.int32]  # own columns from 0; -1 at leaves, -2 where the cut is another's
+    feature: NDArray[np.int32]  # own columns from 0; -1 at leaves, -2 at another party's cut
     threshold: NDArray[np.float32]
     missing_left: Bools
     subset: NDArray[np.int32]
@@ -56,7 +56,7 @@ class PartialForest:
 
     @cached_property
     def depth_of_node(self) -> Integers:
-        """How deep each node stands."""
+        """The depth of each node."""
         depth = np.zeros(self.n_nodes, np.int64)
         level = self.tree_start[:-1]
         while True:
@@ -75,7 +75,7 @@ class PartialForest:
 
     @property
     def how(self) -> NDArray[np.int64]:
-        """What each cut does with missing values and categories, as when forests predict."""
+        """How each cut treats missing values and categories, coded as for prediction."""
         found: NDArray[np.int64] = np.where(
             self.subset >= 0, self.subset + 2, self.missing_left
         ).astype(np.int64)
@@ -91,9 +91,9 @@ def partial_forest(
     *,
     gains: Mapping[int, Floats] = MappingProxyType({}),
 ) -> PartialForest:
-    """Lay the nodes out tree by tree, in breadth-first order; moments are by depth.
+    """Lay the nodes out tree by tree, in breadth-first order; moments are given by depth.
 
-    `gains` of a depth's split nodes may be given by a party that knows them all.
+    A party that knows all gains may pass the `gains` of each depth's split nodes.
     """
     shapes = [(np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_))]
     for partition, _ in levels:
@@ -142,7 +142,7 @@ def partial_forest(
 
 
 def _thresholds(own: OwnSplits, binning: Binning) -> NDArray[np.float32]:
-    """Return the edge each cut stands for; infinity where only missing values go right."""
+    """Return the bin edge of each cut; infinity if only missing values go right."""
     padded = np.full((len(binning.edges), 256), np.inf, np.float32)
     for column, edges in enumerate(binning.edges):
         padded[column, : len(edges)] = edges
@@ -166,20 +166,20 @@ def joined_forest(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
     labelled = [part for part, _ in parts if part.value.shape[1]]
     for part, columns in parts:
         if not np.array_equal(part.left, first.left):
-            raise ProtocolError("Two parts are of different forests; they cannot be joined.")
+            raise ProtocolError("Two parts belong to different forests; they cannot be joined.")
         own = np.flatnonzero(part.feature >= 0)
         feature[own] = columns[part.feature[own]]
         for name, whole in copied.items():
             whole[own] = getattr(part, name)[own]
-        gain += part.gain  # only one party knows the gain of a cut: its own, or that of the labels
+        gain += part.gain  # one party knows the gain of a cut: its owner, or the label holder
         with_set = own[part.subset[own] >= 0]
         subset[with_set] = n_sets + part.subset[with_set]
         sets.append(part.bin_sets)
         n_sets += len(part.bin_sets)
     is_inner = first.left != np.arange(n)
     if len(labelled) != 1 or not np.array_equal(feature >= 0, is_inner):
-        raise ProtocolError("The parts do not make a whole forest: a part is missing or twice.")
-    # Sets stand in the order in which a forest is grown: level after level.
+        raise ProtocolError("The parts do not make a whole forest: one is missing or repeated.")
+    # Sets are in the order in which a forest is grown: level by level.
     with_set = np.flatnonzero(subset >= 0)
     with_set = with_set[np.argsort(first.depth_of_node[with_set], kind="stable")]
     ordered = np.concatenate(sets)[subset[with_set]]
@@ -192,7 +192,7 @@ def joined_forest(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
 
 @dataclass(frozen=True)
 class LeafSets:
-    """One party's word on which leaves its rows may reach: bits, chunk by chunk, tree by tree."""
+    """The leaves that rows may reach by one party's cuts: bits, chunk by chunk, tree by tree."""
 
     n_rows: int
     bits: NDArray[np.uint8]
@@ -200,7 +200,7 @@ class LeafSets:
 
 
 def leaf_sets(part: PartialForest, values: Values, n_threads: int) -> LeafSets:
-    """Walk rows, (own columns, n_rows) with categories by their bin, down a part's trees."""
+    """Send rows, (own columns, n_rows) with categories by their bin, down a part's trees."""
     n_rows = values.shape[1]
     visits = np.zeros(part.n_nodes, np.int64)
     how, depths = part.how, part.depths
@@ -228,7 +228,7 @@ def leaf_sets(part: PartialForest, values: Values, n_threads: int) -> LeafSets:
 
 @dataclass(frozen=True)
 class Ownership:
-    """What whoever intersects knows of the trees: their links, and whose cut each node is."""
+    """What is needed to intersect leaf sets: the trees' links, and the owner of each cut."""
 
     tree_start: Integers
     left: NDArray[np.uint32]
@@ -239,7 +239,7 @@ class Ownership:
 def intersected(
     ownership: Ownership, sets: Sequence[LeafSets], n_threads: int
 ) -> NDArray[np.uint32]:
-    """Return the leaf that all parties name: (n_trees, n_rows). Alg. 4, line 3."""
+    """Return the leaf that all parties agree on: (n_trees, n_rows). Alg. 4, line 3."""
     n_trees, n_rows = ownership.tree_start.size - 1, sets[0].n_rows
     n_chunks = -(-n_rows // CHUNK)
     for one in sets:
@@ -271,4 +271,4 @@ def intersected(
 
 
 def _misfit() -> ProtocolError:
-    return ProtocolError("A party's leaf sets do not fit the forest and the rows asked for.")
+    return ProtocolError("A party's leaf sets do not fit the forest and the requested rows.")

@@ -1,4 +1,4 @@
-"""How a level's rows part, without saying by which column: what every party may know of a cut."""
+"""Which rows of a level go left, without the columns of the cuts: what every party may know."""
 
 import struct
 
@@ -14,10 +14,10 @@ Bytes = NDArray[np.uint8]
 
 
 class Partition:
-    """Which open nodes are split, which of their children stay open, and who goes left.
+    """Which open nodes are split, which of their children stay open, and which rows go left.
 
-    `sides` holds a bit for each row entry of a split node, every node from a byte of its own.
-    Not a dataclass: a codec would take it apart instead of calling `pack`.
+    `sides` holds a bit for each row entry of a split node; every node begins at a new byte.
+    This is not a dataclass: a codec would encode its fields instead of calling `pack`.
     """
 
     def __init__(self, split: Bools, child_open: Bools, sides: Bytes) -> None:
@@ -33,7 +33,7 @@ class Partition:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
     def pack(self) -> bytes:
-        """Return it with one bit for each flag."""
+        """Return the partition with one bit per flag."""
         n_split = self.child_open.size // 2
         head = _HEAD.pack(self.split.size, n_split, self.sides.size)
         flags = np.packbits(np.concatenate([self.split, self.child_open]))
@@ -53,7 +53,7 @@ class Partition:
     def unpack(cls, data: bytes) -> "Partition":
         """Return what `pack` wrote."""
         if len(data) < _HEAD.size:
-            raise StorageError("A packed partition is too short to hold its head.")
+            raise StorageError("A packed partition is too short to hold its header.")
         n_open, n_split, n_bytes = _HEAD.unpack_from(data)
         n_flags = n_open + 2 * n_split
         at = _HEAD.size + (n_flags + 7) // 8
@@ -62,21 +62,21 @@ class Partition:
         packed = np.frombuffer(data, np.uint8, at - _HEAD.size, _HEAD.size)
         flags = np.unpackbits(packed, count=n_flags).astype(np.bool_)
         if int(flags[:n_open].sum()) != n_split:
-            raise StorageError("A packed partition does not fit its own counts.")
+            raise StorageError("A packed partition does not fit the counts in its header.")
         return cls(flags[:n_open], flags[n_open:], np.frombuffer(data, np.uint8, offset=at).copy())
 
     def check(self, sizes: Integers) -> None:
-        """Raise unless it fits open nodes of these many row entries; others may have made it."""
+        """Raise unless it fits open nodes with these row entries; others may have sent it."""
         n_split = int(self.split.sum()) if self.split.shape == sizes.shape else -1
         if (
             self.child_open.size != 2 * n_split
             or self.sides.size != side_bytes(sizes[self.split]).sum()
         ):
-            raise ProtocolError("A level's partition does not fit the nodes it is for.")
+            raise ProtocolError("A level's partition does not fit its open nodes.")
 
 
 def side_bytes(sizes: Integers) -> Integers:
-    """Return how many bytes the sides of nodes with so many row entries take."""
+    """Return how many bytes the sides of nodes with these row entries take."""
     n_bytes: Integers = (sizes + 7) >> 3
     return n_bytes
 
@@ -88,9 +88,9 @@ def starts_of(lengths: Integers) -> Integers:
 
 
 class PartitionMerge:
-    """The coordinator's copy book: parts of several parties become one, and none tells whose.
+    """Merges the parties' sides into one partition that does not say which party sent which.
 
-    Knows how many row entries every open node has, from the roots on.
+    The coordinator uses it; it tracks how many row entries every open node has, from the roots on.
     """
 
     def __init__(self, sizes: Integers) -> None:
@@ -110,7 +110,7 @@ class PartitionMerge:
         for own, sides in parts:
             at = place[own]
             if sides.size != n_bytes[at].sum():
-                raise ProtocolError("A party's sides do not have the rows of the nodes asked for.")
+                raise ProtocolError("A party's sides do not have the rows of the requested nodes.")
             counted = np.zeros(own.size, np.int64)
             kernels.place_bytes(sides, starts_of(n_bytes[at]), begin[at], n_bytes[at], out, counted)
             left[at] = counted

@@ -1,8 +1,9 @@
-"""Cells over public boxes, the cuts between them, and what a cut costs.
+"""Cells over public boxes, the cuts between them, and the cost of a cut.
 
-Every open node cuts what its path leaves of a column's range into equal parts: finer and finer as
-the tree grows, and never by looking at a row. A cut is a run of cells that go left: the first few
-of a number (missing values, whose cell is the last, go right), or one category against the rest.
+Every open node divides the part of a column's range that its path leaves open into equal cells:
+finer as the tree grows, and without looking at a row. A cut is a run of cells that go left: the
+first few of a number (missing values, in the last cell, go right), or one category against the
+rest.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ class Cells:
 
     @cached_property
     def parts(self) -> Integers:
-        """How many cells each column has beside the one for missing values."""
+        """How many cells each column has, besides the one for missing values."""
         numbers = np.minimum(self.columns.n_bins, self.n_parts)
         return np.where(self.columns.is_category, self.columns.n_bins, numbers)
 
@@ -58,7 +59,7 @@ class Cells:
     def counts(
         self, table: BinnedTable, node: Integers, frontier: Frontier, n_classes: int
     ) -> Integers:
-        """Count a party's rows by their node, cell and class; node -1 is not counted."""
+        """Count a party's rows by node, cell and class; rows at node -1 are not counted."""
         out = np.zeros((frontier.n_open, self.n_cells, n_classes), np.int64)
         for rows, codes in _blocks(table):
             kernels.count_cells(
@@ -78,16 +79,16 @@ class Cells:
         return out
 
     def costs_ahead(self, pairs: Integers) -> Integers:
-        """Return what each cut would leave of impurity if both its sides were well cut once more.
+        """Return the impurity after each cut if both its sides were then cut once more, optimally.
 
-        One record more is on one side: it raises that side's cost by every cut, and so by the best,
-        by at least nothing and at most a row.
+        An additional record is on one side: it raises that side's cost under every further cut,
+        and so under the best one, by at least zero and at most one row.
         """
         cuts = self.cuts
         whole = pairs[: self.start[1]].sum(axis=0)  # every row has a cell of column 0
         running = np.concatenate([np.zeros_like(pairs[:1]), np.cumsum(pairs, axis=0)])
         costs = []
-        for column in range(self.columns.n_columns):  # one at a time, to hold less
+        for column in range(self.columns.n_columns):  # one at a time, to save memory
             own = cuts.column == column
             left = running[cuts.end[own]] - running[cuts.begin[own]]
             best = [
@@ -98,12 +99,12 @@ class Cells:
         return np.concatenate(costs)
 
     def _width(self, frontier: Frontier) -> Integers:
-        """Return how many bins a node's path leaves open, of every column."""
+        """Return how many bins of every column a node's path leaves open."""
         width: Integers = frontier.high.astype(np.int64) - frontier.low + 1
         return np.maximum(width, 1)
 
     def can_cut(self, frontier: Frontier) -> Bools:
-        """Tell which cuts of which nodes part anything that the node's path leaves open."""
+        """Return which cuts of which nodes divide the bins that the node's path leaves open."""
         cuts = self.cuts
         width = self._width(frontier)[:, cuts.column]
         parts = self.parts[cuts.column]
@@ -112,7 +113,7 @@ class Cells:
         return able
 
     def splits(self, frontier: Frontier, chosen: Integers, accepted: Bools) -> Splits:
-        """Return the chosen cuts of the open nodes as decisions; the others stay leaves."""
+        """Return the chosen cuts as decisions; nodes that are not accepted stay leaves."""
         column, cell = self.cuts.column[chosen], self.cuts.cell[chosen]
         node = np.arange(chosen.size)
         low = frontier.low[node, column].astype(np.int64)
@@ -130,7 +131,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Cuts of a node: the cells `begin` to `end` go left, of their column's."""
+    """Cuts of a node: the cells `begin` to `end` of the column go left."""
 
     column: Integers
     cell: Integers  # the last of its column that goes left
@@ -143,7 +144,7 @@ class Cuts:
         return int(self.column.size)
 
     def sides(self, counts: Integers, start: Integers) -> tuple[Integers, Integers]:
-        """Return what goes left and right by every cut: (n_nodes, n_cuts, n_classes) each."""
+        """Return the counts left and right of every cut: (n_nodes, n_cuts, n_classes) each."""
         nothing = np.zeros_like(counts[:, :1])
         running = np.concatenate([nothing, np.cumsum(counts, axis=1)], axis=1)
         left: Integers = running[:, self.end] - running[:, self.begin]
@@ -152,7 +153,7 @@ class Cuts:
 
 
 def _blocks(table: BinnedTable) -> Iterator[tuple[slice, Codes | Values]]:
-    """Give the rows of a table block by block: which they are, and their (n_columns, n) bins."""
+    """Yield the rows of a table block by block: their slice, and their (n_columns, n) bins."""
     for block in range(table.block_start.size - 1):
         first, last = table.block_start[block : block + 2].tolist()
         codes = table.codes[first * table.n_columns : last * table.n_columns]
@@ -160,10 +161,10 @@ def _blocks(table: BinnedTable) -> Iterator[tuple[slice, Codes | Values]]:
 
 
 def fixed_costs(left: Integers, right: Integers) -> Integers:
-    """Return half the weighted Gini impurity of exact sides, in whole parts of a row.
+    """Return half the weighted Gini impurity of exact sides, in whole fractions of a row.
 
-    For two classes n p (1 - p), S3's impurity times rows. One record more raises it by at least
-    nothing and at most a row, whole parts included: every side is rounded down by itself.
+    For two classes this is n p (1 - p), S3's impurity times rows. An additional record raises it
+    by at least zero and at most one row, also after rounding: each side is rounded down separately.
     """
     return _fixed_cost(left) + _fixed_cost(right)
 
@@ -178,9 +179,9 @@ def _fixed_cost(counts: Integers) -> Integers:
 
 
 def noisy_impurity(left: Integers, right: Integers) -> Floats:
-    """Return S3's G (Algorithm 4) of noisy sides, cut off at zero; infinity where one is empty.
+    """Return S3's G (Algorithm 4) of noisy sides, clipped at zero; infinity if a side is empty.
 
-    Half the Gini impurity, weighted by rows; for two classes the paper's p (1 - p).
+    This is half the Gini impurity, weighted by rows; for two classes, the paper's p (1 - p).
     """
     sides = [np.maximum(side, 0).astype(np.float64) for side in (left, right)]
     rows = [side.sum(axis=-1) for side in sides]
@@ -190,9 +191,9 @@ def noisy_impurity(left: Integers, right: Integers) -> Floats:
 
 
 def noisy_gain(left: Integers, right: Integers) -> Floats:
-    """Return by how many rows' worth noisy sides lower impurity; -infinity where one is empty.
+    """Return the impurity decrease of noisy sides, in rows; -infinity if a side is empty.
 
-    Each cut is held against its own two sides together: their noise is in both.
+    Each cut is compared with the sum of its own two sides, so both contain the same noise.
     """
     sides = [np.maximum(side, 0).astype(np.float64) for side in (left, right)]
     whole = sides[0] + sides[1]

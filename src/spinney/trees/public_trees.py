@@ -1,7 +1,7 @@
-"""Trees whose shape owes nothing to exact counts: drawn at random, or decided from what was noised.
+"""Trees whose shape does not depend on exact counts: drawn at random, or decided from noisy counts.
 
-What private protocols share of the levels: roots without draws, a level of plain decisions, and
-levels drawn at random within the public ranges.
+The private protocols share this code: roots without draws, a level of plain decisions, and levels
+drawn at random within the public ranges.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _NO_THRESHOLDS = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class Splits:
-    """What becomes of every open node; feature -1: it stays a leaf."""
+    """The decision for every open node; feature -1: it stays a leaf."""
 
     feature: NDArray[np.int32]  # (n_open,)
     cut: Integers  # (n_open,) the last bin that goes left, for numbers
@@ -34,7 +34,7 @@ def roots(columns: Columns, n_trees: int) -> Frontier:
 
 
 def frontiers(columns: Columns, n_trees: int, levels: tuple[Level, ...]) -> list[Frontier]:
-    """Return the open nodes of every depth; refuse levels that do not fit the nodes before."""
+    """Return the open nodes of every depth; raise if a level does not fit its open nodes."""
     found = [roots(columns, n_trees)]
     for level in levels:
         found.append(found[-1].after(level))
@@ -42,7 +42,7 @@ def frontiers(columns: Columns, n_trees: int, levels: tuple[Level, ...]) -> list
 
 
 def level_of(columns: Columns, splits: Splits, *, opens: bool) -> Level:
-    """Return decisions as a level; all children are open, or none."""
+    """Return decisions as a level; either all children are open or none."""
     is_split = splits.feature >= 0
     is_category = is_split & columns.is_category[splits.feature]
     n_children = 2 * int(is_split.sum())
@@ -62,7 +62,7 @@ def level_of(columns: Columns, splits: Splits, *, opens: bool) -> Level:
 
 
 def set_of_bin(bins: Integers) -> NDArray[np.uint64]:
-    """Return sets of one bin each; `MISSING` is that of missing values."""
+    """Return sets of one bin each; `MISSING` is the bin of missing values."""
     sets = empty_bin_sets(bins.size)
     sets[np.arange(bins.size), bins >> 6] = np.uint64(1) << (bins & 63).astype(np.uint64)
     return sets
@@ -71,7 +71,7 @@ def set_of_bin(bins: Integers) -> NDArray[np.uint64]:
 def random_levels(
     columns: Columns, n_trees: int, depth: int, generator: np.random.Generator
 ) -> tuple[Level, ...]:
-    """Draw whole trees of a depth: columns, cuts and sides at random, within what a path leaves."""
+    """Draw full trees of a depth: random columns, cuts and sides within the open ranges."""
     frontier, levels = roots(columns, n_trees), []
     for step in range(depth):
         splits = _random_splits(frontier, columns, generator)
@@ -84,7 +84,7 @@ def _random_splits(frontier: Frontier, columns: Columns, generator: np.random.Ge
     n = frontier.n_open
     low, high = frontier.low.astype(np.int64), frontier.high.astype(np.int64)
     usable = np.where(columns.is_category, columns.n_bins > 1, high > low)
-    luck = generator.random(usable.shape) + usable  # what cannot tell rows apart comes last
+    luck = generator.random(usable.shape) + usable  # columns that cannot split come last
     feature = luck.argmax(axis=1).astype(np.int32)
     node = np.arange(n)
     first, width = low[node, feature], (high - low)[node, feature]

@@ -1,19 +1,19 @@
-"""Pooled quantiles found by counting, exact to the last bit of a float32.
+"""Pooled quantiles found by counting, exact to the last bit of a float32 (not a quantile sketch).
 
 A float32 read as an ordered word has 32 bits. The coordinator counts all values by their leading
-12 bits, then splits the cells that hold a wanted rank by the next 7, 7 and 6 bits: four rounds,
-after which every wanted rank is one word, and so one value. Parties only ever answer counts, and
-the counts of parties add up to those of the pooled table; so do the edges.
+12 bits, then splits the cells that hold a wanted rank by the next 7, 7 and 6 bits. After these four
+rounds every wanted rank is one word, and so one value. Parties send only counts. The counts of the
+parties add up to those of the pooled table, so the edges equal those of the pooled table.
 
-As long as a column's values fill no more cells than there are bins, all of them are split: so
-every value gets a bin of its own where there are few enough, however rare it is.
+While a column's values fill at most as many cells as there are bins, all cells are split. So if a
+column has few enough distinct values, each gets its own bin, however rare it is.
 
-In other columns zeros get a bin of their own and take no part in the ranks: columns that are
-mostly zero would otherwise spend nearly all their bins on one value.
+In other columns, zeros get their own bin and are excluded from the ranks: otherwise columns that
+are mostly zero would spend nearly all their bins on one value.
 
-An edge is not the value found but the roundest number between it and the next one, as far as that
-is known. The bins are the same, and parties and readers of the model are told fewer exact values.
-The coordinator, who asked for the counts, still knows them.
+An edge is not the value that was found, but the roundest number between it and the next value, as
+far as that is known. The bins are the same, and parties and readers of the model see fewer exact
+values. The coordinator, who asked for the counts, still knows them.
 """
 
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 
 @dataclass(frozen=True)
 class Refinement:
-    """Cells to be counted by their next digit: sorted word prefixes, column by column."""
+    """Cells to count by their next digit: sorted word prefixes, column by column."""
 
     step: int  # index into DIGITS
     prefixes: tuple[Prefixes, ...]
 
     def fits(self, n_columns: int) -> bool:
-        """Tell whether it can be asked of this many columns; others may have made it."""
+        """Return whether it is valid for this many columns; others may have sent it."""
         if not 0 <= self.step < len(DIGITS) or len(self.prefixes) != n_columns:
             return False
         end = 1 << (LEAD_BITS + sum(DIGITS[: self.step]))
@@ -72,7 +72,7 @@ class Refinement:
 
     @property
     def n_counters(self) -> int:
-        """How many counts answer it."""
+        """How many counts the answer has."""
         return self.n_cells << self.digit_bits
 
     @property
@@ -82,12 +82,12 @@ class Refinement:
 
     @cached_property
     def tables(self) -> tuple[tuple[NDArray[np.uint16], ...], ...]:
-        """For each column the look-up tables that lead a word to its cell, a digit at a time."""
+        """For each column, the look-up tables that map a word to its cell, digit by digit."""
         return tuple(_tables(prefixes, self.step) for prefixes in self.prefixes)
 
 
 def leading_counts(values: Values, counts: NDArray[np.int32], n_threads: int) -> None:
-    """Add a batch's counts by leading bits to (n_columns, 4096)."""
+    """Add a batch's counts by leading bits to `counts` (n_columns, 4096)."""
 
     def task(first: int, last: int) -> None:
         words = np.empty(values.shape[1], np.uint32)
@@ -141,14 +141,14 @@ def _tables(prefixes: Prefixes, step: int) -> tuple[NDArray[np.uint16], ...]:
 
 
 class QuantileSearch:
-    """The coordinator's side: narrows down every wanted rank, a digit a round."""
+    """The coordinator's side: it narrows down every wanted rank by one digit per round."""
 
     def __init__(self, leading: Integers, max_bins: int) -> None:
         self._searches = [_ColumnSearch(counts, max_bins) for counts in leading]
         self._step = 0
 
     def question(self) -> Refinement | None:
-        """Return the next cells to count, or None when every rank is found."""
+        """Return the next cells to count, or None once every rank is found."""
         if self._step == len(DIGITS):
             return None
         prefixes = tuple(search.prefixes for search in self._searches)
@@ -172,9 +172,9 @@ class QuantileSearch:
 
 
 class _ColumnSearch:
-    """What is known of one column: the cell of each wanted rank, and all cells while they are few.
+    """The state of one column: the cell of each wanted rank, and all cells while they are few.
 
-    A cell is a prefix of ordered words. `_bits` is how long the prefixes are by now.
+    A cell is a prefix of ordered words. `_bits` is the current length of the prefixes.
     """
 
     def __init__(self, leading: Integers, max_bins: int) -> None:
@@ -188,7 +188,7 @@ class _ColumnSearch:
         self._n = int(counts.sum())
         forced = len(self._zero_edges())
         n_edges = max(0, max_bins - 1 - forced)
-        # rank r is wanted so that r values lie at or below the edge
+        # rank r means that r values are at or below the edge
         ranks = np.arange(1, n_edges + 1, dtype=np.int64) * self._n // (n_edges + 1)
         self._ranks = _distinct(ranks[(ranks > 0) & (ranks < self._n)])
         below = np.cumsum(counts)
@@ -226,7 +226,7 @@ class _ColumnSearch:
         within = self._ranks - self._before
         if (below[:, -1] < within).any():
             raise ProtocolError(
-                "The parties' counts between cut points do not add up to what they counted before. "
+                "The parties' counts between cut points do not add up to their earlier counts. "
                 "Nothing was used."
             )
         digit = (below < within[:, None]).sum(axis=1)
@@ -249,7 +249,7 @@ class _ColumnSearch:
         return np.unique(np.concatenate([values, self._zero_edges()]).astype(np.float32))
 
     def _zero_edges(self) -> Edges:
-        """Return the edges that give zero its own bin, where there is something to part it from."""
+        """Return the edges that give zero its own bin, if other values exist on that side."""
         edges = []
         if self._n_zero and self._n_negative:
             edges.append(_BELOW_ZERO)
@@ -259,14 +259,14 @@ class _ColumnSearch:
 
 
 def _distinct(ordered: NDArray[_Kind]) -> NDArray[_Kind]:
-    """Return each of some values once; they are in order."""
+    """Return the distinct values of a sorted array."""
     is_first = np.ones(ordered.size, np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
     return ordered[is_first]
 
 
 def _roundest(words: NDArray[np.uint64], following: NDArray[np.uint64]) -> Edges:
-    """Return numbers at least those of `words` and below `following`, with the fewest bits set."""
+    """Return numbers from `words` (included) to `following` (excluded) with the fewest bits set."""
     sign = np.uint64(0x80000000)
     negative = words < sign
     # A negative word is the complement of its magnitude, and no value has the word below zero's.

@@ -1,4 +1,4 @@
-"""The smallest and largest bins of nodes: what the paper exchanges, and cuts between them."""
+"""The smallest and largest bins of nodes, which the paper exchanges, and cuts between them."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from spinney.typing import Codes, Keys
 
 @dataclass(frozen=True)
 class Ranges:
-    """Bins of numbers, slot after slot; a node without a number has 255 and 0."""
+    """Bins of numbers, slot by slot; a slot without numbers has 255 and 0."""
 
     low: Codes
     high: Codes
@@ -28,7 +28,7 @@ def node_ranges(
     *,
     n_threads: int,
 ) -> Ranges:
-    """Return the smallest and largest bin of every candidate feature; nothing of categories."""
+    """Return the smallest and largest bin of every numeric candidate feature."""
     starts = standing.starts[nodes[0] : nodes[1]]
     ends = standing.ends[nodes[0] : nodes[1]]
     shape = candidates.slots.feature.shape
@@ -54,7 +54,7 @@ def joined(parts: list[Ranges]) -> Ranges:
 
 
 def cuts_between(ranges: Ranges, candidates: Candidates, keys: Keys, binning: Binning) -> Codes:
-    """Draw a cut evenly between the smallest and the largest value of every slot."""
+    """Draw a cut uniformly between the smallest and the largest value of every slot."""
     shape = candidates.slots.feature.shape
     cut = np.zeros(shape, np.uint8)
     kernels.cuts_between(

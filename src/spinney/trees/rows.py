@@ -1,11 +1,14 @@
-"""Where a party's rows stand: which node of which tree, with which bootstrap weight."""
+"""The position of a party's rows: which node of which tree, with which bootstrap weight."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees._kernels import hashing
 from spinney.trees._kernels import rows as kernels
+from spinney.trees._kernels.rows import CLASS_SHIFT, ROW_MASK, WEIGHT_SHIFT
 from spinney.trees.binning import BinnedTable
 from spinney.trees.frontier import line_sums
 from spinney.trees.level import Level
@@ -17,7 +20,7 @@ from spinney.typing import Integers, Keys
 class Standing:
     """The rows of every open node, as segments of one array of row entries.
 
-    `entries` is rearranged in place by `after`, so a standing is used once.
+    `after` rearranges `entries` in place, so a standing can be used only once.
     """
 
     entries: NDArray[np.uint32]
@@ -30,11 +33,11 @@ class Standing:
         return line_sums(self.ends - self.starts)
 
     def after(self, level: Level, table: BinnedTable, n_threads: int) -> "Standing":
-        """Move the rows into the children that `level` made and return the open ones' segments."""
+        """Move the rows into the children that `level` made; return the open ones' segments."""
         n_open, n_blocks = level.child_bits.size, self.starts.shape[1]
         starts = np.empty((n_open, n_blocks), np.int64)
         ends = np.empty_like(starts)
-        adaptive = table.codes.dtype == np.float32  # values as they are, cut at real thresholds
+        adaptive = table.codes.dtype == np.float32  # unbinned values, cut at real thresholds
         split_rows = kernels.partition_values if adaptive else kernels.partition
 
         def task(first: int, last: int) -> None:
@@ -54,7 +57,7 @@ def standing_at_roots(
 ) -> Standing:
     """Draw every tree's rows and put them at its root."""
     n_trees, n_rows = tree_keys.size, table.n_rows
-    # A Poisson(1) bootstrap leaves out exp(-1) of the rows; eight standard deviations of room.
+    # A Poisson bootstrap (rate 1) leaves out exp(-1) of the rows; allow eight standard deviations.
     capacity = int(0.6322 * n_rows + 4 * n_rows**0.5) + 64 if bootstrap else n_rows
     capacity = min(capacity, n_rows)
     while True:
@@ -81,3 +84,32 @@ def standing_at_roots(
         if needed <= capacity:
             return Standing(entries, np.hstack([origin, ends[:, :-1]]), ends)
         capacity = needed
+
+
+def standing_of_rows(table: BinnedTable, rows_of_tree: Sequence[Integers]) -> Standing:
+    """Put each tree's rows, given in ascending order and as often as drawn, at its root."""
+    one = np.uint32(1) << WEIGHT_SHIFT
+    ends = np.empty((len(rows_of_tree), table.block_start.size - 1), np.int64)
+    parts, done = [np.empty(0, np.uint32)], 0
+    for tree, rows in enumerate(rows_of_tree):
+        ends[tree] = done + np.searchsorted(rows, table.block_start[1:])
+        block = np.searchsorted(table.block_start, rows, side="right") - 1
+        entries = (rows - table.block_start[block]).astype(np.uint32) | one
+        if table.classes.size:
+            entries |= table.classes[rows].astype(np.uint32) << CLASS_SHIFT
+        parts.append(entries)
+        done += rows.size
+    starts = np.concatenate([[0], ends.ravel()[:-1]]).astype(np.int64).reshape(ends.shape)
+    return Standing(np.concatenate(parts), starts, ends)
+
+
+def rows_of_entries(entries: NDArray[np.uint32]) -> tuple[Integers, Integers]:
+    """Return each entry's row within its block, and how often its tree has drawn the row."""
+    return (entries & ROW_MASK).astype(np.int64), (entries >> WEIGHT_SHIFT).astype(np.int64)
+
+
+def bootstrap_weights(tree_key: np.uint64, row_keys: Keys) -> NDArray[np.uint8]:
+    """Return how often a tree draws each row: a Poisson bootstrap from a hash of the two keys."""
+    weights = np.empty(row_keys.size, np.uint8)
+    hashing.bootstrap_weights(tree_key, row_keys, weights)
+    return weights

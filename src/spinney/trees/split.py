@@ -1,4 +1,4 @@
-"""Counts to decisions: the best cut of every open node of a level."""
+"""Turn counts into decisions: the best cut of every open node of a level."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ _LOG_TABLE = 1 << 20
 
 @dataclass(frozen=True)
 class Criterion:
-    """How a cut is judged. `class_weight` is empty for regression."""
+    """The split criterion. `class_weight` is empty for regression."""
 
     name: str  # "gini", "entropy" or "squared_error"
     class_weight: Floats
-    log_table: Floats  # x log2 x for whole x; empty where weights are not whole
+    log_table: Floats  # x log2 x for whole x; empty if weights are not whole
 
     @classmethod
     def of(cls, name: str, class_weight: Floats, n_most: int) -> "Criterion":
@@ -36,7 +36,7 @@ class Criterion:
 
 @dataclass(frozen=True)
 class LeastLeaf:
-    """What each child of a cut must hold."""
+    """The least that each child of a cut must hold."""
 
     rows: int
     share: float = 0.0  # of its tree's weight
@@ -44,13 +44,13 @@ class LeastLeaf:
 
 @dataclass(frozen=True)
 class BestSplits:
-    """The best cut of each node, or slot -1 where there is none."""
+    """The best cut of each node; slot -1 if there is none."""
 
     total: Integers  # (n_nodes, width) class counts, or weight and target sum
     slot: NDArray[np.int64]
     cut: NDArray[np.uint8]
     missing_left: Bools
-    gain: Floats  # score above the parent's, not divided by any weight
+    gain: Floats  # score minus the parent's score, not divided by a weight
     left: Integers  # (n_nodes, width) what goes left
     bin_set: NDArray[np.uint64]  # (n_nodes, 4)
 
@@ -76,7 +76,7 @@ def best_splits(
 ) -> BestSplits:
     """Return the best cut of each node; `root_weight` is that of its tree, 0 for roots.
 
-    Where `is_noisy`, counters may be negative and a node's slots need not have the same total.
+    If `is_noisy`, counters may be negative and a node's slots may have different totals.
     """
     n_nodes, width = len(slots.feature), counters.shape[1]
     best = BestSplits(

@@ -1,16 +1,16 @@
-"""Files of arrays with a described head: the container of a saved model.
+"""Files of arrays with a descriptive header: the container of a saved model.
 
 ```text
 8 bytes    "SPINNEY" and a zero byte
 4 bytes    version of this layout, little-endian
-8 bytes    length of the head
-head       JSON: {"kind", "meta", "arrays": [[name, type, shape], ...]}
+8 bytes    length of the header
+header     JSON: {"kind", "meta", "arrays": [[name, type, shape], ...]}
 arrays     one after another, little-endian, C order
 32 bytes   SHA-256 of everything before
 ```
 
-The same content always gives the same bytes: no time, path or name of a machine is in a file.
-Files are written beside their place and moved there whole, so that nothing half-written stays.
+The same content always gives the same bytes: a file contains no time, path or machine name. Files
+are written atomically, so no half-written file remains.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import StorageError
+from spinney.files import write_whole
 
 VERSION = 1
 _MAGIC = b"SPINNEY\0"
@@ -45,27 +45,8 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_file(path: str | os.PathLike[str], kind: str, meta: Any, arrays: Arrays) -> None:
-    """Write a file of this kind, whole or not at all."""
+    """Write a file of this kind atomically."""
     write_whole(path, to_bytes(kind, meta, arrays))
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file beside its place and move it there, so that nothing half-written stays."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{uuid4().hex}.part")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write {str(target)!r}: {error.strerror or error}. "
-            "Choose a folder that exists and that you may write to."
-        ) from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def to_bytes(kind: str, meta: Any, arrays: Arrays) -> bytes:
@@ -123,7 +104,7 @@ def from_bytes(
         arrays = _arrays(head, data, _FRAME.size + n_head)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also nested too deep
         raise StorageError(
-            f"{name!r} has a malformed head. Copy it again, or save the model again.",
+            f"{name!r} has a malformed header. Copy it again, or save the model again.",
             local=str(error),
         ) from None
     if head.kind != kind:

@@ -1,4 +1,4 @@
-"""One party's rows and the trees that are fitted to them: structures, or CART's own choice.
+"""Fit trees to one party's rows: given structures, or the structure that CART chooses.
 
 All arithmetic is in `_kernels/structures`; evaluating a population is one call.
 """
@@ -21,12 +21,12 @@ from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Codes, Floats, Integers
 
 _LEAST = 1  # rows in a leaf
-_WORTH_A_THREAD = 4096  # rows and structures
+_WORTH_A_THREAD = 4096  # rows times structures
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """How trees do on some rows, one line for each tree; for regression errors in fixed point."""
+    """The scores of trees on some rows, one line per tree; regression errors in fixed point."""
 
     n_rows: int
     confusion: Integers  # (n_trees, n_classes, n_classes) true by predicted; empty for regression
@@ -35,7 +35,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class FittedTree:
-    """One tree with its nodes, children in pairs after their parent."""
+    """One tree with its nodes; children are in pairs after their parent."""
 
     feature: NDArray[np.int32]
     cut: NDArray[np.uint8]
@@ -47,11 +47,11 @@ class FittedTree:
 
     @property
     def n_decisions(self) -> int:
-        """How many nodes ask a question."""
+        """The number of decision nodes."""
         return int((self.feature >= 0).sum())
 
     def genes(self, depth: int) -> NDArray[np.int16]:
-        """Return the structure that the tree has: of what it was given, what rows have reached."""
+        """Return the tree's structure: the part of its given structure that rows have reached."""
         genes = np.full(n_genes(depth), NIL, np.int16)
         queue = [(0, 0, 0)]  # node, gene, level
         while queue:
@@ -65,7 +65,7 @@ class FittedTree:
 
 @dataclass(frozen=True)
 class FitTable:
-    """Rows in bins, column after column, with their targets."""
+    """Binned rows, column by column, with their targets."""
 
     codes: Codes  # (n_columns, n_rows)
     n_bins: Integers
@@ -75,7 +75,7 @@ class FitTable:
 
     @classmethod
     def of(cls, table: BinnedTable, binning: Binning, n_classes: int) -> "FitTable":
-        """Return a party's table as the kernels want it."""
+        """Return a party's table in the layout of the kernels."""
         blocks = [
             table.codes[first * table.n_columns : last * table.n_columns].reshape(
                 table.n_columns, -1
@@ -100,13 +100,13 @@ class FitTable:
 
     @cached_property
     def all_rows(self) -> Integers:
-        """The numbers of all rows."""
+        """The indices of all rows."""
         return np.arange(self.n_rows)
 
     def score(
         self, genes: Genes, depth: int, fit: Integers, judged: Integers, *, n_threads: int = 1
     ) -> Outcomes:
-        """Fit every structure to the rows `fit`; return how each does on the rows `judged`."""
+        """Fit every structure to the rows `fit`; return its scores on the rows `judged`."""
         n = len(genes)
         confusion, errors = self._scores(n)
 
@@ -131,14 +131,14 @@ class FitTable:
         return self._fit(genes, depth, rows, rows[:0], is_free=True)[0], genes
 
     def cart_scores(self, depth: int, fit: Integers, judged: Integers) -> Outcomes:
-        """Return how CART's tree does when it is cut off at each depth, 0 to `depth`."""
+        """Return the scores of CART's tree cut off at each depth, 0 to `depth`."""
         genes = np.full(n_genes(depth), -1, np.int16)
         return self._fit(genes, depth, fit, judged, is_free=True, by_depth=True)[1]
 
     def scored(
         self, genes: NDArray[np.int16], depth: int, fit: Integers, judged: Integers
     ) -> Outcomes:
-        """Return how one structure does."""
+        """Return the scores of one structure."""
         return self.score(genes[None], depth, fit, judged)
 
     def _scores(self, n: int) -> tuple[Integers, Floats]:
@@ -175,7 +175,7 @@ class FitTable:
 
 
 def skeletons(genes: Genes, depth: int, n_classes: int) -> list[FittedTree]:
-    """Return structures as trees that nobody has fitted: no cuts, and leaves that hold nothing."""
+    """Return structures as unfitted trees: no cuts, and empty leaves."""
     trees = []
     for structure in without_detached(genes, depth):
         feature, left, queue = [0], [0], [(0, 0, 0)]  # node, gene, level
@@ -208,7 +208,7 @@ def skeletons(genes: Genes, depth: int, n_classes: int) -> list[FittedTree]:
 def forest_of(
     trees: list[FittedTree], binnings: list[Binning], values: LeafValues, gain_unit: float = 1.0
 ) -> Forest:
-    """Return trees, each with the bins it was fitted in, as one forest."""
+    """Join trees, each with the binning it was fitted with, into one forest."""
     sizes = [tree.feature.size for tree in trees]
     starts = np.r_[0, np.cumsum(sizes)].astype(np.int64)
     feature = np.concatenate([tree.feature for tree in trees])
@@ -234,14 +234,14 @@ def forest_of(
 
 
 def _is_set(tree: FittedTree, binning: Binning) -> Bools:
-    """Tell which nodes ask about a category."""
+    """Return which nodes split on a category."""
     is_category = np.append(binning.columns.is_category, False)
     found: Bools = is_category[tree.feature]
     return found
 
 
 def _thresholds(tree: FittedTree, binning: Binning) -> NDArray[np.float32]:
-    """Return the edge each cut stands for; infinity where only missing values go right."""
+    """Return the bin edge of each cut; infinity if only missing values go right."""
     found = np.zeros(tree.feature.size, np.float32)
     for node in np.flatnonzero((tree.feature >= 0) & ~_is_set(tree, binning)):
         edges = binning.edges[tree.feature[node]]

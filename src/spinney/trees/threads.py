@@ -13,7 +13,7 @@ from spinney.errors import SettingError
 from spinney.typing import Integers
 
 Range = tuple[int, int]
-TASKS_PER_THREAD = 4  # more than one: work is guessed, and the last one to finish is waited for
+TASKS_PER_THREAD = 4  # more than one, because work is estimated and the slowest task decides
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -23,7 +23,7 @@ def thread_count(n_jobs: int | None) -> int:
         return cores or 1
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise SettingError(
-            "n_jobs must be a whole number other than 0, such as 4, or -1 for all cores; "
+            "n_jobs must be a whole number other than 0, for example 4, or -1 for all cores; "
             f"got {n_jobs!r}."
         )
     n_jobs = int(n_jobs)
@@ -35,22 +35,22 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
-    """Return consecutive ranges of items whose work sums are about equal."""
+    """Return consecutive ranges of items with about equal total work."""
     ends = np.cumsum(work)
     total = int(ends[-1]) if ends.size else 0
     goals = [total * (i + 1) // n_ranges for i in range(n_ranges - 1)]
-    reached = np.searchsorted(ends, goals, side="left") + 1  # the item that reaches a goal is in
+    reached = np.searchsorted(ends, goals, side="left") + 1  # includes the item reaching the goal
     cuts = [0, *np.minimum(reached, work.size).tolist(), int(work.size)]
     return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 def run_ranges(task: Callable[[int, int], object], ranges: list[Range], n_threads: int) -> None:
-    """Run `task(first, last)` for every range, on threads where there is more than one."""
+    """Run `task(first, last)` for every range, on threads if there is more than one."""
     if n_threads == 1 or len(ranges) <= 1:
         for first, last in ranges:
             task(first, last)

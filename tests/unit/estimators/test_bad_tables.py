@@ -85,7 +85,7 @@ def test_a_label_of_amounts_for_a_classifier():
 
 
 def test_a_label_of_text_for_a_regressor():
-    words = "label 'y' holds text, but a number is to be predicted.*use a classifier"
+    words = "label 'y' holds text, but a regressor predicts numbers.*use a classifier"
     refused(HorizontalForestRegressor, words, y=np.array(["a", "b"])[Y], error=TableError)
 
 
@@ -128,7 +128,7 @@ def test_labels_of_two_columns(kind):
         (pd.DataFrame({"a": [[1]] * 40}), "'a' holds values of type"),
         (
             pd.DataFrame(X, columns=["a", "a", "b"]),
-            "^The table has more than one column called a. Give every column a name of its own.$",
+            "^The table has more than one column called a. Give every column a different name.$",
         ),
         (
             pd.DataFrame(X, columns=["a", "b", 5]),

@@ -172,7 +172,7 @@ def test_a_head_nested_beyond_reason_is_refused(inside, saved):
     }[inside]
     forged = FRAME.pack(b"SPINNEY\0", storage.VERSION, len(head)) + head
     saved.path.write_bytes(sealed(forged))
-    with pytest.raises(StorageError, match=r"malformed head\. Copy it again, or save the model"):
+    with pytest.raises(StorageError, match=r"malformed header\. Copy it again, or save the model"):
         load_model(saved.path)
 
 

@@ -193,7 +193,7 @@ def test_ids_of_nobody_in_common_repeated_or_of_another_type_are_refused(tmp_pat
         ran(SMALL, tmp_path)
     lines = shop.splitlines()
     (tmp_path / "shop.csv").write_text("\n".join([*lines, lines[1]]), encoding="utf-8")
-    with pytest.raises(TableError, match="stand in more than one row"):
+    with pytest.raises(TableError, match="are in more than one row"):
         ran(SMALL, tmp_path)
     (tmp_path / "shop.csv").write_text(shop, encoding="utf-8")
     query = (

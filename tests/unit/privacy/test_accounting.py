@@ -230,7 +230,9 @@ def test_a_replaced_record_cannot_be_charged_in_one_part():
 def test_a_secret_sample_needs_pure_epsilon_per_record():
     scope = ALL_ROWS.sampled("tree 0", Fraction(1, 2))
 
-    with pytest.raises(SettingError, match=r"A secret sample is accounted in pure epsilon.*zcdp"):
+    with pytest.raises(
+        SettingError, match=r"A secret sample is accounted only in pure epsilon.*zcdp"
+    ):
         Account(Measure.ZCDP).shortfall([Line(scope, pure(1))])
     with pytest.raises(SettingError, match=r"A secret sample is accounted.*got pure per label"):
         Account(Measure.PURE).shortfall([Line(scope, pure(1, Unit.LABEL))])
@@ -246,7 +248,7 @@ def test_sampler_errors_add_up_over_all_that_bears_on_a_unit():
 
 
 def test_budgets_of_one_account_fit_each_other():
-    with pytest.raises(SettingError, match="One budget per unit; got label, label"):
+    with pytest.raises(SettingError, match="Each unit can have only one budget; got label, label"):
         Account(Measure.PURE, [Budget.pure(1, Unit.LABEL), Budget.pure(2, Unit.LABEL)])
     with pytest.raises(SettingError, match=r"must be counted in pure; got rho=.*One job counts in"):
         Account(Measure.PURE, [Budget.zcdp(1, 1e-6)])

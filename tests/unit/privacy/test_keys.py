@@ -84,7 +84,7 @@ def test_a_stranger_and_a_foreign_key_are_refused_by_name():
     roster.check("p1", pairs["p1"].public)
     with pytest.raises(ProtocolError, match=r"'eve' is not on the roster .* p0, p1, p2\."):
         roster.check("eve", pairs["p1"].public)
-    with pytest.raises(ProtocolError, match="Party 'p1' came with a key that is not its key"):
+    with pytest.raises(ProtocolError, match="Party 'p1' presented a key that is not its key"):
         roster.check("p1", pairs["p2"].public)
 
 

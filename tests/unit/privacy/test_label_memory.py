@@ -42,7 +42,7 @@ def test_another_scheme_has_answers_of_its_own(memory):
 def test_a_changed_label_is_refused_and_explained(memory):
     with pytest.raises(TableError, match="Labels of records have changed") as caught:
         memory.recall("k-RR", IDS, np.array([0, 0, 1]))
-    assert "would show what the first one hides" in caught.value.public
+    assert "would reveal what the first one hides" in caught.value.public
     assert "1 records" not in caught.value.public  # how many stays at the party
     assert caught.value.local == "1 records are changed."
 

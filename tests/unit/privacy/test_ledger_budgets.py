@@ -24,9 +24,9 @@ from unit.privacy.ledger_jobs import (  # type: ignore[import-not-found]
 
 
 def test_an_unknown_job_is_refused(ledger):
-    with pytest.raises(LedgerError, match=r"The ledger knows no job 'q4'. Open the job first"):
+    with pytest.raises(LedgerError, match=r"The ledger has no job 'q4'. Open the job first"):
         ledger.reserve(Question.of("q4", 0, b""), [level(0)])
-    with pytest.raises(LedgerError, match="The ledger knows no job 'q4'"):
+    with pytest.raises(LedgerError, match="The ledger has no job 'q4'"):
         ledger.job("q4")
 
 
@@ -97,13 +97,13 @@ def test_a_zcdp_job_does_not_fit_a_pure_life(ledger):
     ledger.allow_for_life("data", [Budget.pure(9)])
 
     with pytest.raises(
-        SettingError, match="Job 'z' counts zCDP, which has no price in pure epsilon"
+        SettingError, match="Job 'z' counts in zCDP, which has no cost in pure epsilon"
     ):
         ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(2, 1e-6)]))
 
 
 def test_a_life_needs_a_budget(ledger):
-    with pytest.raises(SettingError, match="The life of a data set needs at least one budget"):
+    with pytest.raises(SettingError, match="A data set's lifetime needs at least one budget"):
         ledger.allow_for_life("data", [])
 
 

@@ -50,19 +50,19 @@ def test_a_ledger_belongs_to_one_party_and_one_key(tmp_path):
     with pytest.raises(LedgerError, match="This is the ledger of party 'north', not of 'south'"):
         Ledger.open(path, "south", key=key)
     for other in (None, Ed25519PrivateKey.generate()):
-        with pytest.raises(LedgerError, match="begun with another signing key, or with none"):
+        with pytest.raises(LedgerError, match="created with another signing key, or without one"):
             Ledger.open(path, "north", key=other)
 
 
 def test_a_ledger_opened_to_be_read_exists_and_is_not_written(tmp_path):
     path = tmp_path / "ledger.db"
-    with pytest.raises(LedgerError, match="There is no ledger in this place"):
+    with pytest.raises(LedgerError, match="The ledger file does not exist"):
         Ledger.open(path)
     assert not path.exists()
     Ledger.open(path, "north").close()
     with closing(Ledger.open(path)) as ledger:
         assert ledger.verify().seq == 1
-        with pytest.raises(LedgerError, match=r"opened to be read only. Name its party to write"):
+        with pytest.raises(LedgerError, match=r"opened read-only. Name its party to write"):
             ledger.open_job(Job.agreed("q3", "data", 5))
 
 

@@ -129,7 +129,7 @@ def test_a_charge_pays_for_one_release(ledger):
     charges = ledger.reserve(ask(0), [level(0)])
     noised(charges)
 
-    with pytest.raises(InternalError, match="has paid for a release already"):
+    with pytest.raises(InternalError, match="has already paid for a release"):
         noised(charges)
 
 

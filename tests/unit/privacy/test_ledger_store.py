@@ -168,7 +168,7 @@ def test_entries_missing_in_the_middle_or_at_the_end_are_found(path):
 def test_a_ledger_written_anew_is_not_the_one_known_before(path, tmp_path):
     with closing(filled(path)) as ledger, closing(filled(tmp_path / "other.db")) as other:
         ledger.verify(ledger.anchor())
-        with pytest.raises(LedgerError, match="Entry 7 of the ledger is not the one known before"):
+        with pytest.raises(LedgerError, match="Entry 7 of the ledger does not match the anchor"):
             other.verify(ledger.anchor())
 
 
@@ -222,14 +222,14 @@ def test_an_entry_of_a_later_version_is_not_guessed_at(path):
         with store.writing():
             store.append(last, cast("Any", Novelty("red")))
         row = next(store.rows_after(last))
-    with pytest.raises(LedgerError, match="Entry 8 of the ledger cannot be understood"):
+    with pytest.raises(LedgerError, match="Entry 8 of the ledger cannot be decoded"):
         decoded(row)
 
 
 def test_entries_are_written_in_a_transaction_only(path):
     with (
         closing(LedgerStore(path)) as store,
-        pytest.raises(InternalError, match="written within `writing` only"),
+        pytest.raises(InternalError, match="can be written only within `writing`"),
     ):
         store.append(START, Opened("north", ""))
 

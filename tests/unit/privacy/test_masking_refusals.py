@@ -87,7 +87,7 @@ def test_of_two_lists_that_come_at_once_one_is_answered(monkeypatch):
         ({"survivors": ("p0", "p1", "p2", "p3", "p4", "p4")}, "each party of the epoch once"),
         ({"survivors": ("p0", "p1", "p2", "p3", "zoe")}, "each party of the epoch once"),
         ({"round_number": 2}, "Party 'p0' sent no vector in round 2"),
-        ({"round_number": 9}, "Round 9 is over, or not one that epoch 1 has keys for"),
+        ({"round_number": 9}, "Round 9 is over, or epoch 1 has no keys for it"),
         ({"epoch": 2}, "Party 'p0' has no keys of epoch 2. Begin a new epoch"),
         ({"job": "spy"}, "A message for job 'spy' came to job 'job'"),
     ],
@@ -105,9 +105,12 @@ def test_a_party_refuses_to_open_a_round_for_a_wrong_list(change, message):
     ("change", "message"),
     [
         ({"round_number": 1, "history": ()}, "Round 1 is over"),
-        ({"round_number": 5, "history": (31, 0, 0, 0)}, "not one that epoch 1 has keys for"),
-        ({"history": ()}, "survivors told for the rounds before 2 are not those that party 'p0'"),
-        ({"history": (7,)}, "survivors told for the rounds before 2 are not those that party 'p0'"),
+        ({"round_number": 5, "history": (31, 0, 0, 0)}, "or epoch 1 has no keys for it"),
+        ({"history": ()}, "survivors named for the rounds before 2 are not those that party 'p0'"),
+        (
+            {"history": (7,)},
+            "survivors named for the rounds before 2 are not those that party 'p0'",
+        ),
         ({"epoch": 0}, "no keys of epoch 0"),
         ({"job": "spy"}, "A message for job 'spy' came"),
     ],
@@ -140,13 +143,13 @@ def test_a_party_makes_keys_once_per_epoch_and_never_for_a_round_it_answered():
 
 def test_a_party_with_a_foreign_key_or_name_is_refused():
     everyone = Federation(3)
-    with pytest.raises(ProtocolError, match="Party 'p1' came with a key that is not its key on"):
+    with pytest.raises(ProtocolError, match="Party 'p1' presented a key that is not its key on"):
         SecureSumParty(everyone.settings, "p1", KeyPair.fresh())
     with pytest.raises(ProtocolError, match="Party 'zoe' is not on the roster"):
         SecureSumParty(everyone.settings, "zoe", KeyPair.fresh())
     ask = everyone.coordinator.begin_epoch()
     reply = replace(everyone.parties["p1"].make_keys(ask), public_key=KeyPair.fresh().public)
-    with pytest.raises(ProtocolError, match="Party 'p1' came with a key that is not its key on"):
+    with pytest.raises(ProtocolError, match="Party 'p1' presented a key that is not its key on"):
         everyone.coordinator.add_keys(reply)
 
 

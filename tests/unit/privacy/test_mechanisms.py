@@ -82,7 +82,7 @@ def test_nothing_is_drawn_unless_a_charge_covers_it(mechanism, values, monkeypat
 def test_a_charge_pays_for_one_release(mechanism, values):
     charge = paid(mechanism.cost(values.size))
     mechanism.release(Exact(values), charge)
-    with pytest.raises(InternalError, match="has paid for a release already"):
+    with pytest.raises(InternalError, match="has already paid for a release"):
         mechanism.release(Exact(values), charge)
 
 
@@ -223,7 +223,9 @@ def test_gaussian_shares_cost_a_little_more_per_number():
 
 
 def test_gaussian_parameters_that_cannot_be_drawn_are_refused():
-    with pytest.raises(SettingError, match="rho is too small: the noise would not fit 64-bit sums"):
+    with pytest.raises(
+        SettingError, match="rho is too small: the noise would not fit in 64-bit sums"
+    ):
         DiscreteGaussian(Fraction(1, 2**110))
     with pytest.raises(SettingError, match=r"needs a variance of at least 1/4; got 0.125"):
         DiscreteGaussian(Fraction(2), shares=Shares(4))
@@ -330,7 +332,9 @@ def test_monotone_scores_halve_the_noise():
 
 @pytest.mark.parametrize("unit", [Unit.RECORD_REPLACE, Unit.LABEL])
 def test_monotone_scores_are_a_promise_for_added_records_only(unit):
-    with pytest.raises(SettingError, match="monotone=True holds for 'record, add or remove' only"):
+    with pytest.raises(
+        SettingError, match="monotone=True requires the unit 'record, add or remove'"
+    ):
         PermuteAndFlip(ONE, unit=unit, monotone=True)
 
 

@@ -83,5 +83,5 @@ def test_numbers_that_cannot_be_are_refused(epsilon, sensitivity):
 
 
 def test_noise_that_would_not_fit_is_refused():
-    with pytest.raises(SettingError, match="would not fit 64-bit sums"):
+    with pytest.raises(SettingError, match="would not fit in 64-bit sums"):
         NoisyMax(Fraction(1, 2**60))

@@ -168,7 +168,9 @@ def test_honest_parties_are_between_one_and_all(parties, honest):
 
 def test_two_parties_promise_one_honest_or_are_told_why():
     assert Shares(2).honest == 1
-    with pytest.raises(SettingError, match=r"only honest=1 means anything.*Set honest=1"):
+    with pytest.raises(
+        SettingError, match=r"honest must be 1: each knows its own share.*Set honest=1"
+    ):
         Shares(2, 2)
 
 

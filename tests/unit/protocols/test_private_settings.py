@@ -279,14 +279,14 @@ def test_settings_that_need_exact_counts(changes, match):
 
 
 def test_an_epsilon_too_small_for_any_noise():
-    with pytest.raises(SettingError, match="would not fit 64-bit sums"):
+    with pytest.raises(SettingError, match="would not fit in 64-bit sums"):
         plan(epsilon="1/1000000000000000000")
     with pytest.raises(SettingError, match=r"would not fit|too small"):
         plan(epsilon="1/1000000000000000000000000000", tree_rows="sampled")
 
 
 def test_two_parties_that_must_both_be_honest():
-    with pytest.raises(SettingError, match="For two parties only honest=1 means anything"):
+    with pytest.raises(SettingError, match="For two parties, honest must be 1"):
         plan(n_parties=2, in_shares=True, honest=2)
     assert plan(n_parties=2, in_shares=True).privacy.shares(2) == Shares(2, 1)
 

@@ -10,8 +10,7 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestRegressor,
 )
 from spinney.jobs.file import SettingsConfig
-from spinney.jobs.settings import forest_settings
-from spinney.protocols.settings import ForestSettings
+from spinney.protocols.settings import ForestSettings, forest_settings
 from spinney.report.report import load_report
 from unit.simulation.simulating import simulated  # type: ignore[import-not-found]
 

@@ -24,9 +24,9 @@ def test_another_order_is_a_difference():
     with pytest.raises(SchemaError) as refusal:
         agree({"north": Schema((AGE, WARD), LABEL), "south": turned})
     text = refusal.value.public
-    assert "Party 'south' has its columns in another order than party 'north': ward, age." in text
+    assert "Party 'south' orders its columns differently from party 'north': ward, age." in text
     assert "Declare them at both in the order age, ward." in text
-    assert text.count("Only their order differs, and it counts.") == 2
+    assert text.count("Only their order differs, and the order matters.") == 2
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_another_order_is_a_difference():
         ),
         (
             Schema((AGE, WARD, Column("sex", "boolean")), LABEL),
-            "Party 'south' has a column 'sex', which party 'north' has not",
+            "Party 'south' has a column 'sex', which party 'north' does not have",
         ),
         (
             Schema((Column("age", "number", range=(0, 120)), WARD), LABEL),
@@ -103,5 +103,5 @@ def test_all_differences_of_all_parties_are_named_at_once():
 def test_one_party_agrees_with_itself_and_none_is_refused():
     schema = Schema((AGE,), LABEL)
     assert agree({"north": schema}) == schema
-    with pytest.raises(SettingError, match="no schemas to agree on"):
+    with pytest.raises(SettingError, match="no schemas to compare"):
         agree({})

@@ -79,7 +79,7 @@ def test_a_column_that_changes_its_type_on_the_way_is_refused(sqlite, monkeypatc
 def test_a_table_that_changes_between_passes_is_refused(sqlite):
     table = read_table(sqlite(), SCHEMA)
     change(sqlite(), "update visits set age = 31 where id = 1")
-    with pytest.raises(TableError, match="changed while it was being used"):
+    with pytest.raises(TableError, match="table changed during the job"):
         list(table.batches())
 
 

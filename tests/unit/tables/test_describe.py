@@ -1,4 +1,4 @@
-"""A schema read off the data, and the facts that were read."""
+"""A schema read from the data, and the facts that were read."""
 
 import numpy as np
 import pandas as pd
@@ -130,7 +130,7 @@ def test_the_label_is_named_after_y_and_apart_from_the_columns():
         ({"categorical_features": [True]}, "has 1 booleans for 2 columns"),
         ({"categorical_features": None}, "'b' holds text but is not among categorical_features"),
         ({"categorical_features": ["a"]}, "'b' holds text but is not among"),
-        ({"column_names": ["c", "d"]}, "has column names of its own: a, b"),
+        ({"column_names": ["c", "d"]}, "already has column names: a, b"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(facts, wording):
@@ -151,7 +151,7 @@ def test_a_wrong_number_of_names_is_refused():
         ([[1], [2]], [1, 1], "class", "has one class only. A classifier needs at least 2 classes"),
         ([[1], [2]], [None, None], "class", "missing in every row"),
         ([[1], [2]], [None, None], "number", "missing in every row"),
-        ([[1], [2]], ["a", "b"], "number", "holds text, but a number is to be predicted"),
+        ([[1], [2]], ["a", "b"], "number", "holds text, but a regressor predicts numbers"),
         ([[1], [2]], [np.inf, 1.0], "class", "infinite number, which cannot be a category"),
         ([[b"x"], [b"y"]], [0, 1], "class", "values of type binary"),
     ],

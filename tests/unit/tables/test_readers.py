@@ -152,7 +152,7 @@ def test_every_pass_over_a_query_gives_the_same_order(parquet):
 def test_a_file_that_changes_between_passes_is_refused(csv):
     table = read_table(csv(), SCHEMA)
     csv(CSV.replace("30.5", "31.5"))
-    with pytest.raises(TableError, match="changed while it was being used"):
+    with pytest.raises(TableError, match="table changed during the job"):
         list(table.batches())
 
 
@@ -274,7 +274,7 @@ def test_a_wrong_query_over_a_parquet_file_is_not_blamed_on_the_file(parquet):
     ("facts", "wording"),
     [
         ({"format": "xls", "path": "a"}, "must be csv or parquet or sql; got 'xls'"),
-        ({"format": "csv"}, "csv source is named by its path"),
+        ({"format": "csv"}, "csv source needs a path"),
         ({"format": "parquet", "url": "sqlite:///x"}, "Give path, not url"),
         ({"format": "sql", "path": "x", "query": "select 1"}, "Give url, not path"),
         ({"format": "sql", "url": "sqlite:///x"}, "needs a query"),
@@ -359,7 +359,7 @@ def test_a_large_file_is_never_held_whole(tmp_path, monkeypatch):
 
 
 def test_no_reader_draws_a_bar_of_its_own():
-    """DuckDB does in `python -c`, after two seconds, and to stdout."""
+    """DuckDB shows a progress bar in `python -c`, after two seconds, on stdout."""
     code = (
         "from spinney.tables.files import _connection\n"
         "with _connection() as found:\n"

@@ -53,5 +53,7 @@ def test_rows_that_are_alike_and_have_no_id_are_told_apart(table_of):
 def test_an_id_that_repeats_is_refused_where_every_record_needs_its_own(table_of):
     found = records_of(table_of(ROWS.assign(key=["a", "b", "a"])))
     assert np.unique(found.ids).size == 3
-    with pytest.raises(TableError, match=r"The row id repeats, .* Give every record an id of its"):
+    with pytest.raises(
+        TableError, match=r"The row id repeats, .* Give every record a different id"
+    ):
         found.require_own_ids()

@@ -166,7 +166,7 @@ def test_a_source_takes_its_keys_from_its_rows_and_their_ids():
 
 
 def test_rows_alike_get_keys_of_their_own_in_one_table_only():
-    """What the module says of parties that hold the same row."""
+    """The module's docstring describes parties that hold the same row."""
     twice = ListStream({"a": [1, 1], "b": [5, 5], "y": [0, 0], "id": [1, 2]})
     once = ListStream({"a": [1], "b": [5], "y": [0], "id": [1]})
     keys = whole(SourceTable.checked(SCHEMA, twice))[2]
@@ -206,7 +206,7 @@ def test_a_table_that_changes_between_passes_is_refused(change):
     table = SourceTable.checked(SCHEMA, changing, "id")
     whole(table)
     changing.data |= change
-    with pytest.raises(TableError, match=r"changed while it was being used.*ORDER BY"):
+    with pytest.raises(TableError, match=r"table changed during the job.*ORDER BY"):
         whole(table, 3)
 
 

@@ -10,7 +10,7 @@ from spinney.trees.binning import BinnedTable
 
 @pytest.fixture
 def in_blocks():
-    """Return a function that lays bins (n_rows, n_columns) out block after block."""
+    """Return a function that lays bins (n_rows, n_columns) out block by block."""
 
     def laid_out(codes, target, block_sizes=None, keys=None):
         n_rows, n_columns = codes.shape

@@ -43,7 +43,7 @@ def found_in(cells_of_slot, is_category, has_missing, criterion, **limits):
 
 
 def sent_left(best, cells, *, is_category, has_missing):
-    """Return which cells of the chosen slot go left by what the split says."""
+    """Return which cells of the chosen slot the split sends left."""
     n = len(cells)
     codes = np.arange(n)
     if has_missing:

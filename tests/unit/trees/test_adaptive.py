@@ -1,4 +1,4 @@
-"""S1's own histograms, against Algorithms 2 and 3 written out plainly."""
+"""The histograms of paper S1, against a plain version of Algorithms 2 and 3."""
 
 from itertools import pairwise
 from typing import Any
@@ -28,7 +28,7 @@ def inserted(bins, mean, moments):
 
 
 def cut_back(bins, most, rows_of):
-    """Merge the two nearest bins until there are no more than `most` (equations 4 and 5)."""
+    """Merge the two nearest bins until at most `most` are left (equations 4 and 5)."""
     while len(bins) > most:
         gaps = [after[0] - before[0] for before, after in pairwise(bins)]
         i = int(np.argmin(gaps))

@@ -1,4 +1,4 @@
-"""Values to bins: one byte per cell, an own bin for gaps, one bin per category."""
+"""Map values to bins: one byte per cell, a separate bin for gaps, one bin per category."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_254_edges_make_255_bins_and_gaps_have_their_own():
 
 
 def test_the_cut_of_a_bin_is_the_comparison_with_its_edge():
-    """`value <= edges[cut]` is `bin <= cut`, on both sides of every edge."""
+    """`value <= edges[cut]` is equivalent to `bin <= cut` on both sides of every edge."""
     edges = np.array([-1.5, 0.0, 1e-40, 7.0], np.float32)
     around = np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
     values = around.astype(np.float32)

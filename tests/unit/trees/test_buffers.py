@@ -1,4 +1,4 @@
-"""Memory that is used again: never by two at once, and never before the last view is gone."""
+"""Reused memory: never by two arrays at once, and never before the last view is gone."""
 
 import sys
 import time

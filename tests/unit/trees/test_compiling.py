@@ -1,4 +1,4 @@
-"""Compiled code is used again, but not when any file that went into it has changed."""
+"""Compiled code is cached, but not used once any of its source files has changed."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ print(int(keys[0]), hits)
 
 
 def child_key(folder):
-    """Return a key, and how much of the code came from the cache, in a process of its own."""
+    """Return a key from a new process, and how much of the code came from the cache."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     found = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(folder)],

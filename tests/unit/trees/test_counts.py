@@ -1,4 +1,4 @@
-"""Counters on their way: what is packed comes back, in the size that was promised."""
+"""Counters in messages: packing round-trips, in the size that was announced."""
 
 import struct
 
@@ -111,7 +111,7 @@ def test_data_cut_anywhere_are_refused(data):
     for length in range(len(data)):
         with pytest.raises(StorageError, match="Packed counts"):
             Counts.unpack(data[:length])
-    with pytest.raises(StorageError, match="Packed counts are longer than they say"):
+    with pytest.raises(StorageError, match="Packed counts are longer than their header says"):
         Counts.unpack(data + b"\0")
 
 
@@ -161,7 +161,7 @@ def test_any_bytes_are_counts_or_refused(data, flips):
 
 @given(data=st.data(), n_parties=st.integers(1, 4))
 def test_fields_of_words_add_up_as_counters_do(data, n_parties):
-    """The sum of a field stays below 2^bits, so that none runs into the next."""
+    """The sum of a field stays below 2^bits, so no field overflows into the next."""
     sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
     bits = data.draw(st.lists(st.integers(3, 40), min_size=len(sizes), max_size=len(sizes)))
     run_ends = np.cumsum(sizes, dtype=np.int64)
@@ -185,7 +185,7 @@ def test_words_that_are_not_those_asked_for_are_refused():
     fields = Fields(np.array([10, 30]), np.array([16, 4], np.uint8))
     words = fields.pack(np.ones(30, np.int32), 1)
     assert fields.unpack(words, 1).tolist() == [1] * 30
-    with pytest.raises(ProtocolError, match="do not have the words asked for"):
+    with pytest.raises(ProtocolError, match="have the wrong number of words"):
         fields.unpack(words[:-1], 1)
 
 

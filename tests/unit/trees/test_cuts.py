@@ -1,4 +1,4 @@
-"""Drawn cuts: inside their box, counted like a plain loop does, chosen as scikit-learn would."""
+"""Random cuts: inside their box, counted as a plain loop would, chosen as scikit-learn would."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A population: who survives, whose scores are averaged, who breeds."""
+"""A population: which structures survive, are averaged, and breed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A finished forest: rows walk down it as the plain rules say."""
+"""A finished forest: rows descend it by the plain rules."""
 
 from typing import Any
 

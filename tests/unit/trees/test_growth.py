@@ -1,4 +1,4 @@
-"""Level after level, decisions become a forest; the stopping rules say where it ends."""
+"""Decisions become a forest level by level; the stopping rules say where it ends."""
 
 from dataclasses import fields, replace
 
@@ -9,10 +9,9 @@ from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Columns, Draws, Frontier
 from spinney.trees.growth import Growth, StoppingRules
-from spinney.trees.histogram import level_counts
+from spinney.trees.histogram import Above, level_counts, with_derived
 from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.rows import standing_at_roots
-from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 
 ANY = StoppingRules(None, 2, 1, 0.0, is_regression=False)
@@ -117,7 +116,7 @@ def test_a_root_keeps_to_the_rules_as_other_nodes_do(rules, total):
 
 
 def test_two_trees_grow_side_by_side():
-    """Tree 0 splits twice, tree 1 not at all; each ends up with its own nodes in a row."""
+    """Tree 0 splits twice, tree 1 not at all; each tree's nodes end up adjacent."""
     growth = Growth(roots(n_trees=2), ANY, np.ones(2))
     assert growth.depth == 0
     assert growth.root_weight.tolist() == [0.0, 0.0]
@@ -264,7 +263,7 @@ def test_a_node_with_nothing_left_to_split_is_derived_too(in_blocks):
 
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_levels_and_leaves_make_the_forest_that_grew(n_classes, in_blocks):
-    """A party is told the levels and what the leaves hold; that is all but the gains."""
+    """A party gets the levels and the leaf moments: everything except the gains."""
     table, columns = ward(in_blocks, n_classes)
     growth, _, _ = grown(table, columns, n_classes=n_classes, derive=True)
     values = LeafValues(np.ones(n_classes))
@@ -302,7 +301,7 @@ def test_trees_that_stay_leaves_make_a_forest():
 
 
 def test_taking_back_what_was_to_be_derived(in_blocks):
-    """Where a party left, parents and children are not of the same rows: ask about all."""
+    """After a party leaves, parents and children do not have the same rows: ask about all."""
     table, columns = ward(in_blocks, 2)
     growth, _, _ = grown(table, columns, n_classes=2, derive=True, rules=replace(ANY, max_depth=1))
     assert growth.depth == 1

@@ -1,4 +1,4 @@
-"""Rows to counts: every counting kernel against plain additions."""
+"""Count rows: every counting kernel against plain additions."""
 
 from itertools import product
 from typing import Any

@@ -19,7 +19,7 @@ from spinney.trees.partial import (
 
 
 def random_forest(random, n_trees, n_columns, depth, n_sets):
-    """Return a forest of random shape and cuts, and whose column each is."""
+    """Return a forest of random shape and cuts, and the owner of each column."""
     starts, drawn, left, base = [0], [], [], 0
     for _ in range(n_trees):
         links, columns, level = [0], [-1], [0]
@@ -60,7 +60,7 @@ def random_forest(random, n_trees, n_columns, depth, n_sets):
 
 
 def parts_of(forest, owner, n_parties):
-    """Take a forest apart: to each party the cuts by its own columns."""
+    """Divide a forest into parts: each party gets the cuts on its own columns."""
     parts = []
     for party in range(n_parties):
         numbers = np.flatnonzero(owner == party)
@@ -151,11 +151,11 @@ def test_leaf_sets_that_do_not_fit_are_refused(damage):
 def test_parts_of_different_forests_are_not_joined():
     _, (first, _), *_ = two_parts()
     other = parts_of(random_forest(np.random.RandomState(1), 2, 4, 5, 1), np.r_[0, 0, 1, 1], 2)
-    with pytest.raises(ProtocolError, match="of different forests"):
+    with pytest.raises(ProtocolError, match="parts belong to different forests"):
         joined_forest([first, other[1]])
 
 
 def test_a_forest_with_a_part_missing_is_not_whole():
     _, (first, _), *_ = two_parts()
-    with pytest.raises(ProtocolError, match="a part is missing or twice"):
+    with pytest.raises(ProtocolError, match="one is missing or repeated"):
         joined_forest([first])

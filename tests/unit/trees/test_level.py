@@ -1,4 +1,4 @@
-"""The open nodes of a level: their keys, the bins their paths leave open, what is asked of them."""
+"""The open nodes of a level: their keys, their open bins, their candidate features."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ NO_SETS = np.zeros((0, 4), np.uint64)
 
 
 def level_of(feature, cut=None, child_open=None, **facts):
-    """Return decisions, all children open unless told otherwise."""
+    """Return decisions; all children are open by default."""
     feature = np.array(feature, np.int32)
     n_split = int((feature >= 0).sum())
     child_open = np.ones(2 * n_split, bool) if child_open is None else np.array(child_open)
@@ -114,7 +114,7 @@ def test_every_root_draws_as_the_plain_rules_say(n_bins, max_cells, bits, data):
 
 @given(data=st.data(), shared=st.booleans(), n_columns=st.integers(1, 5))
 def test_every_open_bin_has_a_cell_however_deep(data, shared, n_columns):
-    """Cut at random, ten levels deep; cells never leave their slot, nor does a bin lack one."""
+    """Cut at random, ten levels deep; cells stay in their slot, and every bin has a cell."""
     frontier = frontier_of(
         data.draw(st.lists(st.integers(1, 255), min_size=n_columns, max_size=n_columns)),
         n_columns,
@@ -223,7 +223,7 @@ def test_a_cut_narrows_the_bins_of_both_children():
 
 
 def test_a_cut_past_the_last_open_bin_leaves_only_gaps():
-    """The last cell of 100 bins may reach past bin 99; beyond it are gaps and nothing else."""
+    """The last cell of 100 bins may extend past bin 99; only gaps are beyond it."""
     frontier = frontier_of([100], 1, n_trees=1, has_missing=[True]).after(level_of([0], [115]))
     assert frontier.high[0].tolist() == [99]
     assert frontier.low[1].tolist() == [100]

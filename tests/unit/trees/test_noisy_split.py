@@ -1,4 +1,4 @@
-"""Cuts from histograms with noise: as without it where there is none, and sound where there is."""
+"""Cuts from noisy histograms: the same as exact cuts without noise, and sound with noise."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def found_in(cells_of_slot, is_category, has_missing, criterion, **how):
 
 @st.composite
 def nodes(draw, *, signed):
-    """Draw a node's slots over the same rows; with `signed`, counters that noise has bent."""
+    """Draw a node's slots over the same rows; with `signed`, noise changes the counters."""
     n_classes = draw(st.sampled_from([0, 2, 3]))
     n_slots = draw(st.integers(1, 3))
     is_category = draw(st.lists(st.booleans(), min_size=n_slots, max_size=n_slots))
@@ -79,7 +79,7 @@ def test_without_noise_the_cut_is_the_same(node, least):
 @settings(max_examples=200)
 @given(nodes(signed=True), st.integers(1, 3))
 def test_with_noise_a_cut_says_what_it_does(node, least):
-    """What goes left is what the cells that go left hold, and both sides hold enough."""
+    """The left side is the sum of the cells that go left, and both sides hold enough."""
     cells_of_slot, is_category, has_missing, criterion = node
     best = found_in(*node, least=LeastLeaf(least), is_noisy=True)
     slot = best.slot[0]
@@ -96,14 +96,14 @@ def test_with_noise_a_cut_says_what_it_does(node, least):
     if is_category[slot]:
         words = best.bin_set[0]
         left = np.array([(int(words[c >> 6]) >> c % 64) & 1 for c in codes.tolist()], bool)
-        used = rows > 0  # categories that the noise has emptied take no part
+        used = rows > 0  # categories that noise has emptied are excluded
     else:
         left = codes <= best.cut[0]
         if has_missing[slot]:
             left[-1] = best.missing_left[0]
         used = np.ones(len(cells), bool)
         if has_missing[slot] and rows[-1] <= 0:
-            used[-1] = False  # nor do gaps, but for the total
+            used[-1] = False  # so are gaps, except in the total
     assert cells[left & used].sum(axis=0).tolist() == best.left[0].tolist()
     n_left = rows[left & used].sum()
     total = best.total[0]

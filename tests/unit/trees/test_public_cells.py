@@ -45,7 +45,7 @@ def table(binning):
 
 
 def stand_ins(table, binning):
-    """Return a number for each code that trees tell apart alike."""
+    """Return a number for each code, which trees split in the same way."""
     codes = table.rows(np.arange(table.n_rows))
     rows = codes.astype(np.float32)
     for column, edges in enumerate(binning.edges):

@@ -37,7 +37,7 @@ def edges_by_counting(parties, max_bins, n_threads=1):
 
 
 def edges_by_sorting(column, max_bins):
-    """Return the values after which a column is cut when it lies sorted in one place."""
+    """Return the values after which a sorted, pooled column is cut."""
     column = column[~np.isnan(column)]
     distinct = np.unique(column)
     if distinct.size <= max_bins:
@@ -59,7 +59,7 @@ def edges_by_sorting(column, max_bins):
 
 
 def assert_cuts_after(column, edges, values):
-    """Check that edges part the column's rows as these values would, and are round."""
+    """Check that edges divide the column's rows as these values would, and are round."""
     column = column[~np.isnan(column)]
     assert len(edges) == len(values)
     assert np.all(np.diff(edges) > 0)
@@ -171,7 +171,7 @@ def test_edges_are_round_numbers_between_values_and_not_values():
         salaries = np.concatenate([salaries, -salaries])
         for column, edges in zip(salaries, edges_by_counting([salaries], 255), strict=True):
             assert edges.size >= 199
-            # Neighbours may be so close that there is nothing round between them.
+            # Neighbours may be so close that there is no round number between them.
             assert np.isin(edges, column).mean() < 0.02
 
 
@@ -224,5 +224,5 @@ def test_counts_that_do_not_add_up_are_refused():
     search = QuantileSearch(leading, 16)
     question = search.question()
     assert question is not None
-    with pytest.raises(ProtocolError, match="do not add up to what they counted before"):
+    with pytest.raises(ProtocolError, match="do not add up to their earlier counts"):
         search.answer(np.zeros(question.n_counters, np.int64))

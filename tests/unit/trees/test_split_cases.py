@@ -1,4 +1,4 @@
-"""Splits that a person can check; and rows go where a split says."""
+"""Splits that a person can check, and rows that follow them."""
 
 import numpy as np
 import pytest

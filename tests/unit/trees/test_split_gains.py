@@ -69,7 +69,7 @@ def best_gain(cells, sides, criterion, class_weight, least=1):
 
 
 def require_sound(best, cells_of_slot, is_category, has_missing, criterion):
-    """Raise unless the split's own facts agree: what goes left, how much, for what gain."""
+    """Raise unless the split's facts agree: the left side, its size and the gain."""
     slot = best.slot[0]
     cells = cells_of_slot[slot]
     left = sent_left(best, cells, is_category=is_category[slot], has_missing=has_missing[slot])
@@ -175,7 +175,7 @@ def test_of_more_classes_a_subset_at_least_as_good_as_any_one_against_the_rest_i
 )
 def test_amounts_are_parted_where_their_means_differ_most(data, is_category, has_missing, least):
     if is_category:
-        least = 1  # else the best subset need not be one of those in order of their means
+        least = 1  # otherwise the best subset may not be a prefix in the order of the means
     n_cells = data.draw(st.integers(1, 6)) + has_missing
     top = data.draw(st.sampled_from([3, 1000, 2**24 - 1, 2**40 - 1]))
     base = data.draw(st.sampled_from([0, 2**40]))  # sums of many rows with a far-off mean

@@ -1,4 +1,4 @@
-"""Which rows stand in which node: the bootstrap, and the partition by a level's splits."""
+"""Rows of each node: the bootstrap, and the partition by a level's splits."""
 
 import itertools
 

@@ -158,7 +158,7 @@ def test_another_kind_of_file_is_called_so():
 def test_a_forged_head_is_refused(what, old, new):
     data = data_of()
     assert data.count(old) == 1
-    with pytest.raises(StorageError, match="has a malformed head"):
+    with pytest.raises(StorageError, match="has a malformed header"):
         storage.from_bytes(resigned(data.replace(old, new)), KIND)
 
 
@@ -166,7 +166,7 @@ def test_a_head_longer_than_the_file_is_refused():
     data = bytearray(data_of())
     for n_head in (2**63, 2**64 - 1, len(data), 0):
         data[12:20] = struct.pack("<Q", n_head)
-        with pytest.raises(StorageError, match="has a malformed head"):
+        with pytest.raises(StorageError, match="has a malformed header"):
             storage.from_bytes(resigned(data), KIND)
 
 
@@ -174,7 +174,7 @@ def test_a_truth_value_is_true_or_false():
     data = data_of(arrays={"flags": np.array([True])})
     forged = bytearray(data)
     forged[-33] = 200
-    with pytest.raises(StorageError, match="has a malformed head"):
+    with pytest.raises(StorageError, match="has a malformed header"):
         storage.from_bytes(resigned(forged), KIND)
 
 

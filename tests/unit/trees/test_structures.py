@@ -1,4 +1,4 @@
-"""Fitting structures: a plain twin, CART as scikit-learn's, scores as of the fitted tree."""
+"""Fit structures: compared with a plain version, with scikit-learn's CART and with scored trees."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Work spread over threads by ranges of equal work."""
+"""Work divided over threads in ranges of equal work."""
 
 import os
 from threading import Lock

@@ -21,11 +21,7 @@ from spinney.jobs.file import read_toml
 from spinney.jobs.sections import section
 
 _SECTIONS = ("coordinator", "limits")
-
-
 _REMOVED = "removed.txt"
-
-
 _LEAST_REPLY = 5.0
 
 

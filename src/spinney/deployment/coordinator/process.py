@@ -44,10 +44,11 @@ from spinney.errors import (
     SpinneyError,
     StorageError,
 )
+from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.channel import RevealAsk
 from spinney.protocols.secure_sums.roster import secured_over
-from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.protocols.training import Trained
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
@@ -58,21 +59,11 @@ from spinney.transport.flare.channel import FlareChannel, Hearing, Limits, Send
 from spinney.transport.flare.engine import CoordinatorSide, Link
 from spinney.transport.flare.jobs import job_of_args
 from spinney.transport.journal import Journal, Journaled
-from spinney.trees.storage import write_whole
 
 _LOG: Final = logging.getLogger("spinney.coordinator")
-
-
 _LOGGED: Final = ("state", "phase", "level")
-
-
 _TELL_EVERY: Final = 0.5  # seconds
-
-
-_OPENED: Final = RevealAsk.__name__.removesuffix("Ask")
-
-
-_MATCHED: Final = CommonAsk.__name__.removesuffix("Ask")
+_OPENED: Final = RevealAsk.called()
 
 
 class Conductor(CoordinatorSide):
@@ -128,7 +119,8 @@ class Run:
             phase=before.phase if before else "",
             level=before.level if before else 0,
             levels=before.levels if before else 0,
-            trees=int(getattr(agreed.protocol_settings(), "n_estimators", 0)),
+            trees=agreed.spec.n_trees(agreed.protocol_settings()),
+            step=agreed.spec.step,
         )
         write_whole(self._folder.job, agreed.to_bytes())
         self._tell(force=True)
@@ -188,12 +180,13 @@ class Run:
     def _journal(self) -> Journal:
         """Return the finished rounds of the run.
 
-        Parties forget how far they were in matching rows when they die, so that is done anew.
+        What parties keep nothing of is done anew, see `Spec.begins_anew_until`.
         """
         journal = Journal(self._folder.rounds)
-        if self._agreed.entry.divides == "columns":
+        until = self._agreed.spec.begins_anew_until
+        if until is not None:
             asked = [found.question for found in journal.rounds()]
-            if asked and _MATCHED not in asked:
+            if asked and until.called() not in asked:
                 journal.clear()
                 return Journal(self._folder.rounds)
         return journal
@@ -210,21 +203,21 @@ class Run:
             self._tell(phase=phase, level=done, levels=total)
 
         n_jobs = self._file.coordinator.n_jobs
-        training = agreed.entry.train(journaled, settings, n_jobs=n_jobs, progress=progress)
+        training = agreed.spec.train(journaled, settings, n_jobs=n_jobs, progress=progress)
         digest = ""
         if training.model is not None:  # else each party has its part, and nobody the whole
             model = training.model.to_bytes()
             wire.ask(ModelAsk(model), to=present)
             digest = digest_of(model)
-        if agreed.entry.divides == "columns":
+        if training.roles is not None:
             write_whole(self._folder.folder / ROLES, codec.encode(training.roles))
         self._finish(training.model, self._report(training), journaled)
         self._tell(state=FINISHED, model=digest, force=True)
         journal.clear()
 
-    def _report(self, training: Any) -> Report:
+    def _report(self, training: Trained) -> Report:
         """Return the report; of a forest over columns, with who owns which of its splits."""
-        if self._agreed.entry.divides == "rows":
+        if training.roles is None:
             return Report.of(training)
         if training.model is None:  # whose columns are called how is told to nobody
             return Report.of(training, holders=holders_of(training.roles, {}, ()))

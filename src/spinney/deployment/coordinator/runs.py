@@ -1,6 +1,5 @@
 """A run at the coordinator: one folder, and one status file that always says how it stands."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from time import time
@@ -10,29 +9,21 @@ from zipfile import ZipFile
 import msgspec
 
 from spinney.errors import StorageError
+from spinney.files import replace_file, write_whole
 from spinney.report.file_names import (
     MODEL,
     PAGE,
     REPORT,
 )
-from spinney.trees.storage import write_whole
 
 COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
 """Where `spinney coordinator run` says which file is the coordinator's."""
 
 
 RUNNING, WAITING, PAUSED = "running", "waiting", "paused"
-
-
 FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
-
-
 OVER = (FINISHED, FAILED, ABORTED)
-
-
 _RESERVE: Final = "reserve"
-
-
 _RESERVE_BYTES: Final = 1 << 18
 
 
@@ -57,6 +48,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = ""
     level: int = 0
     levels: int = 0  # in all; 0: unknown
+    step: str = "level"  # what is counted so: a level, a generation
     question: str = ""
     answered: tuple[str, ...] = ()
     message: str = ""
@@ -121,13 +113,9 @@ class RunFolder:
         return stamped
 
     def _write(self, status: Status) -> None:
-        part = self.folder / f".status.{os.getpid()}.part"
         try:
-            part.write_bytes(msgspec.json.encode(status))
-            part.replace(self.folder / "status.json")
+            replace_file(self.folder / "status.json", msgspec.json.encode(status))
         except OSError as error:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
             raise StorageError(
                 f"The coordinator cannot write down how run {status.run} stands: "
                 f"{error.strerror or error}. Make room; then the run goes on by itself."

@@ -41,8 +41,6 @@ from spinney.transport.flare.jobs import ABORTS
 from spinney.transport.journal import Journal
 
 _LOG: Final = logging.getLogger("spinney.keeper")
-
-
 _EVERY: Final = 1.0  # seconds
 
 

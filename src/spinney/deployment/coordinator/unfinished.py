@@ -1,7 +1,5 @@
 """The report of a run that ended before its end: what was asked, and what left, until then."""
 
-from dataclasses import asdict
-
 import msgspec
 
 from spinney.deployment.coordinator.runs import (
@@ -26,7 +24,7 @@ def write_unfinished(folder: RunFolder, status: Status) -> None:
     try:
         agreed = Agreed.of_bytes(folder.job.read_bytes())
         rounds = Journal(folder.rounds).rounds()
-        settings = asdict(agreed.protocol_settings())
+        settings = agreed.spec.described(agreed.protocol_settings())
         log = Unfinished(agreed.protocol, agreed.parties, rounds, settings)
         ended = status.message or f"The run was {status.state}."
         write_run(folder.folder, None, told(Report.of(log, ended=ended), agreed, status))

@@ -1,10 +1,9 @@
 """What a party has accepted, kept at the party: which job, on which table, and how many of late."""
 
-import fcntl
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Final
@@ -13,10 +12,9 @@ import msgspec
 
 from spinney.deployment.job import Agreed
 from spinney.errors import PolicyError, ProtocolError, TableError
+from spinney.files import hold_lock, replace_file
 
 _HOUR: Final = 3600.0
-
-
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -37,10 +35,8 @@ class Accepted:
     def accept(self, job: Agreed, fingerprint: str) -> None:
         """Write a yes down; a job of the same name takes the place of an earlier one."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(job)
-        part = path.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(Acceptance(job.digest, fingerprint, time())))
-        part.replace(path)
+        accepted = Acceptance(job.digest, fingerprint, time())
+        replace_file(self._path(job), msgspec.json.encode(accepted))
 
     def require_same_job(self, job: Agreed) -> None:
         """Refuse a job that was changed after it was accepted."""
@@ -87,20 +83,18 @@ def count_job(records: Path, party: str, most: int) -> None:
             f"The policy of {party!r} allows {most} jobs to begin within an hour (rule "
             "'jobs_per_hour'). Try again later."
         )
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps([*recent, now]))
-    part.replace(path)
+    replace_file(path, json.dumps([*recent, now]).encode())
 
 
 @contextmanager
 def alone(records: Path, seconds: float) -> Iterator[None]:
     """Be the only job at work at this party; one that is just ending is waited for."""
     records.mkdir(parents=True, exist_ok=True)
-    with (records / "busy.lock").open("w") as file:
+    with ExitStack() as held:
         until = monotonic() + seconds
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.enter_context(hold_lock(records / "busy.lock"))
                 break
             except BlockingIOError:
                 if monotonic() > until:

@@ -25,8 +25,6 @@ from spinney.transport.flare.jobs import job_of_app
 from spinney.transport.flare.wire import full_disk
 
 _LOG: Final = logging.getLogger("spinney.gate")
-
-
 _KEPT_JOBS: Final = 20  # of which the engine's own files stay
 
 

@@ -13,21 +13,18 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from spinney.deployment.party.progress import Advance
 from spinney.errors import PolicyError, ProtocolError, StorageError
+from spinney.files import write_whole
 from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.rows.setup import SchemaAsk
+from spinney.protocols.settings import PrivacySettings
+from spinney.protocols.spec import Settings
 from spinney.report.file_names import MODEL
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask, is_summable
-from spinney.trees.level import Level
-from spinney.trees.storage import write_whole
-
-_DEEPEST: Final = 6  # how far into a question its settings may stand
 
 
 class RunRecord:
@@ -103,7 +100,7 @@ class Guarded:
     def __init__(
         self,
         party: Answering,
-        settings: Any,
+        settings: Settings,
         schema_digest: str | None,
         record: RunRecord,
         *,
@@ -121,10 +118,10 @@ class Guarded:
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question if it belongs to the job; write down what leaves."""
-        self._require_agreed(ask, 0)
+        self._require_agreed(ask)
         if isinstance(ask, ClaimsAsk):
             self._require_own_claims(ask)
-        self._require_one_growth(ask)
+        self._require_one_story(ask)
         if self._note_exact is not None and not isinstance(ask, SchemaAsk):
             self._note_exact(ask)
         reply = self._party.answer(ask)
@@ -132,7 +129,7 @@ class Guarded:
         # What is masked leaves as its numbers; noise in shares cannot even be packed without.
         ring = ask.to_ring(reply) if masked else ()
         self._record.disclose(
-            question=type(ask).__name__.removesuffix("Ask"),
+            question=ask.called(),
             reveals=ask.reveals,
             protection="masked: only the sum over parties is seen" if masked else "none",
             bytes=sum(v.nbytes for v in ring) if masked else codec.encoded_size(reply),
@@ -140,39 +137,42 @@ class Guarded:
         self._advance.answered(ask)
         return reply
 
-    def _require_agreed(self, value: Any, depth: int) -> None:
-        """Refuse a question that carries other settings, terms or schema than were accepted."""
-        if type(value) is type(self._settings):
+    def _require_agreed(self, value: Any) -> None:
+        """Refuse a question that carries other settings, terms or schema than were accepted.
+
+        It is looked through to its very ends, by the types of what it holds.
+        """
+        if isinstance(value, type(self._settings)):
             if value != self._settings:
                 raise _outside("settings")
             return
-        privacy = getattr(self._settings, "privacy", None)
-        if type(value).__name__ == "PrivacySettings" and value != privacy:
-            raise _outside("privacy settings")
-        if not is_dataclass(value) or depth > _DEEPEST:
+        if isinstance(value, PrivacySettings):
+            if value != self._settings.privacy:
+                raise _outside("privacy settings")
             return
-        for field in fields(value):
-            inner = getattr(value, field.name)
-            told = field.name == "schema_digest" and self._schema_digest is not None
-            if told and inner != self._schema_digest:
-                raise _outside("schema")
-            if is_dataclass(inner):
-                self._require_agreed(inner, depth + 1)
+        if isinstance(value, tuple | list):
+            for inner in value:
+                self._require_agreed(inner)
+        elif isinstance(value, dict):
+            for inner in value.values():
+                self._require_agreed(inner)
+        elif is_dataclass(value):
+            for field in fields(value):
+                inner = getattr(value, field.name)
+                if field.name == "schema_digest" and inner != (self._schema_digest or inner):
+                    raise _outside("schema")
+                self._require_agreed(inner)
 
     def _require_own_claims(self, ask: ClaimsAsk) -> None:
         """Refuse to tell what the ledger says of any other job."""
-        privacy = getattr(self._settings, "privacy", None)
+        privacy = self._settings.privacy
         if privacy is None or ask.job != privacy.job:
             raise _outside("claims")
 
-    def _require_one_growth(self, ask: Ask[Any]) -> None:
-        """Refuse levels that differ from those this party was told before."""
-        levels = getattr(ask, "levels", None)
-        if not isinstance(levels, tuple):
-            return
-        for depth, level in enumerate(levels):
-            digest = sha256(_splits_only(level).pack()).hexdigest()
-            if not self._record.settle(f"level {depth}", digest):
+    def _require_one_story(self, ask: Ask[Any]) -> None:
+        """Refuse steps that differ from those this party was told before."""
+        for depth, told in enumerate(ask.story):
+            if not self._record.settle(f"level {depth}", sha256(told.pack()).hexdigest()):
                 raise ProtocolError(
                     f"Level {depth + 1} of the trees differs from what this party was told before. "
                     "Nothing was released."
@@ -183,13 +183,6 @@ def _drop_half_a_line(path: Path) -> None:
     """Cut off what a crash or a full disk left of a line: it was never relied on."""
     with suppress(FileNotFoundError), path.open("rb+") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
-
-
-def _splits_only(level: Any) -> Any:
-    """Return a level without what may change when a party leaves: which nodes are asked about."""
-    if isinstance(level, Level):
-        return level.replaced(child_derived=np.zeros_like(level.child_derived))
-    return level
 
 
 def now() -> str:

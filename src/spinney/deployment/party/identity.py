@@ -16,8 +16,6 @@ from cryptography.x509.oid import NameOID
 from spinney.errors import ProtocolError, SettingError
 
 _PADDING: Final = padding.PSS(padding.MGF1(SHA256()), padding.PSS.DIGEST_LENGTH)
-
-
 _CERTIFICATE_LIMIT: Final = 1 << 16
 
 

@@ -7,7 +7,6 @@ import msgspec
 
 from spinney.deployment.job import Agreed
 from spinney.errors import PolicyError, SettingError
-from spinney.privacy.labels import BloomResponse
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +80,7 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
     barred = [name for name in policy.never if name in used]
     if barred:
         raise _refused(party, job, "never", f"uses {barred[0]!r}", "never lends that column")
-    if policy.never and not used and job.entry.divides == "rows":
+    if policy.never and not used and job.spec.divides == "rows":
         raise _refused(
             party, job, "never", "does not list its columns", "bars some; list them in [schema]"
         )
@@ -109,7 +108,7 @@ def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
 
 
 def _check_leaf(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
-    least = getattr(settings, "min_samples_leaf", 1)
+    least = job.spec.smallest_leaf(settings)
     if policy.min_samples_leaf > 1 and (
         isinstance(least, float) or least < policy.min_samples_leaf
     ):
@@ -127,7 +126,7 @@ def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> No
     for rule, limit in limits.items():
         if limit is None:
             continue
-        epsilon = None if job.is_exact else epsilon_of(settings)
+        epsilon = None if job.is_exact else settings.privacy.price
         if epsilon is None:
             raise _refused(party, job, rule, "adds no noise", f"allows epsilon={limit:g} at most")
         if epsilon > Fraction(str(limit)):
@@ -140,24 +139,12 @@ def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> No
 
 def _check_trust(party: str, job: Agreed, settings: Any) -> None:
     """Refuse a job whose epsilon does not hold against the coordinator."""
-    hides = "hides exact counts from the coordinator"
-    method = getattr(settings, "method", None)
-    if method in ("noisy_max", "auto"):
-        asked = "shows" if method == "noisy_max" else "may show"
-        asked += f" the coordinator exact counts (method={method!r})"
-        raise _refused(party, job, "trust_coordinator", asked, f"{hides}: name method='propose'")
-    if settings.privacy.randomises_labels:
-        asked = "adds noise to labels only (label_privacy='local')"
-        raise _refused(party, job, "trust_coordinator", asked, hides)
-
-
-def epsilon_of(settings: Any) -> Fraction | None:
-    """Return what a job's settings say that it may cost; None: it adds no noise, or no limit."""
-    privacy = getattr(settings, "privacy", None)
-    amount = getattr(privacy, "epsilon", None)
-    if amount is None and getattr(privacy, "randomises_labels", False):
-        return BloomResponse(2).cost().amount  # Bloom filters': the same for any number of classes
-    return None if amount is None else Fraction(amount)
+    shown = job.spec.shows(settings)
+    if shown:
+        instead = job.spec.instead(settings)
+        hides = "hides exact counts from the coordinator"
+        allowed = f"{hides}: {instead}" if instead else hides
+        raise _refused(party, job, "trust_coordinator", shown, allowed)
 
 
 def _refused(party: str, job: Agreed, rule: str, asked: str, allowed: str) -> PolicyError:

@@ -41,9 +41,9 @@ from spinney.deployment.questions import (
     ProposalReply,
 )
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
-from spinney.jobs import registry
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
+from spinney.protocols import spec
 from spinney.protocols.accounts.account import ExactJob, note_exact
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.roster import RosterParty
@@ -55,11 +55,7 @@ from spinney.transport.flare.jobs import job_of_args
 from spinney.transport.flare.resident import Resident
 
 _LOG: Final = logging.getLogger("spinney.party")
-
-
 _WAIT: Final = 60.0  # seconds for a job that is just ending
-
-
 _RUN: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
@@ -134,7 +130,7 @@ class RunParty:
         elif self._agreed.kind == PREDICT:
             kinds = predicting.ASKS
         elif self._agreed.kind != PROPOSE:
-            kinds = (*self._agreed.entry.asks, *masks, ModelAsk)
+            kinds = (*self._agreed.spec.asks, *masks, ModelAsk)
         return {kind.__name__: kind for kind in kinds}
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -192,15 +188,17 @@ class RunParty:
                 None if isinstance(table, Holding) else table.schema.digest(),
                 self._record,
                 masked=self._agreed.is_masked,
-                advance=Advance(self._record.folder, self._agreed.name, self._levels),
+                advance=self._advance(),
                 note_exact=self._noting(ledger),
             )
         return self._answering
 
-    @property
-    def _levels(self) -> int | None:
-        depth: int | None = getattr(self._settings, "max_depth", None)
-        return None if self._agreed.kind in (EVALUATE, PREDICT) else depth
+    def _advance(self) -> Advance:
+        """Return what tells how far this party is."""
+        agreed, spec = self._agreed, self._agreed.spec
+        is_training = agreed.kind not in (EVALUATE, PREDICT)
+        steps = spec.steps_at_most(self._settings) if is_training else None
+        return Advance(self._record.folder, agreed.name, steps, spec.step)
 
     def _side(
         self, table: Table | Holding, ledger: Ledger, memory: LabelMemory | None
@@ -216,11 +214,13 @@ class RunParty:
             trained = folder.with_name(agreed.model)
             return predicting.ColumnsPrediction(table, trained, folder, n_jobs=n_jobs)
         data, folder = self._party.ledger.data, self._record.folder
-        site = registry.Site(self._name, n_jobs, ledger, data, folder, memory)
-        side = agreed.entry.party(table, self._settings, site)
-        if agreed.entry.own is None:
+        site = spec.Site(
+            self._name, n_jobs, ledger, data, folder, memory, is_masked=agreed.is_masked
+        )
+        side = agreed.spec.party(table, self._settings, site)
+        if agreed.spec.leaves != "own models":
             return side
-        return _Keeping(side, agreed.entry.own, self._record)
+        return _Keeping(side, agreed.spec.own_model, self._record)
 
     def _noting(self, ledger: Ledger) -> Callable[[Ask[Any]], None] | None:
         """Return what writes down in the ledger that a question is answered without noise."""
@@ -233,7 +233,7 @@ class RunParty:
         return lambda ask: note_exact(ledger, data, job, ask)
 
     def _keep_model(self, ask: ModelAsk) -> ModelReply:
-        if self._agreed.entry.own is None:  # else the party has a model of its own
+        if self._agreed.spec.leaves != "own models":
             self._record.keep_model(ask.model)
         return ModelReply(sha256(ask.model).hexdigest())
 

@@ -9,15 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from spinney.errors import StorageError
+from spinney.files import write_whole
 from spinney.transport.channel import Ask
-from spinney.trees.storage import write_whole
 
 _LOG: Final = logging.getLogger("spinney.party")
-
-
 _FILE: Final = "progress.json"
-
-
 _STALE: Final = 60.0  # seconds without an answer, after which no guess is worth telling
 
 
@@ -29,8 +25,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0.0
     questions: int = 0
     question: str = ""
-    level: int = 0
+    level: int = 0  # the present step, counted from 1; 0: not about any
     levels: int = 0  # in all; 0: unknown
+    step: str = "level"  # what the steps are
 
     @property
     def seconds_left(self) -> float | None:
@@ -43,7 +40,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         parts = [f"{self.job}: {self.question}"]
         if self.level:
             of = f" of {self.levels}" if self.levels else ""
-            parts.append(f"level {self.level}{of}")
+            parts.append(f"{self.step} {self.level}{of}")
         parts.append(f"{self.questions} answered")
         if self.seconds_left is not None and time() - self.updated < _STALE:
             parts.append(f"about {self.seconds_left:.0f} s left")
@@ -53,21 +50,20 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 class Advance:
     """Tells of every answer."""
 
-    def __init__(self, folder: Path, job: str, levels: int | None) -> None:
+    def __init__(self, folder: Path, job: str, levels: int | None, step: str = "level") -> None:
         self._path = folder / _FILE
-        self._now = Progress(job=job, begun=time(), levels=levels or 0)
+        self._now = Progress(job=job, begun=time(), levels=levels or 0, step=step)
 
     def answered(self, ask: Ask[Any]) -> None:
         """Tell that a question was answered."""
-        grown = getattr(ask, "levels", None)
-        level = len(grown) + 1 if isinstance(grown, tuple) else 0
+        level = 0 if ask.step is None else ask.step + 1
         if self._now.levels and level > self._now.levels:  # about the grown trees
             level = 0
         self._now = msgspec.structs.replace(
             self._now,
             updated=time(),
             questions=self._now.questions + 1,
-            question=type(ask).__name__.removesuffix("Ask"),
+            question=ask.called(),
             level=level,
         )
         with suppress(StorageError):  # it is told for those who watch; nothing rests on it

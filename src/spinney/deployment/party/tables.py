@@ -22,6 +22,7 @@ from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Budget
 from spinney.protocols.extra_trees.labels import opened_memory
+from spinney.protocols.spec import ColumnsSpec
 from spinney.seeds import derived
 from spinney.tables.holding import Holding
 from spinney.tables.readers import read_table
@@ -61,7 +62,7 @@ def table_for(party: PartyFile, agreed: Agreed) -> Table | Holding:
 
 def whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Open the party's table: all rows; of a job over columns all that it holds of them."""
-    if agreed.entry.divides == "columns":
+    if agreed.spec.divides == "columns":
         return _own_columns(party, agreed)
     return read_table(source_of(party.table, party.folder), schema_for(party, agreed))
 
@@ -84,18 +85,19 @@ def rows_for(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table 
 
 def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
     """Open the party's columns of a job over columns; the label is at one party."""
-    settings = agreed.protocol_settings()
+    settings, spec = agreed.protocol_settings(), agreed.spec
+    assert isinstance(spec, ColumnsSpec)
     barred = [name for name in party.policy.never if name in (party.table.columns or ())]
     if barred:
         raise PolicyError(
             f"The party's file lists the column {barred[0]!r}, which its policy never lends (rule "
             "'never'). Drop it from [table.columns]."
         )
-    has_label = settings.label_party == party.party.name
+    has_label = spec.label_party(settings) == party.party.name
     own = for_columns(agreed.job_file(party.folder), party.table, has_label=has_label)
     assert own.table is not None
     source = source_of(own.table, party.folder)
-    schema = _declared_schema(own, own.table, settings)
+    schema = _declared_schema(own, own.table, needs_ranges=spec.needs_ranges(settings))
     return holding_of(spooled(read_table(source, schema)), own.table, source)
 
 
@@ -107,14 +109,13 @@ def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
             "label_privacy = 'local' randomises every label once and remembers the answer by the "
             "record's id, and the party's [table] names none. Name a row_id there."
         )
-    return _declared_schema(agreed.job_file(party.folder), party.table, settings)
+    needs_ranges = agreed.spec.needs_ranges(settings)
+    job = agreed.job_file(party.folder)
+    return _declared_schema(job, party.table, needs_ranges=needs_ranges)
 
 
-def _declared_schema(job: JobFile, table: TableConfig, settings: Any) -> Schema:
+def _declared_schema(job: JobFile, table: TableConfig, *, needs_ranges: bool) -> Schema:
     said = declared(job, table)
-    needs_ranges = getattr(settings, "binning", "") == "ranges" or (
-        getattr(settings, "privacy", None) is not None
-    )
     missing = said.open_names(needs_ranges=needs_ranges)
     if missing is None:
         raise SettingError(

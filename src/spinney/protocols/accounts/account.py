@@ -33,10 +33,9 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import Table
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
+from spinney.transport.messages import message
 
 _LOG: Final = logging.getLogger("spinney.party")  # stays at the party
-
-
 _EXACT: Final = "exact: the job adds no noise"
 
 
@@ -48,14 +47,14 @@ _SECRET_ROWS: Final = Disclosure(
 )
 
 
-@dataclass(frozen=True)
+@message
 class JoinReply:
     """The party takes part."""
 
     party: str
 
 
-@dataclass(frozen=True)
+@message
 class JoinAsk(Ask[JoinReply]):
     """Will you take part in this private job, at this price?"""
 
@@ -66,14 +65,14 @@ class JoinAsk(Ask[JoinReply]):
     reply_type: ClassVar[type[Any]] = JoinReply
 
 
-@dataclass(frozen=True)
+@message
 class ClaimsReply:
     """What a party's ledger says of the job."""
 
     claims: tuple[PartyClaim, ...]
 
 
-@dataclass(frozen=True)
+@message
 class ClaimsAsk(Ask[ClaimsReply]):
     """What has the job cost your records, and what is promised to them?"""
 

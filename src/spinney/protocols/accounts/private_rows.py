@@ -30,8 +30,6 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Integers
 
 _CHUNK = 65536  # rows that are held as numbers at a time
-
-
 _COUNTER_BYTES = 8
 
 

@@ -1,7 +1,5 @@
 """Replies that carry noise: whole noise leaves as it is, shares of noise leave under a mask only."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,9 +9,10 @@ from spinney.privacy.release import (
     Shares,
 )
 from spinney.transport.channel import Vector
+from spinney.transport.messages import message
 
 
-@dataclass(frozen=True)
+@message
 class NoisyReply:
     """Counters with noise, vector after vector; they may be negative."""
 
@@ -30,7 +29,7 @@ class NoisyReply:
         return cls(counters)
 
 
-@dataclass(frozen=True)
+@message
 class ShareReply:
     """What a party in a secure sum answers; its wrapper masks it."""
 
@@ -45,6 +44,8 @@ def noisy_reply(data: bytes, shares: Shares | None) -> NoisyReply | ShareReply:
 
 class Signed:
     """What the questions answered with noise share."""
+
+    __slots__ = ()
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
         """Return the integers as they are masked: modulo 2**64, for they may be negative."""

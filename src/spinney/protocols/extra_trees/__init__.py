@@ -35,7 +35,9 @@ classes counters of a few bits each.
 """
 
 from spinney.protocols.extra_trees.coordinator import train
-from spinney.protocols.extra_trees.messages import ASKS, NAME, SUMMED, Settings
+from spinney.protocols.extra_trees.messages import ASKS, SUMMED
 from spinney.protocols.extra_trees.party import Party
+from spinney.protocols.extra_trees.settings import NAME, Settings
+from spinney.protocols.extra_trees.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]

@@ -15,19 +15,14 @@ from spinney.protocols.extra_trees.estimates import (
     finished,
 )
 from spinney.protocols.extra_trees.labels import LabelPlan
-from spinney.protocols.extra_trees.messages import (
-    NAME,
-    CutsAsk,
-    RangesAsk,
-    Settings,
-    drawing_of,
-)
+from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk, candidates_of, drawing_of
 from spinney.protocols.extra_trees.noisy_coordinator import grown_by_noisy_cuts
 from spinney.protocols.extra_trees.party import extra_plan
+from spinney.protocols.extra_trees.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.row_forest.messages import noisy_job
 from spinney.protocols.rows.facts import class_weights, leaf_values
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import Job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
 from spinney.protocols.rows.setup import (
     agreed_schema,
@@ -40,7 +35,7 @@ from spinney.protocols.training import (
 )
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
-from spinney.trees.cuts import CutSearch, add_up, drawn, grown_by
+from spinney.trees.cuts import CutSearch, add_up, grown_by
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
 from spinney.trees.layout import LeafValues
@@ -124,7 +119,7 @@ def _grow(
     )
     if plan is not None and estimates is not None and plan.n_bits:
         search = BitSearch.of(by_class, estimates)
-    growth = Growth(job.roots(), rules, weights, target_step=values.step)
+    growth = Growth(open_nodes(job, ()), rules, weights, target_step=values.step)
     before: tuple[str, ...] | None = None
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or 0)
@@ -141,10 +136,9 @@ def _grow_level(
 ) -> tuple[str, ...]:
     """Grow a level from summed counts; return whose they are."""
     frontier, parts = growth.frontier, []
-    candidates = drawn(frontier, drawing_of(job), job.binning)  # Alg. 2, lines 7 to 13
+    candidates = candidates_of(job, frontier)  # Alg. 2, lines 7 to 13
     for first, last in job.batches(candidates.slots):
         ask = CutsAsk(job, growth.levels, first, last)
-        ask.__dict__.update(frontier=frontier, all_candidates=candidates)  # known here
         if job.settings.thresholds == "exchanged":
             ask = _with_exchanged(channel, ask)
         counters = channel.sum(ask).counts.counters  # line 14
@@ -162,14 +156,11 @@ def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
     """Return the question with cuts between the parties' smallest and largest values."""
     first, last = ask.first, ask.last
     about = RangesAsk(ask.job, ask.levels, first, last)
-    about.__dict__.update(frontier=ask.frontier, all_candidates=ask.all_candidates)
     replies = channel.ask(about)  # Alg. 2, lines 9 to 11
     ranges = joined([reply.ranges for reply in replies.values()])
     keys = ask.frontier.key[first:last]
     cuts = cuts_between(ranges, about.candidates, keys, ask.job.binning)  # line 12
-    found = CutsAsk(ask.job, ask.levels, first, last, cuts.ravel())
-    found.__dict__.update(frontier=ask.frontier, all_candidates=ask.all_candidates)
-    return found
+    return CutsAsk(ask.job, ask.levels, first, last, cuts.ravel())
 
 
 def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> None:

@@ -9,7 +9,7 @@ All of it is made from sums of answers, and costs nothing.
   its largest class is estimated at one, less one standard error. The paper's scheme stops where
   the least squares leave one class only.
 - **Leaves.** An estimate from a few answers is mostly noise, so leaves borrow from the nodes above
-  them (`trees.shrinkage`); then no share is negative and all add up to one. The paper's scheme
+  them (`trees.leaf_counts.shrunk`); then no share is negative and all add up to one. The paper's scheme
   keeps the least squares of each leaf.
 """
 
@@ -23,23 +23,17 @@ from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters
 from spinney.privacy.mechanisms import RandomisedResponse, projected
 from spinney.protocols.extra_trees.labels import LabelPlan, Response
 from spinney.protocols.rows.levels import Job
-from spinney.trees._kernels import estimates as kernels
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import Candidates, CutSearch, Decided
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Columns
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
-from spinney.trees.shrinkage import shrunk
-from spinney.trees.threads import equal_ranges, run_ranges, thread_count
+from spinney.trees.leaf_counts import nonnegative_fit, shrunk
 from spinney.typing import Bools, Floats, Integers
 
 _STEPS: Final = 256  # of a row, in estimated counts that are whole numbers
-
-
 _SWEEPS: Final = 500  # at most; most lines need a few
-
-
 _STRENGTH: Final = 30.0  # rows that an estimate borrows, times the noise in one row's answer
 
 
@@ -100,15 +94,7 @@ class Estimates:
         keep, other = self._chances
         bits = (counters[:, 1:] - other * rows) / (keep - other)
         design = bloom_filters(self.response.n_classes)
-        gram, target = design @ design.T, bits @ design.T
-        out = np.maximum(bits @ np.linalg.pinv(design), 0.0)
-
-        def task(first: int, last: int) -> None:
-            part = slice(first, last)
-            kernels.nonnegative(gram, target[part], _SWEEPS, out[part])
-
-        n_threads = thread_count(None)
-        run_ranges(task, equal_ranges(np.ones(len(out), np.int64), n_threads), n_threads)
+        out = nonnegative_fit(design, bits, _SWEEPS)
         total = out.sum(axis=1, keepdims=True)
         out *= np.divide(rows, total, out=np.ones_like(total), where=total > 0)
         return out

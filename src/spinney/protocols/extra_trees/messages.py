@@ -3,8 +3,7 @@
 **Who learns what.** See `spinney.protocols.extra_trees`.
 """
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,23 +26,23 @@ from spinney.protocols.rows.setup import (
     FactsAsk,
     SchemaAsk,
 )
-from spinney.protocols.settings import ForestSettings
 from spinney.transport.channel import Ask, Vector
+from spinney.transport.messages import Beside, kept_beside, message
 from spinney.trees.cuts import (
     Candidates,
     Drawing,
     drawn,
 )
 from spinney.trees.fields import Fields
-from spinney.trees.frontier import Slots
+from spinney.trees.frontier import Frontier, Slots
 from spinney.trees.ranges import Ranges
 from spinney.trees.threads import thread_count
 from spinney.typing import Codes
 
 _DRAWS = 2
-
-
 _RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features are drawn, below 2^5 four
+DRAWN_AT_MOST = _DRAWS * max(times for _, times in _RESERVES)
+"""Candidates of a node, at most, for each feature that is compared."""
 
 
 def drawing_of(job: Job) -> Drawing:
@@ -56,16 +55,24 @@ def drawing_of(job: Job) -> Drawing:
     return Drawing(n_compared, n_draws, _RESERVES)
 
 
-@dataclass(frozen=True)
+_CANDIDATES: Beside[Candidates] = Beside()
+
+
+def candidates_of(job: Job, frontier: Frontier) -> Candidates:
+    """Return the candidates of open nodes, drawn once for all who share a process."""
+    return _CANDIDATES.get(frontier, lambda: drawn(frontier, drawing_of(job), job.binning))
+
+
+@message
 class CandidateNodes(OpenNodes):
     """Some open nodes and the candidates that everybody draws for them."""
 
-    @cached_property
+    @property
     def all_candidates(self) -> Candidates:
         """The candidates of all open nodes."""
-        return drawn(self.frontier, drawing_of(self.job), self.job.binning)
+        return candidates_of(self.job, self.frontier)
 
-    @cached_property
+    @kept_beside
     def candidates(self) -> Candidates:
         """The candidates of these nodes."""
         return self.all_candidates.part(self.first, self.last)
@@ -76,14 +83,14 @@ class CandidateNodes(OpenNodes):
         return self.candidates.slots
 
 
-@dataclass(frozen=True)
+@message
 class RangesReply:
     """A party's smallest and largest bins."""
 
     ranges: Ranges
 
 
-@dataclass(frozen=True)
+@message
 class RangesAsk(CandidateNodes, Ask[RangesReply]):
     """Which are your smallest and largest values in these nodes? (Only thresholds="exchanged".)"""
 
@@ -96,7 +103,7 @@ def _no_cuts() -> Codes:
     return np.zeros(0, np.uint8)
 
 
-@dataclass(frozen=True)
+@message
 class CutsAsk(CandidateNodes, Ask[CountsReply]):
     """How many rows of these open nodes stand on each side of their cuts?"""
 
@@ -104,7 +111,7 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
     reveals: ClassVar[str] = "counts by class, or sums of targets, on both sides of drawn cuts"
     reply_type: ClassVar[type[Any]] = CountsReply
 
-    @cached_property
+    @kept_beside
     def candidates(self) -> Candidates:
         """The candidates of these nodes, cut where the question says, if it does."""
         own = self.all_candidates.part(self.first, self.last)
@@ -116,7 +123,7 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
             raise ProtocolError("The question's cuts are not those of its nodes.")
         return own.cut_at(self.cuts.reshape(own.cut.shape))
 
-    @cached_property
+    @kept_beside
     def fields(self) -> Fields:
         """How counts stand in words when they are masked."""
         return Fields.of(
@@ -137,18 +144,12 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
         return CountsReply.of_vectors((counters.reshape(-1, self.job.cell_counters),))
 
 
-@dataclass(frozen=True)
+@message
 class NoisyCutsAsk(CandidateNodes, NoisyLevelAsk):
     """How many rows stand on each side of these nodes' cuts, with noise?"""
 
     reveals: ClassVar[str] = "counts, or sums of targets, on both sides of drawn cuts, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
-
-
-NAME = "extra_trees"
-
-
-Settings = ForestSettings
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (

@@ -15,7 +15,7 @@ categories leave no party; nor does a smallest or largest value, or a score.
 of nodes x candidates x 3 x classes counters.
 """
 
-from spinney.protocols.extra_trees.messages import NoisyCutsAsk, drawing_of
+from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of, drawing_of
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.row_forest.coordinator import moments_of
 from spinney.protocols.row_forest.messages import (
@@ -24,10 +24,10 @@ from spinney.protocols.row_forest.messages import (
     plan_of,
 )
 from spinney.protocols.rows.facts import given_weights, leaf_values
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import Job, open_nodes
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
-from spinney.trees.cuts import CutSearch, drawn, grown_by
+from spinney.trees.cuts import CutSearch, grown_by
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth
@@ -41,7 +41,7 @@ def grown_by_noisy_cuts(
     """Grow all trees, a level a round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
-    growth = Growth(job.roots(), job.rules(), weights)
+    growth = Growth(open_nodes(job, ()), job.rules(), weights)
     search = CutSearch(
         drawing_of(job),
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
@@ -64,10 +64,9 @@ def _grow_level(
     channel: Channel, job: Job, plan: ForestPlan, growth: Growth, search: CutSearch
 ) -> None:
     frontier, parts = growth.frontier, []
-    candidates = drawn(frontier, search.drawing, job.binning)
+    candidates = candidates_of(job, frontier)
     for first, last in job.batches_of_trees(frontier, candidates.slots):
         ask = NoisyCutsAsk(job, growth.levels, first, last)
-        ask.__dict__.update(frontier=frontier, all_candidates=candidates)  # known here
         counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)
         of_tree = growth.root_weight[first:last]
         parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))

@@ -13,13 +13,8 @@ from spinney.protocols.accounts.account import (
     Purse,
 )
 from spinney.protocols.extra_trees.labels import LabelledTable, LabelPlan, labelled
-from spinney.protocols.extra_trees.messages import (
-    NAME,
-    CutsAsk,
-    NoisyCutsAsk,
-    RangesAsk,
-    RangesReply,
-)
+from spinney.protocols.extra_trees.messages import CutsAsk, NoisyCutsAsk, RangesAsk, RangesReply
+from spinney.protocols.extra_trees.settings import NAME
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.row_forest.messages import (
     LeafAsk,

@@ -42,5 +42,6 @@ from spinney.protocols.genetic_tree.coordinator import Evolved, train
 from spinney.protocols.genetic_tree.messages import ASKS, SUMMED, EvolvingJob
 from spinney.protocols.genetic_tree.party import Party
 from spinney.protocols.genetic_tree.settings import NAME, Settings
+from spinney.protocols.genetic_tree.spec import SPEC
 
-__all__ = ["ASKS", "Evolved", "EvolvingJob", "NAME", "Party", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "Evolved", "EvolvingJob", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]

@@ -21,11 +21,7 @@ from spinney.trees.quantiles import LEAD_BITS
 from spinney.typing import Integers, Values
 
 _NO_EDGES: Edges = np.zeros(0, np.float32)
-
-
 _NO_BINS = np.zeros(0, np.uint8)
-
-
 CategoryBins = tuple[NDArray[np.uint8], ...]
 
 

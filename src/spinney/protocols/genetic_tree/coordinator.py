@@ -52,8 +52,6 @@ from spinney.trees.structures import forest_of, skeletons
 from spinney.typing import Integers, Progress, silent
 
 _ACTIVE, BREED = 10, 11  # streams of the job's seed
-
-
 LEAST_ACTIVE: Final = 2  # in a masked sum: fewer would have nobody to hide among
 
 

@@ -15,14 +15,8 @@ from spinney.trees.structures import Outcomes
 from spinney.typing import Floats, Integers
 
 SCALE: Final = 1 << 32  # a score's steps in one
-
-
 MAX_ROWS: Final = 1 << 24  # what a party weighs at most; 63 parties' sums then fit 64 bits
-
-
 _WORST: Final = -2.0
-
-
 _RANGE: Final = 2.0**TARGET_BITS - 1
 
 

@@ -21,8 +21,6 @@ from spinney.trees.structures import FitTable, FittedTree, Outcomes
 from spinney.typing import Floats, Integers, Keys
 
 _FOLDS, _PARTS = 1, 2  # streams of the job's seed
-
-
 Rows = tuple[Integers, Integers]  # to be fitted to, and to be judged by
 
 

@@ -3,7 +3,6 @@
 **Who learns what.** See `spinney.protocols.genetic_tree`.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spinney.errors import ProtocolError, SettingError
@@ -19,12 +18,13 @@ from spinney.protocols.rows.setup import (
     SchemaAsk,
 )
 from spinney.transport.channel import Ask, Vector
+from spinney.transport.messages import message
 from spinney.trees.binning import Binning
 from spinney.trees.genome import Genes, require_structures
 from spinney.typing import Integers
 
 
-@dataclass(frozen=True)
+@message
 class EvolvingJob:
     """What every question repeats, so that it can be answered by itself."""
 
@@ -40,7 +40,7 @@ class EvolvingJob:
         return f"{self.schema_digest} {self.settings!r} {self.n_parties}".encode() + bins
 
 
-@dataclass(frozen=True)
+@message
 class TotalsReply:
     """Numbers that are added up over parties."""
 
@@ -56,7 +56,7 @@ class TotalsReply:
         return cls(vectors[0])
 
 
-@dataclass(frozen=True)
+@message
 class DepthAsk(Ask[TotalsReply]):
     """Which depth does your cross-validation choose? One is counted at it."""
 
@@ -66,14 +66,14 @@ class DepthAsk(Ask[TotalsReply]):
     reply_type: ClassVar[type[Any]] = TotalsReply
 
 
-@dataclass(frozen=True)
+@message
 class StructureReply:
     """The columns that a party's own tree asks about; no thresholds, no leaves."""
 
     genes: Genes  # (1, n_genes)
 
 
-@dataclass(frozen=True)
+@message
 class StructureAsk(Ask[StructureReply]):
     """Which structure has your own tree of this depth?"""
 
@@ -83,7 +83,7 @@ class StructureAsk(Ask[StructureReply]):
     reply_type: ClassVar[type[Any]] = StructureReply
 
 
-@dataclass(frozen=True)
+@message
 class VotesAsk(Ask[TotalsReply]):
     """Should all rows judge; should all parties' structures live on? Votes are counted."""
 
@@ -94,7 +94,7 @@ class VotesAsk(Ask[TotalsReply]):
     reply_type: ClassVar[type[Any]] = TotalsReply
 
 
-@dataclass(frozen=True)
+@message
 class ScoresAsk(Ask[TotalsReply]):
     """How well do these structures do on your rows? Scores are weighed by rows and added up."""
 
@@ -107,8 +107,13 @@ class ScoresAsk(Ask[TotalsReply]):
     reveals: ClassVar[str] = "scores of structures, times the number of rows, and that number"
     reply_type: ClassVar[type[Any]] = TotalsReply
 
+    @property
+    def step(self) -> int:
+        """The generation."""
+        return self.generation
 
-@dataclass(frozen=True)
+
+@message
 class ChoiceAsk(Ask[TotalsReply]):
     """Take the tree that does best for you; how many parties kept the one they had?"""
 
@@ -159,7 +164,7 @@ def require_asked(job: EvolvingJob, depth: int, genes: Genes, n_columns: int) ->
         raise ProtocolError("The question holds no structures.")
 
 
-@dataclass(frozen=True)
+@message
 class NoisyJoinAsk(Ask[JoinReply]):
     """Will you take part in this private job, at this price?"""
 
@@ -168,7 +173,7 @@ class NoisyJoinAsk(Ask[JoinReply]):
     reply_type: ClassVar[type[Any]] = JoinReply
 
 
-@dataclass(frozen=True)
+@message
 class NoisyScoresAsk(Ask[NoisyReply]):
     """How many of your rows are in each leaf of these structures, by class, with noise?"""
 
@@ -179,19 +184,24 @@ class NoisyScoresAsk(Ask[NoisyReply]):
     reveals: ClassVar[str] = "class counts of leaves of structures, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
 
+    @property
+    def step(self) -> int:
+        """The generation."""
+        return self.generation
+
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
         """Return the integers as they are masked: modulo 2**64, for they may be negative."""
         return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()
 
 
-@dataclass(frozen=True)
+@message
 class OwnTreeReply:
     """The party has a tree of its own."""
 
     party: str
 
 
-@dataclass(frozen=True)
+@message
 class OwnTreeAsk(Ask[OwnTreeReply]):
     """Will you take the tree that does best for you, and keep to yourself which it is?"""
 
@@ -203,10 +213,6 @@ class OwnTreeAsk(Ask[OwnTreeReply]):
 
 
 _NOISY = (NoisyJoinAsk, NoisyScoresAsk, OwnTreeAsk, ClaimsAsk)
-
-
 ASKS: tuple[type[Ask[Any]], ...] = (*EXACT_ASKS, *_NOISY)
-
-
 SUMMED: tuple[type[Ask[Any]], ...] = (*EXACT_SUMMED, NoisyScoresAsk)
 """The questions whose replies are added up; under `secure_sum` they are masked."""

@@ -64,8 +64,6 @@ from spinney.trees.structures import FitTable
 from spinney.typing import Codes, Floats, Integers
 
 _BINS: Final = 64  # of a declared range: a power of two, so that halves are halves
-
-
 _STEPS: Final = 1 << 32  # in which a generation's rho is divided, to find what it pays for
 
 

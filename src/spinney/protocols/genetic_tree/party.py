@@ -152,10 +152,12 @@ class Party:
         ledger: Ledger | None = None,
         data: str | None = None,
         only_noise: bool = False,
+        is_masked: bool = False,
     ) -> None:
         self._table = table
         self.name = name
         self._only_noise = only_noise
+        self._is_masked = is_masked
         self._n_threads = thread_count(n_jobs)
         self._purse = None if ledger is None else Purse(ledger, table, data)
         self._sizes = SizePurse(table, self._purse)
@@ -221,7 +223,7 @@ class Party:
 
     def _is_asked(self, ask: DepthAsk | VotesAsk | ScoresAsk) -> bool:
         """Tell whether a sum is to hold this party's numbers; refuse one that holds no others'."""
-        if ask.is_masked and len(set(ask.active)) < LEAST_ACTIVE:
+        if self._is_masked and len(set(ask.active)) < LEAST_ACTIVE:
             raise ProtocolError(
                 "A sum over one active party is that party's own numbers, whatever the masks. "
                 "Nothing was released."

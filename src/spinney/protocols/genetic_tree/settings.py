@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Final, Literal
 
+import msgspec
 import numpy as np
 
 from spinney.errors import SettingError
@@ -15,7 +16,10 @@ from spinney.protocols.settings import (
     Task,
     as_text,
     fraction_of,
+    require_choice,
 )
+from spinney.protocols.spec import JobFacts, JobSettings
+from spinney.seeds import job_seed
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.evolution import Breeding
 from spinney.trees.genome import MAX_DEPTH
@@ -30,17 +34,9 @@ METRICS: Final[dict[Task, tuple[str, ...]]] = {
 
 
 VALIDATIONS: Final = ("rotating", "fixed")
-
-
 BINNINGS: Final = ("own", "pooled")
-
-
 POPULATION: Final[dict[Task, int]] = {"classification": 20, "regression": 40}
-
-
 _MOST_STRUCTURES: Final = 10_000
-
-
 _MOST_PRIVATE_DEPTH: Final = 8
 
 
@@ -117,9 +113,9 @@ class GeneticSettings:
             object.__setattr__(self, "metric", METRICS[self.task][0])
         self._require_numbers()
         self._require_shares()
-        _choice("metric", self.metric, METRICS[self.task])
-        _choice("validation", self.validation, VALIDATIONS)
-        _choice("binning", self.binning, BINNINGS)
+        require_choice("metric", self.metric, METRICS[self.task])
+        require_choice("validation", self.validation, VALIDATIONS)
+        require_choice("binning", self.binning, BINNINGS)
         if self.privacy is not None:
             self._require_private()
         if not isinstance(self.keep_home, bool):
@@ -173,11 +169,6 @@ class GeneticSettings:
             value = getattr(self, name)
             if not _is_real(value) or not math.isfinite(value) or value < 0:
                 raise SettingError(f"{name} must be a number of at least 0; got {value!r}.")
-
-    @property
-    def bootstrap(self) -> bool:
-        """Whether rows are drawn with repeats: every structure reads every row once."""
-        return False
 
     @property
     def n_survivors(self) -> int:
@@ -267,13 +258,58 @@ def _share(name: str, value: object, *, open_below: bool) -> None:
     raise SettingError(f"{name} must be a share {least} and at most 1; got {value!r}.")
 
 
-def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        known = " or ".join(repr(choice) for choice in choices)
-        raise SettingError(f"{name} must be {known}; got {value!r}.")
-
-
 NAME = "genetic_tree"
-
-
 Settings = GeneticSettings
+
+
+class GeneticJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """The [settings] of a job file that evolves trees."""
+
+    max_depth: int | None = None
+    max_bins: int | None = None
+    binning: str | None = None
+    secure_sum: bool | None = None
+    honest: int | None = None
+    epsilon: int | float | None = None
+    population_size: int | None = None
+    n_generations: int | None = None
+    participation: int | float | None = None
+    train_ratio: float | None = None
+    validation: str | None = None
+    metric: str | None = None
+    leaf_ratio: int | float | None = None
+    tournament_size: int | None = None
+    flip_ratio: int | float | None = None
+    swap_ratio: int | float | None = None
+    n_folds: int | None = None
+    min_depth: int | None = None
+    noise_threshold: int | float | None = None
+    complexity_threshold: int | float | None = None
+    unique_threshold: int | float | None = None
+    keep_home: bool | None = None
+    size_epsilon: int | float | None = None
+    delta: int | float | None = None
+    random_state: int = 0
+    n_jobs: int | None = None
+
+
+_RUNNING: Final = frozenset({"random_state", "n_jobs", "secure_sum", "honest", "epsilon"})
+
+
+def settings_of(given: GeneticJobSettings, facts: JobFacts) -> GeneticSettings:
+    """Return the settings of a job file, checked."""
+    privacy = noisy_search(
+        facts.name, given.epsilon, secure_sum=bool(given.secure_sum), honest=given.honest
+    )
+    if privacy is None and given.delta is not None:
+        raise SettingError("delta is where epsilon is read. Drop it, or give epsilon too.")
+    said = msgspec.structs.asdict(given).items()
+    own = {key: value for key, value in said if value is not None and key not in _RUNNING}
+    own |= {key: as_text(own[key], key) for key in ("size_epsilon", "delta") if key in own}
+    return GeneticSettings(
+        task=facts.task,
+        seed=job_seed(given.random_state),
+        job=facts.name,
+        privacy=privacy,
+        **own,
+    )

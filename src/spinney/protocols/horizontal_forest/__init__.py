@@ -49,7 +49,9 @@ branches go on and on (100 trees of depth 45: 50 MB down, 11 MB up).
 """
 
 from spinney.protocols.horizontal_forest.coordinator import train
-from spinney.protocols.horizontal_forest.messages import ASKS, NAME, SUMMED, Settings
+from spinney.protocols.horizontal_forest.messages import ASKS, SUMMED
 from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.horizontal_forest.settings import NAME, Settings
+from spinney.protocols.horizontal_forest.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]

@@ -10,12 +10,8 @@ from spinney.protocols.accounts.account import (
     claims_of,
     join,
 )
-from spinney.protocols.horizontal_forest.messages import (
-    NAME,
-    AdaptiveAsk,
-    LevelAsk,
-    Settings,
-)
+from spinney.protocols.horizontal_forest.messages import AdaptiveAsk, LevelAsk
+from spinney.protocols.horizontal_forest.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.row_forest.coordinator import grown_noisily
 from spinney.protocols.row_forest.messages import (
@@ -26,6 +22,7 @@ from spinney.protocols.rows.facts import class_weights, leaf_values
 from spinney.protocols.rows.levels import (
     Job,
     Search,
+    open_nodes,
 )
 from spinney.protocols.rows.quality import quality_over_parties
 from spinney.protocols.rows.setup import (
@@ -41,8 +38,8 @@ from spinney.transport.channel import Channel
 from spinney.trees.adaptive import merged, midpoints
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
+from spinney.trees.histogram import Above, with_derived
 from spinney.trees.layout import LeafValues
-from spinney.trees.siblings import Above, with_derived
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import Progress, silent
@@ -100,7 +97,7 @@ def _grow(
     """Grow all trees, a level a round."""
     settings = job.settings
     weights = values.class_weight
-    growth = Growth(job.roots(), job.rules(), weights, target_step=values.step)
+    growth = Growth(open_nodes(job, ()), job.rules(), weights, target_step=values.step)
     search = Search(
         Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
@@ -125,8 +122,6 @@ def _grow_by_counts(
     batches = list(job.batches(frontier.asked))
     for first, last in batches:
         ask = LevelAsk(job, growth.levels, first, last)
-        ask.__dict__["n_threads"] = search.n_threads
-        ask.__dict__["frontier"] = frontier  # known here; others compute it
         counters = channel.sum(ask).counts.counters
         if counters.shape != (ask.slots.n_cells, job.cell_counters):
             raise ProtocolError("A party's histograms do not have the cells asked for.")
@@ -150,7 +145,6 @@ def grow_adaptively(channel: Channel, job: Job, growth: Growth, search: Search) 
     thresholds: list[NDArray[np.float32]] = []
     for first, last in job.batches(frontier.slots):
         ask = AdaptiveAsk(job, growth.levels, first, last)
-        ask.__dict__["frontier"] = frontier  # known here; others compute it
         replies = channel.ask(ask)
         found = merged(
             [reply.histograms for reply in replies.values()],

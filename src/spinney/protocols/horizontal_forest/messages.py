@@ -3,8 +3,6 @@
 **Who learns what.** See `spinney.protocols.horizontal_forest`.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,21 +24,21 @@ from spinney.protocols.rows.setup import (
     FactsAsk,
     SchemaAsk,
 )
-from spinney.protocols.settings import ForestSettings
 from spinney.transport.channel import Ask, Vector
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.adaptive import AdaptiveHistograms
 from spinney.trees.fields import Fields
 from spinney.trees.threads import thread_count
 
 
-@dataclass(frozen=True)
+@message
 class AdaptiveReply:
     """A party's own histograms."""
 
     histograms: AdaptiveHistograms
 
 
-@dataclass(frozen=True)
+@message
 class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
     """What are your own histograms of these open nodes? (Only with `binning="adaptive"`.)"""
 
@@ -49,16 +47,10 @@ class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
     reply_type: ClassVar[type[Any]] = AdaptiveReply
 
 
-NAME = "horizontal_forest"
-
-
-Settings = ForestSettings
-
-
 _NARROW_BITS = 16
 
 
-@dataclass(frozen=True)
+@message
 class LevelAsk(OpenNodes, Ask[CountsReply]):
     """How do the rows of these open nodes spread over the cells of their features?"""
 
@@ -68,22 +60,17 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
     reply_type: ClassVar[type[Any]] = CountsReply
     ring_is_fresh: ClassVar[bool] = True
 
-    @cached_property
-    def n_threads(self) -> int:
-        """How many threads lay counts in words; whoever asks or answers sets its own."""
-        return thread_count(None)
-
     @property
     def reply_bytes(self) -> int:
         """The counters of each cell, and where each slot's run ends."""
         return self.slots.n_cells * self.job.cell_bytes + 8 * self.slots.cells.size
 
-    @cached_property
+    @kept_beside
     def is_narrow(self) -> bool:
         """Whether every count of these nodes, summed over all parties, fits 16 bits."""
         return int(self.frontier.bits[self.first : self.last].max(initial=0)) <= _NARROW_BITS
 
-    @cached_property
+    @kept_beside
     def fields(self) -> Fields:
         """How class counts stand in words when they are masked."""
         return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
@@ -92,14 +79,14 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         """Return class counts as fields of words; target sums as they are."""
         if self.job.n_classes == 0:
             return reply.vectors()
-        return (self.fields.pack(reply.counts.counters, self.n_threads),)
+        return (self.fields.pack(reply.counts.counters, thread_count(None)),)
 
     def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
         """Return the sums as histograms."""
         if self.job.n_classes == 0:
             return CountsReply.of_vectors(sums)
         words = sums[0].view(np.uint64)
-        counters = self.fields.unpack(words, self.n_threads, narrow=self.is_narrow)
+        counters = self.fields.unpack(words, thread_count(None), narrow=self.is_narrow)
         return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
 
 

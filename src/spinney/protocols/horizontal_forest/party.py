@@ -9,7 +9,8 @@ from spinney.protocols.accounts.account import (
     ExactJob,
     JoinAsk,
 )
-from spinney.protocols.horizontal_forest.messages import NAME, AdaptiveAsk, AdaptiveReply, LevelAsk
+from spinney.protocols.horizontal_forest.messages import AdaptiveAsk, AdaptiveReply, LevelAsk
+from spinney.protocols.horizontal_forest.settings import NAME
 from spinney.protocols.row_forest.messages import (
     LeafAsk,
     NoisyLevelAsk,
@@ -36,8 +37,7 @@ class _Counting(Counting):
         how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
         if isinstance(ask, AdaptiveAsk):
             return AdaptiveReply(streamed(*cells, **how))  # Alg. 2
-        ask.__dict__["n_threads"] = self._n_threads
-        how |= {"narrow": ask.is_narrow, "sized": not ask.is_masked}
+        how |= {"narrow": ask.is_narrow, "sized": not self.is_masked}
         return CountsReply(level_counts(*cells, **how))  # Alg. 1, line 3: histograms
 
 
@@ -46,7 +46,7 @@ class Party(RowParty):
 
     Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
     job, of which the ledger then says that nothing was protected. `data` names the data set whose
-    account its jobs debit (see `accounts.account.Purse`).
+    account its jobs debit (see `accounts.account.Purse`). With `is_masked` its counts leave masked.
     """
 
     name, counting = NAME, _Counting
@@ -61,6 +61,8 @@ class Party(RowParty):
         ledger: Ledger | None = None,
         data: str | None = None,
         exact: ExactJob | None = None,
+        is_masked: bool = False,
     ) -> None:
         n_threads = thread_count(n_jobs)
-        super().__init__(table, PrivateParty(table, ledger, data, n_threads, exact), n_threads)
+        private = PrivateParty(table, ledger, data, n_threads, exact)
+        super().__init__(table, private, n_threads, is_masked=is_masked)

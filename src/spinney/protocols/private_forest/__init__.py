@@ -26,5 +26,6 @@ from spinney.protocols.private_forest.coordinator import train
 from spinney.protocols.private_forest.messages import ASKS, SUMMED
 from spinney.protocols.private_forest.party import Party
 from spinney.protocols.private_forest.settings import NAME, Settings
+from spinney.protocols.private_forest.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]

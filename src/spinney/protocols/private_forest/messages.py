@@ -3,7 +3,6 @@
 **Who learns what.** See `spinney.protocols.private_forest`.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spinney.protocols.accounts.account import (
@@ -19,10 +18,11 @@ from spinney.protocols.rows.setup import (
     SchemaAsk,
 )
 from spinney.transport.channel import Ask
+from spinney.transport.messages import message
 from spinney.trees.level import Level
 
 
-@dataclass(frozen=True)
+@message
 class ForestJoinAsk(Ask[JoinReply]):
     """Will you take part in this private forest, at this price?"""
 
@@ -33,7 +33,7 @@ class ForestJoinAsk(Ask[JoinReply]):
     reply_type: ClassVar[type[Any]] = JoinReply
 
 
-@dataclass(frozen=True)
+@message
 class RandomLeavesAsk(Signed, Ask[NoisyReply]):
     """What do the leaves of these random trees hold, with noise?"""
 
@@ -43,6 +43,16 @@ class RandomLeavesAsk(Signed, Ask[NoisyReply]):
     levels: tuple[Level, ...]
     reveals: ClassVar[str] = "class counts of the leaves of random trees, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
+
+    @property
+    def step(self) -> int:
+        """The one step of the job."""
+        return 0
+
+    @property
+    def story(self) -> tuple[Level, ...]:
+        """The levels of the drawn trees."""
+        return self.levels
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (RandomLeavesAsk,)

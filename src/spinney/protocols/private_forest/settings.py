@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from typing import Final
 
+from spinney.protocols.accounts.settings import job_privacy
 from spinney.protocols.settings import (
     PrivacySettings,
     Task,
     require_int,
     require_real,
 )
+from spinney.protocols.spec import JobFacts, JobSettings
+from spinney.seeds import job_seed
 
 NAME = "private_forest"
-
-
 _MOST_DEPTH: Final = 20
 
 
@@ -34,3 +35,27 @@ class Settings:
         require_real("shrinkage", self.shrinkage)
         require_int("seed", self.seed, 0, most=2**64 - 1)
         require_int("message_limit", self.message_limit, 1 << 16)
+
+
+class ForestJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """The [settings] of a job file that counts the leaves of a random forest."""
+
+    n_estimators: int | None = None
+    max_depth: int | None = None
+    secure_sum: bool | None = None
+    honest: int | None = None
+    epsilon: int | float | None = None
+    shrinkage: int | float | None = None
+    message_limit: int | None = None
+    random_state: int = 0
+    n_jobs: int | None = None
+
+
+_OWN: Final = ("n_estimators", "max_depth", "shrinkage", "message_limit")
+
+
+def settings_of(given: ForestJobSettings, facts: JobFacts) -> Settings:
+    """Return the settings of a job file, checked."""
+    said = {name: getattr(given, name) for name in _OWN if getattr(given, name) is not None}
+    seed = job_seed(given.random_state)
+    return Settings(privacy=job_privacy(NAME, given, facts), seed=seed, **said)

@@ -39,5 +39,6 @@ from spinney.protocols.private_tree.coordinator import train
 from spinney.protocols.private_tree.messages import ASKS, SUMMED
 from spinney.protocols.private_tree.party import Party
 from spinney.protocols.private_tree.settings import NAME, Settings
+from spinney.protocols.private_tree.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]

@@ -54,14 +54,8 @@ from spinney.trees.public_cells import COST_BITS
 from spinney.typing import Integers
 
 _SPLIT: Final = "its node is split"  # a step for every level: one stands below the other
-
-
 STEPS: Final = 8  # a node asks about so many parts of its columns at most
-
-
 _ROW: Final = Fraction(1 << COST_BITS)  # in which scores are counted
-
-
 Asked = NDArray[np.int64]  # (n_open,) how many parts of its columns a node was asked about
 
 

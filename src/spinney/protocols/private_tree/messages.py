@@ -37,6 +37,7 @@ from spinney.protocols.rows.setup import (
 )
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask, Vector
+from spinney.transport.messages import Beside, message
 from spinney.trees.binning import Binning
 from spinney.trees.frontier import Frontier
 from spinney.trees.leaf_counts import NumberedLeaves
@@ -45,7 +46,7 @@ from spinney.trees.public_cells import Cells
 from spinney.trees.public_trees import frontiers
 from spinney.typing import Integers
 
-_MOST_PAIRS: Final = 16 << 20  # bytes: about 90 numbers of ten parts, and two classes
+MOST_PAIRS: Final = 16 << 20  # bytes: about 90 numbers of ten parts, and two classes
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class PublicTree:
         """
         is_asked = self.settings.method == "noisy_max" and self.plan.n_levels > 1
         n_counters = self.cells.n_cells**2 * self.plan.n_classes + self.cells.cuts.n
-        return is_asked and 8 * n_counters <= min(_MOST_PAIRS, self.settings.message_limit)
+        return is_asked and 8 * n_counters <= min(MOST_PAIRS, self.settings.message_limit)
 
     @classmethod
     def of(cls, schema: Schema, given: TreeSettings, n_parties: int) -> "PublicTree":
@@ -90,7 +91,7 @@ class PublicTree:
         return cls(settings, found.why, binning, cells, plan)
 
 
-@dataclass(frozen=True)
+@message
 class TreeSoFar:
     """The job, and the tree as far as it has grown."""
 
@@ -116,13 +117,14 @@ class TreeSoFar:
         return state.digest()
 
     def grown(self, public: PublicTree) -> "Grown":
-        """Return the tree so far, laid out; parties in one process find it made already."""
-        made: Grown | None = self.__dict__.get("_grown")
-        if made is None:
+        """Return the tree so far, laid out; it is laid out once for all who share a process."""
+
+        def lay_out() -> Grown:
             made = Grown(self, public)
             made.frontier  # noqa: B018  refuses levels that do not fit
-            self.__dict__["_grown"] = made
-        return made
+            return made
+
+        return _GROWN.get(self, lay_out)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,27 @@ class Grown:
             )
 
 
-@dataclass(frozen=True)
+_GROWN: Final[Beside[Grown]] = Beside()
+
+
+class AboutTree:
+    """What the questions about a private tree share: how far it has grown, and how."""
+
+    __slots__ = ()
+    tree: TreeSoFar
+
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return self.tree.depth
+
+    @property
+    def story(self) -> tuple[Level, ...]:
+        """The levels so far."""
+        return self.tree.levels
+
+
+@message
 class TreeJoinAsk(Ask[JoinReply]):
     """Will you take part in this private tree, at this price?"""
 
@@ -181,8 +203,8 @@ class TreeJoinAsk(Ask[JoinReply]):
     reply_type: ClassVar[type[Any]] = JoinReply
 
 
-@dataclass(frozen=True)
-class CellsAsk(Signed, Ask[NoisyReply]):
+@message
+class CellsAsk(AboutTree, Signed, Ask[NoisyReply]):
     """How do the rows of the open nodes spread over the cells of these columns, with noise?"""
 
     tree: TreeSoFar
@@ -204,8 +226,8 @@ class CellsAsk(Signed, Ask[NoisyReply]):
         return steps
 
 
-@dataclass(frozen=True)
-class BoundsAsk(Signed, Ask[NoisyReply]):
+@message
+class BoundsAsk(AboutTree, Signed, Ask[NoisyReply]):
     """How little impurity could any cut of each column leave you, with noise?"""
 
     tree: TreeSoFar
@@ -213,15 +235,15 @@ class BoundsAsk(Signed, Ask[NoisyReply]):
     reply_type: ClassVar[type[Any]] = NoisyReply
 
 
-@dataclass(frozen=True)
+@message
 class ProposalsReply:
     """The cut that a party proposes for each open node, chosen in private."""
 
     cuts: Integers  # (n_open,)
 
 
-@dataclass(frozen=True)
-class ProposalsAsk(Ask[ProposalsReply]):
+@message
+class ProposalsAsk(AboutTree, Ask[ProposalsReply]):
     """Which cut of each open node do you propose?"""
 
     tree: TreeSoFar
@@ -229,8 +251,8 @@ class ProposalsAsk(Ask[ProposalsReply]):
     reply_type: ClassVar[type[Any]] = ProposalsReply
 
 
-@dataclass(frozen=True)
-class SidesAsk(Signed, Ask[NoisyReply]):
+@message
+class SidesAsk(AboutTree, Signed, Ask[NoisyReply]):
     """How many rows of each class go left and right by the proposed cuts, with noise?"""
 
     tree: TreeSoFar
@@ -239,7 +261,7 @@ class SidesAsk(Signed, Ask[NoisyReply]):
     reply_type: ClassVar[type[Any]] = NoisyReply
 
 
-@dataclass(frozen=True)
+@message
 class TrustedReply:
     """Exact counts and the noise of a choice, for a coordinator that is trusted with both."""
 
@@ -256,8 +278,8 @@ class TrustedReply:
         return cls(counters)
 
 
-@dataclass(frozen=True)
-class TrustedCellsAsk(Signed, Ask[TrustedReply]):
+@message
+class TrustedCellsAsk(AboutTree, Signed, Ask[TrustedReply]):
     """How do the rows spread over all cells, exactly; and how lucky is each cut?
 
     A root that looks ahead is asked about pairs of cells.
@@ -271,8 +293,8 @@ class TrustedCellsAsk(Signed, Ask[TrustedReply]):
     reply_type: ClassVar[type[Any]] = TrustedReply
 
 
-@dataclass(frozen=True)
-class TreeLeavesAsk(Signed, Ask[NoisyReply]):
+@message
+class TreeLeavesAsk(AboutTree, Signed, Ask[NoisyReply]):
     """What do the leaves of the finished tree hold, with noise?"""
 
     tree: TreeSoFar

@@ -6,37 +6,26 @@ from fractions import Fraction
 from typing import Final, Literal, cast
 
 from spinney.errors import SettingError
+from spinney.protocols.accounts.settings import job_privacy
 from spinney.protocols.settings import (
     PrivacySettings,
     Task,
+    as_text,
     fraction_of,
     require_choice,
     require_int,
     require_real,
 )
+from spinney.protocols.spec import JobFacts, JobSettings
 from spinney.trees.dtypes import MAX_BINS
 
 Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
-
-
 METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
-
-
 _MOST_DEPTH: Final = 24
-
-
 _SMALL: Final = 0.02  # noise beside rows
-
-
 _USUAL_GAIN: Final = 0.02  # of a node's rows: what noise must not drown, or levels are wasted
-
-
 _LEAST_DEPTH: Final = 2
-
-
 _LEAF_NOISE: Final = 0.1  # beside a leaf's rows
-
-
 _LEAST_LEAF_SHARE: Final = Fraction(1, 5)
 
 
@@ -171,6 +160,43 @@ def _shallow(settings: TreeSettings, n_columns: int, most: int) -> TreeSettings:
 
 
 NAME = "private_tree"
-
-
 Settings = TreeSettings
+
+
+class TreeJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """The [settings] of a job file that grows a private tree."""
+
+    max_depth: int | None = None
+    min_samples_leaf: int | float | None = None
+    secure_sum: bool | None = None
+    honest: int | None = None
+    epsilon: int | float | None = None
+    leaf_share: int | float | None = None
+    bounds_share: int | float | None = None
+    method: str | None = None
+    n_bins: int | None = None
+    n_rows: int | None = None
+    shrinkage: int | float | None = None
+    message_limit: int | None = None
+    random_state: int = 0
+    n_jobs: int | None = None
+
+
+_OWN: Final = (
+    "max_depth",
+    "min_samples_leaf",
+    "method",
+    "n_bins",
+    "n_rows",
+    "shrinkage",
+    "message_limit",
+)
+
+
+def settings_of(given: TreeJobSettings, facts: JobFacts) -> TreeSettings:
+    """Return the settings of a job file, checked."""
+    privacy = job_privacy(NAME, given, facts, leaf_share=given.leaf_share)
+    said = {name: getattr(given, name) for name in _OWN if getattr(given, name) is not None}
+    if given.bounds_share is not None:
+        said["bounds_share"] = as_text(given.bounds_share, "bounds_share")
+    return TreeSettings(privacy=privacy, **said)

@@ -48,14 +48,8 @@ from spinney.trees.dtypes import MAX_WEIGHT, TARGET_BITS
 from spinney.typing import Integers
 
 _BITS = 192
-
-
 _COARSE = 1 << 80  # a tree's epsilon found by logarithms is a multiple of 2**-80
-
-
 _LEAST_DECAY = Fraction(1, 2**36)  # of noise on sums: targets are coarsened until they reach it
-
-
 _LEAST_TARGET_BITS = 4
 
 

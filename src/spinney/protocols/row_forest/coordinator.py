@@ -13,6 +13,7 @@ from spinney.protocols.rows.facts import (
 from spinney.protocols.rows.levels import (
     Job,
     Search,
+    open_nodes,
 )
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
@@ -30,7 +31,7 @@ def grown_noisily(
     """Grow all trees, a level a round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
-    growth = Growth(job.roots(), job.rules(), weights)
+    growth = Growth(open_nodes(job, ()), job.rules(), weights)
     search = Search(
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
@@ -42,7 +43,6 @@ def grown_noisily(
         parts = []
         for first, last in job.batches_of_trees(growth.frontier):
             ask = NoisyLevelAsk(job, growth.levels, first, last)
-            ask.__dict__["frontier"] = growth.frontier  # known here; others compute it
             counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)
             parts.append(search.best(counters, growth, first, last))
         growth.grow(BestSplits.of_parts(parts))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spinney.privacy.keys import derived
 from spinney.privacy.streams import add_stream
 from spinney.protocols.settings import PrivacySettings, fraction_of
-from spinney.trees._kernels import hashing
+from spinney.trees.rows import bootstrap_weights
 from spinney.typing import Integers
 
 
@@ -43,9 +43,7 @@ def dealt_rows(privacy: PrivacySettings, n_trees: int, n_rows: int, key: bytes) 
 
 
 def _times(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    times = np.empty(words.size, np.uint8)
-    hashing.bootstrap_weights(np.uint64(0), words, times)
-    return times
+    return bootstrap_weights(np.uint64(0), words)
 
 
 def _words(key: bytes, tree: int, count: int) -> NDArray[np.uint64]:

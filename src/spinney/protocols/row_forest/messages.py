@@ -3,8 +3,6 @@
 **Who learns what.** See `row_forest.noisy_rows`.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,10 +16,12 @@ from spinney.protocols.rows.levels import (
     Job,
     OpenNodes,
     frontier_after,
+    splits_only,
 )
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.forest import Forest
 from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
@@ -30,7 +30,7 @@ from spinney.typing import Integers
 UNKNOWN_ROWS: Final = 2**31 - 1  # how many rows there are is not asked
 
 
-@dataclass(frozen=True)
+@message
 class NoisyLevelAsk(OpenNodes, Signed, Ask[NoisyReply]):
     """How do the rows of these open nodes spread over their cells, with noise?"""
 
@@ -38,7 +38,7 @@ class NoisyLevelAsk(OpenNodes, Signed, Ask[NoisyReply]):
     reply_type: ClassVar[type[Any]] = NoisyReply
 
 
-@dataclass(frozen=True)
+@message
 class LeafAsk(Signed, Ask[NoisyReply]):
     """What do the leaves of this forest hold, with noise?"""
 
@@ -47,7 +47,12 @@ class LeafAsk(Signed, Ask[NoisyReply]):
     reveals: ClassVar[str] = "class counts, or sums of targets, of leaves, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
 
-    @cached_property
+    @property
+    def story(self) -> tuple[Level, ...]:
+        """The levels of the grown trees."""
+        return splits_only(self.levels)
+
+    @kept_beside
     def levels_of_tree(self) -> Integers:
         """How many levels each tree has been asked about."""
         asked = np.zeros(self.job.settings.n_estimators, np.int64)
@@ -55,7 +60,7 @@ class LeafAsk(Signed, Ask[NoisyReply]):
             asked[np.unique(frontier.tree)] += 1
         return asked
 
-    @cached_property
+    @kept_beside
     def leaves(self) -> Forest:
         """The forest's shape; the moments of a leaf hold its number."""
         n_trees = self.job.settings.n_estimators
@@ -64,7 +69,7 @@ class LeafAsk(Signed, Ask[NoisyReply]):
         values = LeafValues(np.ones(1))
         return forest_of_leaves(n_trees, self.levels, numbers, self.job.binning, values)
 
-    @cached_property
+    @kept_beside
     def tree_of_leaf(self) -> Integers:
         """The tree of every leaf, by the leaf's number."""
         forest = self.leaves

@@ -52,10 +52,9 @@ from spinney.tables.table import Table
 from spinney.transport.channel import Ask
 from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counters
-from spinney.trees.dealt import standing_of_rows
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.histogram import level_counts
-from spinney.trees.rows import Standing
+from spinney.trees.rows import Standing, standing_of_rows
 from spinney.typing import Integers
 
 _CHUNK: Final = 65536

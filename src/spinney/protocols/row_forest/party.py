@@ -137,8 +137,9 @@ def _without_ledger(ask: Ask[Any]) -> PolicyError:
 class Counting(ABC):
     """A table, and answers counted from it."""
 
-    def __init__(self, table: Table, n_threads: int) -> None:
+    def __init__(self, table: Table, n_threads: int, *, is_masked: bool = False) -> None:
         self.table = table
+        self.is_masked = is_masked
         self._n_threads = n_threads
         self._rows = PartyRows(table, n_threads)
 
@@ -176,10 +177,13 @@ class RowParty:
     of_nodes: ClassVar[tuple[type[Ask[Any]], ...]]
     of_private_jobs: ClassVar[tuple[type[Ask[Any]], ...]]
 
-    def __init__(self, table: Table, private: PrivateParty, n_threads: int) -> None:
+    def __init__(
+        self, table: Table, private: PrivateParty, n_threads: int, *, is_masked: bool = False
+    ) -> None:
         self._n_threads = n_threads
+        self._is_masked = is_masked
         self._schema = table.schema
-        self._counting = self.counting(table, n_threads)
+        self._counting = self._counting_of(table)
         self._private = private
 
     def answer(self, ask: Any) -> Any:
@@ -199,5 +203,8 @@ class RowParty:
         """Return the rows that a question is about: the true ones, or those with noise."""
         table = self._private.rows_to_count(ask, terms)
         if self._counting.table is not table:
-            self._counting = self.counting(table, self._n_threads)
+            self._counting = self._counting_of(table)
         return self._counting
+
+    def _counting_of(self, table: Table) -> Counting:
+        return self.counting(table, self._n_threads, is_masked=self._is_masked)

@@ -5,7 +5,6 @@ the coordinator lays the bins.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Label, Schema
 from spinney.tables.table import Batch, Table
 from spinney.transport.channel import Vector
+from spinney.transport.messages import message
 from spinney.trees.binning import (
     BinnedTable,
     Binning,
@@ -32,15 +32,11 @@ from spinney.trees.quantiles import LEAD_BITS, leading_counts
 from spinney.typing import Floats, Integers, Keys, Values
 
 _NO_EDGES: Edges = np.zeros(0, np.float32)
-
-
 _NO_BINS = np.zeros(0, np.uint8)
-
-
 _LEAST_WEIGHT = 1e-100  # of a class that counts at all
 
 
-@dataclass(frozen=True)
+@message
 class FactsReply:
     """Counts of a table: rows, classes, missing values, categories, numbers by leading bits."""
 

@@ -6,7 +6,8 @@ where its rows stand, which only saves time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from threading import Lock
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from spinney.protocols.rows.setup import require_schema
 from spinney.protocols.settings import ForestSettings, Terms, terms_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import Remembered, Table
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counters
@@ -29,7 +31,7 @@ from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 _MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, and nothing would end it
 
 
-@dataclass(frozen=True)
+@message
 class Job:
     """What every question about trees repeats, so that it can be answered by itself."""
 
@@ -49,7 +51,7 @@ class Job:
         """The terms of a private job."""
         return terms_of(self.settings.privacy, self.n_parties)
 
-    @cached_property
+    @kept_beside
     def digest(self) -> bytes:
         """A digest of all of it."""
         words = f"{self.schema_digest} {self.settings!r} {self.n_rows}"
@@ -137,7 +139,7 @@ class Job:
             first, done = last, int(cells[last - 1])
 
 
-@dataclass(frozen=True)
+@message
 class OpenNodes:
     """Some open nodes of a forest that has grown so far."""
 
@@ -146,20 +148,83 @@ class OpenNodes:
     first: int  # open nodes first to last, in the order of the frontier
     last: int
 
-    @cached_property
-    def frontier(self) -> Frontier:
-        """All open nodes."""
-        frontier, adaptive = self.job.roots(), bool(self.job.binning.adaptive_bins)
-        for level in self.levels:
-            if level.threshold.size != (level.feature.size if adaptive else 0):
-                raise ProtocolError("A level's thresholds do not fit the job's binning.")
-            frontier = frontier.after(level)
-        return frontier
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return len(self.levels)
 
-    @cached_property
+    @property
+    def story(self) -> tuple[Level, ...]:
+        """The levels so far, without which nodes are asked about: that may change."""
+        return splits_only(self.levels)
+
+    @property
+    def frontier(self) -> Frontier:
+        """All open nodes, derived from the levels."""
+        return open_nodes(self.job, self.levels)
+
+    @kept_beside
     def slots(self) -> Slots:
         """What is asked of these nodes."""
         return self.frontier.asked.part(self.first, self.last)
+
+
+class _Derivations:
+    """The open nodes that the last questions in this process were about.
+
+    Every party derives them from the question's own levels. A party that is asked level after
+    level derives each level once; parties that share a process share the work.
+    """
+
+    _MOST: Final = 4
+
+    def __init__(self) -> None:
+        self._known: list[tuple[bytes, tuple[Level, ...], Frontier]] = []
+        self._lock = Lock()
+
+    def of(self, job: Job, levels: tuple[Level, ...]) -> Frontier:
+        """Return the open nodes after some levels; refuse levels that do not fit."""
+        depth, frontier = self._nearest(job.digest, levels)
+        if frontier is not None and depth == len(levels):
+            return frontier
+        frontier = job.roots() if frontier is None else frontier
+        is_adaptive = bool(job.binning.adaptive_bins)
+        for level in levels[depth:]:
+            if level.threshold.size != (level.feature.size if is_adaptive else 0):
+                raise ProtocolError("A level's thresholds do not fit the job's binning.")
+            frontier = frontier.after(level)
+        with self._lock:
+            self._known = [(job.digest, levels, frontier), *self._known[: self._MOST - 1]]
+        return frontier
+
+    def _nearest(self, job: bytes, levels: tuple[Level, ...]) -> tuple[int, Frontier | None]:
+        """Return the deepest known nodes on the way to some levels, and their depth."""
+        best: tuple[int, Frontier | None] = (0, None)
+        for known, told, frontier in self._known:
+            deeper = best[1] is None or len(told) > best[0]
+            if deeper and known == job and told == levels[: len(told)]:
+                best = (len(told), frontier)
+        return best
+
+    def clear(self) -> None:
+        """Forget all; a job has ended."""
+        with self._lock:
+            self._known = []
+
+
+_DERIVED: Final = _Derivations()
+
+
+def open_nodes(job: Job, levels: tuple[Level, ...]) -> Frontier:
+    """Return the open nodes of a job's trees after some levels."""
+    return _DERIVED.of(job, levels)
+
+
+def splits_only(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Return levels without what may change when a party leaves: which nodes are asked about."""
+    return tuple(
+        level.replaced(child_derived=np.zeros_like(level.child_derived)) for level in levels
+    )
 
 
 def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
@@ -284,3 +349,4 @@ class PartyRows:
         """Free the memory that growing took."""
         self._kept = None
         SHARED.clear()
+        _DERIVED.clear()

@@ -7,8 +7,7 @@ what"; under masks only the sum over parties is opened.
 rows. **Who never learns what.** Nobody learns which rows were judged, or how one of them was.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +18,11 @@ from spinney.protocols.rows.levels import (
     Job,
     PartyRows,
     frontier_after,
+    splits_only,
 )
 from spinney.protocols.training import Quality
 from spinney.transport.channel import Ask, Channel, Vector
-from spinney.trees._kernels import hashing
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
 from spinney.trees.forest import Forest, RowValues
@@ -30,12 +30,13 @@ from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth
 from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
+from spinney.trees.rows import bootstrap_weights
 from spinney.typing import Bools, Floats, Integers, Keys
 
 _CHUNK = 8192
 
 
-@dataclass(frozen=True)
+@message
 class QualityReply:
     """Counts by which a forest is judged at one party."""
 
@@ -100,10 +101,10 @@ def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
     """Tell which trees have drawn which rows, (n_rows, n_trees)."""
     if not bootstrap:
         return np.zeros((row_keys.size, tree_keys.size), np.bool_)
-    weights = np.empty((tree_keys.size, row_keys.size), np.uint8)
+    seen = np.empty((row_keys.size, tree_keys.size), np.bool_)
     for tree, key in enumerate(tree_keys):
-        hashing.bootstrap_weights(key, row_keys, weights[tree])
-    return np.ascontiguousarray((weights > 0).T)
+        seen[:, tree] = bootstrap_weights(key, row_keys) > 0
+    return seen
 
 
 def judged_counts(
@@ -157,7 +158,7 @@ def _class_scores(confusion: Integers) -> dict[str, float]:
 _QUALITY_ROWS = 2048  # rows a party judges the forest by, where it need not judge by all
 
 
-@dataclass(frozen=True)
+@message
 class QualityAsk(Ask[QualityReply]):
     """How well does the finished forest do on your rows?"""
 
@@ -168,7 +169,12 @@ class QualityAsk(Ask[QualityReply]):
     reveals: ClassVar[str] = "a confusion matrix, or error sums, over own rows"
     reply_type: ClassVar[type[Any]] = QualityReply
 
-    @cached_property
+    @property
+    def story(self) -> tuple[Level, ...]:
+        """The levels of the finished forest."""
+        return splits_only(self.levels)
+
+    @kept_beside
     def forest(self) -> Forest:
         """The finished forest."""
         n_trees = self.job.settings.n_estimators
@@ -215,8 +221,6 @@ def quality_over_parties(
 ) -> tuple[dict[str, Quality], float | None]:
     """Return the forest's quality at each party, and its first score over all of them."""
     ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)
-    if values.class_weight.size:
-        ask.__dict__["forest"] = forest  # known here; others compute it
     if channel.is_masked:  # a party's own counts would show what masks hide
         counts = {"all parties": channel.sum(ask).counts}
     else:

@@ -3,7 +3,6 @@
 The parties' schemas are compared, their tables counted, and bin edges found from counts alone.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,19 +21,20 @@ from spinney.tables.agree import agree
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
+from spinney.transport.messages import message
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
 from spinney.trees.quantiles import QuantileSearch, Refinement, refined_counts
 
 
-@dataclass(frozen=True)
+@message
 class SchemaReply:
     """The public facts of a party's table."""
 
     schema: Schema
 
 
-@dataclass(frozen=True)
+@message
 class SchemaAsk(Ask[SchemaReply]):
     """Which columns do you hold?"""
 
@@ -42,7 +42,7 @@ class SchemaAsk(Ask[SchemaReply]):
     reply_type: ClassVar[type[Any]] = SchemaReply
 
 
-@dataclass(frozen=True)
+@message
 class FactsAsk(Ask[FactsReply]):
     """How many rows, classes, missing values and categories; how many numbers of which size?"""
 
@@ -54,7 +54,7 @@ class FactsAsk(Ask[FactsReply]):
     ring_is_fresh: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
+@message
 class CountsReply:
     """Counts that are added up over parties."""
 
@@ -71,7 +71,7 @@ class CountsReply:
         return cls(Counts(counters, np.array([len(counters)])))
 
 
-@dataclass(frozen=True)
+@message
 class EdgesAsk(Ask[CountsReply]):
     """How many numbers lie in each part of these cells?"""
 

@@ -29,10 +29,8 @@ size of its numbers: masked ones cannot be packed by size.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from spinney.errors import ProtocolError
 from spinney.privacy.keys import (
@@ -61,18 +59,20 @@ from spinney.transport.channel import (
     Summand,
     is_summable,
 )
+from spinney.transport.messages import Beside, message
 
 AskTypes = dict[str, type[Ask[Any]]]
+_QUESTIONS: Final[Beside[Ask[Any]]] = Beside()  # inside masked ones
 
 
-@dataclass(frozen=True)
+@message
 class EpochReply:
     """A party's public keys and its sealed letters to the others."""
 
     keys: KeysReply
 
 
-@dataclass(frozen=True)
+@message
 class EpochAsk(Ask[EpochReply]):
     """Which keys do you use for the next sums?"""
 
@@ -81,14 +81,14 @@ class EpochAsk(Ask[EpochReply]):
     reply_type: ClassVar[type[Any]] = EpochReply
 
 
-@dataclass(frozen=True)
+@message
 class LettersReply:
     """The letters were opened."""
 
     shares: SharesReply
 
 
-@dataclass(frozen=True)
+@message
 class LettersAsk(Ask[LettersReply]):
     """Will you take these letters? Each party opens its own."""
 
@@ -98,14 +98,14 @@ class LettersAsk(Ask[LettersReply]):
     reply_type: ClassVar[type[Any]] = LettersReply
 
 
-@dataclass(frozen=True)
+@message
 class MaskedReply:
     """A party's numbers under masks: uniform words to anyone who lacks the shares."""
 
     masked: MaskReply
 
 
-@dataclass(frozen=True)
+@message
 class MaskedAsk(Ask[MaskedReply]):
     """What is your masked answer to this question?"""
 
@@ -115,28 +115,21 @@ class MaskedAsk(Ask[MaskedReply]):
     reveals: ClassVar[str] = "masked numbers"
     reply_type: ClassVar[type[Any]] = MaskedReply
 
-    @cached_property
-    def in_hand(self) -> Ask[Any] | None:
-        """The question itself, where asker and party share a process."""
-        return None
-
     def unwrapped(self, known: AskTypes) -> Ask[Any]:
-        """Return the question."""
-        if self.in_hand is not None:
-            return self.in_hand
+        """Return the question; parties that share a process read it once."""
         if self.kind not in known:
             raise ProtocolError(f"This party does not answer {self.kind!r} under masks.")
-        return codec.decode(self.question, known[self.kind])
+        return _QUESTIONS.get(self, lambda: codec.decode(self.question, known[self.kind]))
 
 
-@dataclass(frozen=True)
+@message
 class RevealReply:
     """Shares that open the sum."""
 
     shares: UnmaskReply
 
 
-@dataclass(frozen=True)
+@message
 class RevealAsk(Ask[RevealReply]):
     """Which shares open the sum over these survivors?"""
 
@@ -192,7 +185,6 @@ class SecureParty:
                 "sums with and without it would differ by its own counts. Start the job again."
             )
         question = ask.unwrapped(self._known)
-        question.__dict__["is_masked"] = True
         reply = self._party.answer(question)
         shares = shares_in(reply)
         if shares and (shares.parties != len(settings.roster) or shares.honest < settings.honest):
@@ -255,7 +247,6 @@ class SecureSums(Channel):
         if not self._coordinator.rounds_left:
             self._begin_epoch()
         masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, codec.encode(ask))
-        masked.__dict__["in_hand"] = ask  # for parties in this process; on the wire it is absent
         least = max(self._settings.min_survivors, quorum or 0)
         replies = self._ask_present(masked, least)
         for masked_reply in replies.values():
@@ -298,7 +289,7 @@ class SecureSums(Channel):
         self.rounds.append(
             Round(
                 len(self.rounds) + 1,
-                type(ask).__name__.removesuffix("Ask"),
+                ask.called(),
                 verb,
                 ask.reveals,
                 masked if verb == "sum" else parts[-1].protection,

@@ -8,7 +8,6 @@ signature and the certificate. So the coordinator can pass keys on but not put i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from spinney.errors import ProtocolError
@@ -16,6 +15,7 @@ from spinney.privacy.keys import KeyPair, Roster, SumSettings, digest
 from spinney.privacy.masking import SecureSumParty
 from spinney.protocols.secure_sums.channel import SecureSums
 from spinney.transport.channel import Ask, Channel
+from spinney.transport.messages import message
 
 
 class Identity(Protocol):
@@ -35,7 +35,7 @@ class Identity(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@message
 class KeyReply:
     """A fresh mask key, signed."""
 
@@ -44,7 +44,7 @@ class KeyReply:
     certificate: bytes
 
 
-@dataclass(frozen=True)
+@message
 class KeyAsk(Ask[KeyReply]):
     """Which key do you use for the masks of this job?"""
 
@@ -53,14 +53,14 @@ class KeyAsk(Ask[KeyReply]):
     reply_type: ClassVar[type[Any]] = KeyReply
 
 
-@dataclass(frozen=True)
+@message
 class RosterReply:
     """The party knows the others' keys."""
 
     n_parties: int
 
 
-@dataclass(frozen=True)
+@message
 class RosterAsk(Ask[RosterReply]):
     """Do you accept these keys for the job's masks, and this many colluders and dropouts?"""
 

@@ -1,7 +1,8 @@
 """Secure sums between parties in one process: the one place where their keys are set up."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from spinney.privacy.keys import (
     KeyPair,
@@ -12,11 +13,13 @@ from spinney.privacy.masking import (
     SecureSumParty,
 )
 from spinney.protocols.secure_sums.channel import SecureParty, SecureSums
+from spinney.protocols.settings import PrivacySettings
 from spinney.transport.channel import (
     Answering,
     Ask,
     Channel,
 )
+from spinney.transport.in_process import InProcess
 
 
 def secured(
@@ -37,3 +40,44 @@ def secured(
         for name, party in parties.items()
     }
     return SecureSums(connect(wrapped), settings)
+
+
+def connect_parties(
+    parties: Mapping[str, Answering],
+    summed: Sequence[type[Ask[Any]]],
+    *,
+    is_masked: bool,
+    privacy: PrivacySettings | None = None,
+    honest: int | None = None,
+    connect: Callable[[dict[str, Answering]], Channel] = InProcess,
+) -> Channel:
+    """Return the channel to parties in one process, as every simulation and estimator has it.
+
+    Parameters
+    ----------
+    parties
+        The sides, by name.
+    summed
+        The questions whose replies are added up.
+    is_masked
+        Whether those sums are masked.
+    privacy
+        Of a private job: a sum then needs all its parties, since who is missing takes noise along.
+    honest
+        How many parties the masks rest on; None: half of them, rounded up.
+    connect
+        What carries the messages.
+    """
+    sides = dict(parties)
+    if not is_masked:
+        return connect(sides)
+    if privacy is not None:
+        privacy.shares(len(sides))  # says best what is wrong with `honest`
+    return secured(
+        sides,
+        connect,
+        summed,
+        job=f"simulation {uuid4()}",
+        honest=honest,
+        min_survivors=None if privacy is None else len(sides),
+    )

@@ -34,5 +34,6 @@ and own column drawn; it sends 1 bit a row of nodes that it splits, and 10 bytes
 from spinney.protocols.vertical_forest.coordinator import train
 from spinney.protocols.vertical_forest.party import ASKS, Party
 from spinney.protocols.vertical_forest.settings import NAME, Settings
+from spinney.protocols.vertical_forest.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "Party", "SPEC", "Settings", "train"]

@@ -15,6 +15,7 @@ from spinney.protocols.training import (
     PartyClaim,
     Phases,
     Quality,
+    Roles,
     Shape,
 )
 from spinney.protocols.vertical_forest.encrypted_coordinator import EncryptedCoordination
@@ -30,9 +31,6 @@ from spinney.protocols.vertical_forest.messages import (
     HoldingsReply,
     LabelsAsk,
     Sealed,
-)
-from spinney.protocols.vertical_forest.prediction import (
-    Roles,
 )
 from spinney.protocols.vertical_forest.quality import (
     judged,

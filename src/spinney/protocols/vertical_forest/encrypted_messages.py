@@ -3,7 +3,6 @@
 **Who learns what.** See `vertical_forest.encrypted_coordinator`.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,19 +12,20 @@ from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job
 from spinney.protocols.vertical_forest.messages import Sealed, SplitReply
 from spinney.transport.channel import Ask
+from spinney.transport.messages import message
 from spinney.trees.counts import Counts
 from spinney.trees.partition import Partition
 from spinney.typing import Bools, Integers
 
 
-@dataclass(frozen=True)
+@message
 class SealReply:
     """The labels, encrypted, and the key to add them by."""
 
     sealed: Sealed
 
 
-@dataclass(frozen=True)
+@message
 class SealAsk(Ask[SealReply]):
     """Which label has each row, encrypted?"""
 
@@ -36,7 +36,7 @@ class SealAsk(Ask[SealReply]):
     reply_type: ClassVar[type[Any]] = SealReply
 
 
-@dataclass(frozen=True)
+@message
 class SumsReply:
     """Encrypted label sums of the cells of every column offered, and how many rows they hold."""
 
@@ -49,7 +49,7 @@ class SumsReply:
     sums: tuple[bytes, ...]  # of cells that hold rows; a plane each
 
 
-@dataclass(frozen=True)
+@message
 class SumsAsk(Ask[SumsReply]):
     """How do the encrypted labels of each open node add up over your columns' cells?"""
 
@@ -60,8 +60,13 @@ class SumsAsk(Ask[SumsReply]):
     reveals: ClassVar[str] = "how many rows are in each cell of a column, for the label party"
     reply_type: ClassVar[type[Any]] = SumsReply
 
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return self.depth
 
-@dataclass(frozen=True)
+
+@message
 class Foreign:
     """Another party's sums, and where its columns stand in each node's draw."""
 
@@ -70,7 +75,7 @@ class Foreign:
     reply: SumsReply
 
 
-@dataclass(frozen=True)
+@message
 class ChooseReply:
     """The chosen cut of each split node, and nothing else."""
 
@@ -83,7 +88,7 @@ class ChooseReply:
     child_open: Bools  # (2 * n_split,)
 
 
-@dataclass(frozen=True)
+@message
 class ChooseAsk(Ask[ChooseReply]):
     """Which is the best cut of each open node?"""
 
@@ -96,8 +101,13 @@ class ChooseAsk(Ask[ChooseReply]):
     reveals: ClassVar[str] = "the best cut of each open node: whose column, by number, which cell"
     reply_type: ClassVar[type[Any]] = ChooseReply
 
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return self.depth
 
-@dataclass(frozen=True)
+
+@message
 class CutAsk(Ask[SplitReply]):
     """These cuts of yours were chosen: who goes left?"""
 
@@ -110,6 +120,11 @@ class CutAsk(Ask[SplitReply]):
     bin_set: NDArray[np.uint64]
     reveals: ClassVar[str] = "which rows of a node go left by the party's cut"
     reply_type: ClassVar[type[Any]] = SplitReply
+
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return self.depth
 
 
 ASKS: tuple[type[Ask[Any]], ...] = (SealAsk, SumsAsk, ChooseAsk, CutAsk)

@@ -42,13 +42,13 @@ from spinney.protocols.vertical_forest.messages import (
 )
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.transport import codec
-from spinney.trees._kernels.rows import ROW_MASK, WEIGHT_SHIFT
 from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MISSING
 from spinney.trees.frontier import Columns, Slots
 from spinney.trees.own_columns import OwnNodes, OwnSplits, best_of_slots, counted
 from spinney.trees.partition import Partition
+from spinney.trees.rows import rows_of_entries
 from spinney.trees.split import BestSplits
 from spinney.typing import Integers
 
@@ -154,9 +154,9 @@ def _groups(table: BinnedTable, nodes: OwnNodes, slots: Slots, n_rows: int) -> I
         at = np.concatenate([first for first, _ in places])
         height = np.concatenate([second for _, second in places])
         row = np.concatenate(
-            [table.block_start[block] + (e & ROW_MASK).astype(np.int64) for block, e in parts]
+            [table.block_start[block] + rows_of_entries(e)[0] for block, e in parts]
         )
-        weight = np.concatenate([(e >> WEIGHT_SHIFT).astype(np.int64) for _, e in parts])
+        weight = np.concatenate([rows_of_entries(e)[1] for _, e in parts])
         entry, cipher = _ciphertexts(row, weight, n_rows)
         for slot in np.flatnonzero(slots.feature[node] >= 0):
             code = table.codes[at + height * slots.feature[node, slot]].astype(np.int64)
@@ -175,7 +175,7 @@ def _places(
 ) -> tuple[Integers, Integers]:
     """Return where a row's first cell is among the table's, and how far the next column's."""
     start = table.block_start[block]
-    at = start * table.n_columns + (entries & ROW_MASK).astype(np.int64)
+    at = start * table.n_columns + rows_of_entries(entries)[0]
     return at, np.full(entries.size, table.block_start[block + 1] - start)
 
 

@@ -17,6 +17,7 @@ from spinney.protocols.vertical_forest.job import (
     Target,
 )
 from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.frontier import Slots
@@ -35,7 +36,7 @@ from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Bools, Floats, Integers
 
 
-@dataclass(frozen=True)
+@message
 class Offered:
     """The columns that the coordinator drew of a party's own: a few for each open node."""
 

@@ -4,7 +4,6 @@ Bins are each party's own business: a column's quantiles need nobody else's rows
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -28,7 +27,7 @@ from spinney.protocols.vertical_forest.settings import Labels
 from spinney.seeds import derived
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Label
-from spinney.trees._kernels import hashing
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import BLOCK_ROWS, MAX_ROWS, MAX_WEIGHT, TARGET_BITS, target_bits
@@ -36,12 +35,13 @@ from spinney.trees.frontier import Columns, Draws, tree_keys
 from spinney.trees.growth import StoppingRules
 from spinney.trees.layout import LeafValues
 from spinney.trees.quantiles import QuantileSearch
+from spinney.trees.rows import bootstrap_weights
 from spinney.typing import Floats, Keys
 
 Target = NDArray[np.integer]  # class numbers, unsigned; or fixed-point targets
 
 
-@dataclass(frozen=True)
+@message
 class Job:
     """The terms of a vertical job, as every party sees them."""
 
@@ -59,7 +59,7 @@ class Job:
         if not 0 < self.n_rows < MAX_ROWS:
             raise ProtocolError(f"A job may be about 1 to {MAX_ROWS} rows.")
 
-    @cached_property
+    @kept_beside
     def digest(self) -> str:
         """A digest of all of it."""
         return sha256(repr(self).encode()).hexdigest()
@@ -101,12 +101,8 @@ class Job:
         """Return how many rows the largest sample has, counted as often as they are drawn."""
         if not self.settings.bootstrap:
             return self.n_rows
-        weights = np.empty(keys.size, np.uint8)
-        heaviest = 0
-        for key in self.sample_keys:
-            hashing.bootstrap_weights(key, keys, weights)
-            heaviest = max(heaviest, int(weights.sum(dtype=np.int64)))
-        return heaviest
+        samples = (bootstrap_weights(key, keys) for key in self.sample_keys)
+        return max(int(weights.sum(dtype=np.int64)) for weights in samples)
 
     def class_weights(self, target: Target) -> Floats:
         """Return a weight for each class; empty for regression."""

@@ -18,11 +18,7 @@ from numpy.typing import NDArray
 from spinney.typing import Bools, Floats, Integers
 
 _MOST_ROWS = 300  # rows that are grouped: enough for a share; time grows with their cube
-
-
 _AMOUNT_GROUPS = 8
-
-
 _STEPS = 50
 
 

@@ -19,26 +19,20 @@ of one job differ as two seeds do. Without a bootstrap and held-out rows they ar
 **Rounds and bytes.** The sum of both; one more with `join_parts`.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
+from spinney.errors import ProtocolError, SchemaError, TableError
 from spinney.protocols import vertical_forest
-from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.training import Phases
 from spinney.protocols.vertical_forest import matching_messages
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
 from spinney.protocols.vertical_forest.job import Job, told_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.matching import (
-    MATCHINGS,
-    Matching,
-    MatchingParty,
-    match,
-)
+from spinney.protocols.vertical_forest.matching import MatchingParty, match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
@@ -48,113 +42,19 @@ from spinney.protocols.vertical_forest.prediction import (
     PartReply,
     join_parts,
 )
-from spinney.protocols.vertical_forest.settings import NAME, VerticalSettings
-from spinney.seeds import derived, generator
+from spinney.protocols.vertical_forest.settings import (
+    NAME,
+    MatchedSettings,
+)
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask, Channel
-from spinney.typing import Bools, Integers, Progress, silent
+from spinney.typing import Integers, Progress, silent
 
 PART = "part.spinney"
-
-
-_HOLD_BACK = 2  # what a seed is drawn for
-
-
 _ROWS = "rows"
-
-
 _NOTHING = LabelAccount()
-
-
 ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *vertical_forest.ASKS, PartAsk)
-
-
 SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: there is nothing to add
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """A vertical job from its beginning.
-
-    Parameters
-    ----------
-    vertical
-        The forest, and how labels are kept.
-    label_party
-        Who holds the labels, and leads the matching.
-    matching
-        How rows are found: "psi" or "keyed_hash"; None: all parties hold the same rows in the same
-        order.
-    held_out, held_out_seed
-        The share of the common rows that is not trained on, and what draws them.
-    join_parts
-        Whether the coordinator gets the whole forest.
-    """
-
-    vertical: VerticalSettings
-    label_party: str
-    matching: Matching | None = None
-    held_out: float = 0.0
-    held_out_seed: int = 0
-    join_parts: bool = False
-
-    def __post_init__(self) -> None:
-        if self.matching is not None and self.matching not in MATCHINGS:
-            known = " or ".join(map(repr, MATCHINGS))
-            raise SettingError(f"matching must be {known}; got {self.matching!r}.")
-        if not 0 <= self.held_out < 1:
-            raise SettingError(f"held_out must be at least 0 and below 1; got {self.held_out}.")
-
-    @property
-    def task(self) -> str:
-        """What the forest predicts."""
-        return self.vertical.forest.task
-
-    @property
-    def binning(self) -> str:
-        """How cells are laid."""
-        return self.vertical.forest.binning
-
-    @property
-    def n_estimators(self) -> int:
-        """How many trees there are."""
-        return self.vertical.forest.n_estimators
-
-    @property
-    def max_depth(self) -> int | None:
-        """How deep they may grow."""
-        return self.vertical.forest.max_depth
-
-    @property
-    def min_samples_leaf(self) -> float:
-        """The fewest rows of a leaf, or their share."""
-        return self.vertical.forest.min_samples_leaf
-
-    @property
-    def privacy(self) -> PrivacySettings | None:
-        """What the label party's ledger is asked to pay; None: nothing."""
-        if self.vertical.label_epsilon is None:
-            return None
-        return PrivacySettings(
-            job=self.vertical.job,
-            mechanism="randomised_labels",
-            epsilon=self.vertical.label_epsilon,
-        )
-
-    def is_held_out(self, n_rows: int) -> Bools:
-        """Tell which of the common rows are held back: the same at every party."""
-        n_held_out = round(self.held_out * n_rows)
-        chosen = np.zeros(n_rows, np.bool_)
-        if 0 < n_held_out < n_rows:
-            order = generator(derived(self.held_out_seed, _HOLD_BACK)).permutation(n_rows)
-            chosen[order[:n_held_out]] = True
-        return chosen
-
-    def described(self) -> dict[str, object]:
-        """Return the settings beside those of the forest, as the report shows them."""
-        own = asdict(self)
-        del own["vertical"]
-        return own
 
 
 class Party:
@@ -178,7 +78,7 @@ class Party:
     def __init__(
         self,
         holding: Holding,
-        settings: Settings,
+        settings: MatchedSettings,
         name: str,
         *,
         folder: Path | None = None,
@@ -307,7 +207,7 @@ def _outside(what: str) -> ProtocolError:
     )
 
 
-def _require_label(holding: Holding, settings: Settings, name: str) -> None:
+def _require_label(holding: Holding, settings: MatchedSettings, name: str) -> None:
     has_label = holding.label is not None
     if has_label and name != settings.label_party:
         raise SchemaError(
@@ -323,7 +223,7 @@ def _require_label(holding: Holding, settings: Settings, name: str) -> None:
 
 def train(
     channel: Channel,
-    settings: Settings,
+    settings: MatchedSettings,
     *,
     checkpoint: Path | None = None,
     n_jobs: int | None = None,

@@ -23,7 +23,7 @@ its own could ask whether a party has an id that it guesses.
 "psi": 7 rounds, about 70 bytes for each id.
 """
 
-from typing import Any, Final, Literal
+from typing import Any
 
 import numpy as np
 
@@ -56,13 +56,9 @@ from spinney.protocols.vertical_forest.matching_messages import (
     TakeAsk,
     TakenReply,
 )
+from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Integers
-
-Matching = Literal["psi", "keyed_hash"]
-
-
-MATCHINGS: Final[tuple[Matching, ...]] = ("psi", "keyed_hash")
 
 
 class MatchingParty:

@@ -3,14 +3,14 @@
 **Who learns what.** See `matching`.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spinney.privacy.matching import Tags
 from spinney.transport.channel import Ask
+from spinney.transport.messages import message
 
 
-@dataclass(frozen=True)
+@message
 class MeetReply:
     """A public key for letters, and what kind of ids there are."""
 
@@ -19,7 +19,7 @@ class MeetReply:
     kind: str
 
 
-@dataclass(frozen=True)
+@message
 class MeetAsk(Ask[MeetReply]):
     """How many ids do you have, of which kind, and where may letters go?"""
 
@@ -28,14 +28,14 @@ class MeetAsk(Ask[MeetReply]):
     reply_type: ClassVar[type[Any]] = MeetReply
 
 
-@dataclass(frozen=True)
+@message
 class SecretReply:
     """Letters with the matching key, one for each other party."""
 
     letters: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
+@message
 class SecretAsk(Ask[SecretReply]):
     """Will you draw a key and write it to these parties?"""
 
@@ -45,14 +45,14 @@ class SecretAsk(Ask[SecretReply]):
     reply_type: ClassVar[type[Any]] = SecretReply
 
 
-@dataclass(frozen=True)
+@message
 class TakenReply:
     """The party has the key."""
 
     party: str
 
 
-@dataclass(frozen=True)
+@message
 class TakeAsk(Ask[TakenReply]):
     """Can you open this letter from the leading party?"""
 
@@ -63,14 +63,14 @@ class TakeAsk(Ask[TakenReply]):
     reply_type: ClassVar[type[Any]] = TakenReply
 
 
-@dataclass(frozen=True)
+@message
 class TagsReply:
     """Tags, sorted, so that their order says nothing of the rows'."""
 
     tags: Tags
 
 
-@dataclass(frozen=True)
+@message
 class TagsAsk(Ask[TagsReply]):
     """What are the tags of your ids?"""
 
@@ -78,14 +78,14 @@ class TagsAsk(Ask[TagsReply]):
     reply_type: ClassVar[type[Any]] = TagsReply
 
 
-@dataclass(frozen=True)
+@message
 class RequestReply:
     """The leading party's ids under a secret key of its own."""
 
     data: bytes
 
 
-@dataclass(frozen=True)
+@message
 class RequestAsk(Ask[RequestReply]):
     """With what do you ask the others for common ids?"""
 
@@ -94,7 +94,7 @@ class RequestAsk(Ask[RequestReply]):
     reply_type: ClassVar[type[Any]] = RequestReply
 
 
-@dataclass(frozen=True)
+@message
 class RespondReply:
     """A party's ids under its key, and the leading party's under both."""
 
@@ -102,7 +102,7 @@ class RespondReply:
     response: bytes
 
 
-@dataclass(frozen=True)
+@message
 class RespondAsk(Ask[RespondReply]):
     """What do you answer to this request for common ids?"""
 
@@ -113,7 +113,7 @@ class RespondAsk(Ask[RespondReply]):
     reply_type: ClassVar[type[Any]] = RespondReply
 
 
-@dataclass(frozen=True)
+@message
 class SharedReply:
     """The tags of the rows that all parties share, or how many are shared with each."""
 
@@ -121,7 +121,7 @@ class SharedReply:
     sizes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@message
 class SharedAsk(Ask[SharedReply]):
     """Which rows do all parties share, by these answers?"""
 
@@ -131,7 +131,7 @@ class SharedAsk(Ask[SharedReply]):
     reply_type: ClassVar[type[Any]] = SharedReply
 
 
-@dataclass(frozen=True)
+@message
 class CommonAsk(Ask[TakenReply]):
     """Will you put these rows in this order, and the others aside?"""
 

@@ -3,7 +3,6 @@
 **Who learns what.** See `vertical_forest`.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job, Target
 from spinney.transport.channel import Ask
+from spinney.transport.messages import message
 from spinney.trees.partition import Partition
 from spinney.typing import Bools, Floats, Integers
 
 
-@dataclass(frozen=True)
+@message
 class HoldingsReply:
     """What a party brings, in numbers."""
 
@@ -27,7 +27,7 @@ class HoldingsReply:
     target_step: float
 
 
-@dataclass(frozen=True)
+@message
 class HoldingsAsk(Ask[HoldingsReply]):
     """How many rows and columns do you hold, and do you hold the labels?"""
 
@@ -37,14 +37,14 @@ class HoldingsAsk(Ask[HoldingsReply]):
     reply_type: ClassVar[type[Any]] = HoldingsReply
 
 
-@dataclass(frozen=True)
+@message
 class LabelsReply:
     """The labels as numbers, in the rows' common order."""
 
     target: Target
 
 
-@dataclass(frozen=True)
+@message
 class LabelsAsk(Ask[LabelsReply]):
     """Which label has each row, as a number?"""
 
@@ -53,7 +53,7 @@ class LabelsAsk(Ask[LabelsReply]):
     reply_type: ClassVar[type[Any]] = LabelsReply
 
 
-@dataclass(frozen=True)
+@message
 class Sealed:
     """Labels that a party can add but not read; see `vertical_forest.encrypted_coordinator`."""
 
@@ -63,7 +63,7 @@ class Sealed:
     field_bits: int
 
 
-@dataclass(frozen=True)
+@message
 class StartReply:
     """Where a party stands after it has begun, or begun again."""
 
@@ -71,7 +71,7 @@ class StartReply:
     exhausted: Bools  # own columns that have one value only
 
 
-@dataclass(frozen=True)
+@message
 class StartAsk(Ask[StartReply]):
     """Will you take part, from here on?"""
 
@@ -84,7 +84,7 @@ class StartAsk(Ask[StartReply]):
     reply_type: ClassVar[type[Any]] = StartReply
 
 
-@dataclass(frozen=True)
+@message
 class GainReply:
     """The best gain of each open node by a party's columns; minus infinity: not worth it."""
 
@@ -93,7 +93,7 @@ class GainReply:
     slot: NDArray[np.int16]  # by which of the columns offered
 
 
-@dataclass(frozen=True)
+@message
 class GainAsk(Ask[GainReply]):
     """How much would your best cut of each open node gain?"""
 
@@ -104,8 +104,13 @@ class GainAsk(Ask[GainReply]):
     reveals: ClassVar[str] = "the best gain of each open node, and the number of its column"
     reply_type: ClassVar[type[Any]] = GainReply
 
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return self.depth
 
-@dataclass(frozen=True)
+
+@message
 class SplitReply:
     """How the rows of some nodes part."""
 
@@ -121,7 +126,7 @@ def behind_split() -> SplitReply:
     return SplitReply(True, np.zeros(0, np.uint8), none, none)
 
 
-@dataclass(frozen=True)
+@message
 class SplitAsk(Ask[SplitReply]):
     """You have the best cut of these nodes: who goes left?"""
 
@@ -131,8 +136,13 @@ class SplitAsk(Ask[SplitReply]):
     reveals: ClassVar[str] = "which rows of a node go left by the party's cut"
     reply_type: ClassVar[type[Any]] = SplitReply
 
+    @property
+    def step(self) -> int:
+        """The depth of the open nodes."""
+        return self.depth
 
-@dataclass(frozen=True)
+
+@message
 class FinishReply:
     """The party has its part."""
 
@@ -140,7 +150,7 @@ class FinishReply:
     n_nodes: int
 
 
-@dataclass(frozen=True)
+@message
 class FinishAsk(Ask[FinishReply]):
     """Have you all of your part of the forest?"""
 

@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from spinney.errors import ProtocolError
+from spinney.files import replace_file
 from spinney.trees import storage
 from spinney.trees.own_columns import (
     OwnSplits,
@@ -42,12 +43,7 @@ class Notebook:
         """Write something else down, such as a key; only its owner may read the file."""
         self._notes[job, name] = note
         if self._folder is not None:
-            path = self._folder / f"{job[:32]}.{name}"
-            part = path.with_name(f"{path.name}.part")
-            part.unlink(missing_ok=True)
-            part.touch(mode=0o600)
-            part.write_bytes(note)
-            part.replace(path)  # whole, or not there
+            replace_file(self._folder / f"{job[:32]}.{name}", note, mode=0o600)
 
     def note(self, job: str, name: str) -> bytes | None:
         """Return what was written down under a name."""

@@ -18,7 +18,7 @@ or a threshold; if the label party intersects, the coordinator only carries the 
 bit for each of its own cuts that a row may meet.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,23 +27,24 @@ from numpy.typing import NDArray
 from spinney.errors import PartyLostError, PolicyError, ProtocolError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.quality import QualityReply
+from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest.model import PartialModel, joined_model
-from spinney.protocols.vertical_forest.settings import Place
 from spinney.tables.columns import Columns
 from spinney.transport.channel import Ask, Channel
+from spinney.transport.messages import message
 from spinney.trees.partial import LeafSets, Ownership, PartialForest, intersected
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers
 
 
-@dataclass(frozen=True)
+@message
 class LeavesReply:
     """Which leaves a party's rows may reach."""
 
     sets: LeafSets
 
 
-@dataclass(frozen=True)
+@message
 class LeavesAsk(Ask[LeavesReply]):
     """Which leaves may your rows reach, by your own cuts?"""
 
@@ -52,7 +53,7 @@ class LeavesAsk(Ask[LeavesReply]):
     reply_type: ClassVar[type[Any]] = LeavesReply
 
 
-@dataclass(frozen=True)
+@message
 class Named:
     """What names the leaves of rows: the leaves themselves, or all parties' sets."""
 
@@ -69,14 +70,14 @@ class Named:
         return intersected(self.ownership, every, n_threads)
 
 
-@dataclass(frozen=True)
+@message
 class ValuesReply:
     """The mean over trees for every row."""
 
     values: Floats  # (n_rows, n_outputs)
 
 
-@dataclass(frozen=True)
+@message
 class ValuesAsk(Ask[ValuesReply]):
     """What does the forest say of the rows in these leaves?"""
 
@@ -85,7 +86,7 @@ class ValuesAsk(Ask[ValuesReply]):
     reply_type: ClassVar[type[Any]] = ValuesReply
 
 
-@dataclass(frozen=True)
+@message
 class JudgeAsk(Ask[QualityReply]):
     """How well does the finished forest do on the rows in these leaves?"""
 
@@ -95,14 +96,14 @@ class JudgeAsk(Ask[QualityReply]):
     reply_type: ClassVar[type[Any]] = QualityReply
 
 
-@dataclass(frozen=True)
+@message
 class PartReply:
     """A party's part of the forest, as a file's bytes."""
 
     data: bytes
 
 
-@dataclass(frozen=True)
+@message
 class PartAsk(Ask[PartReply]):
     """Do you give your part of the forest away, so that it can be joined with the others'?"""
 
@@ -190,38 +191,30 @@ def mean_values(model: PartialModel, leaves: NDArray[np.uint32]) -> Floats:
     return out
 
 
-@dataclass(frozen=True)
-class Roles:
-    """What the coordinator keeps of a finished job, to predict by: whose cut each node is."""
+def name_leaves(roles: Roles, channel: Channel, n_judged: int, n_jobs: int | None) -> Named:
+    """Ask for leaf sets, one round, and return what names the leaves."""
+    missing = [name for name in roles.parties if name not in channel.parties]
+    if missing:
+        raise PartyLostError(
+            f"Party {missing[0]!r} is absent, and its cuts are nowhere else. Every party of "
+            "the forest must take part in a prediction."
+        )
+    place = roles.parties.index(roles.label_party)
+    no_leaves = np.zeros((0, 0), np.uint32)
+    if roles.intersect_at == "label_party":
+        others = [name for name in roles.parties if name != roles.label_party]
+        replies = channel.ask(LeavesAsk(n_judged), to=others) if others else {}
+        sets = tuple(replies[name].sets for name in others)
+        return Named(no_leaves, sets, roles.ownership, place)
+    found = channel.ask(LeavesAsk(n_judged), to=roles.parties)
+    every = [found[name].sets for name in roles.parties]
+    return Named(intersected(roles.ownership, every, thread_count(n_jobs)), (), None, place)
 
-    parties: tuple[str, ...]  # in the order of the owners' numbers
-    label_party: str
-    ownership: Ownership
-    intersect_at: Place
 
-    def named(self, channel: Channel, n_judged: int, n_jobs: int | None) -> Named:
-        """Ask for leaf sets, one round, and return what names the leaves."""
-        missing = [name for name in self.parties if name not in channel.parties]
-        if missing:
-            raise PartyLostError(
-                f"Party {missing[0]!r} is absent, and its cuts are nowhere else. Every party of "
-                "the forest must take part in a prediction."
-            )
-        place = self.parties.index(self.label_party)
-        no_leaves = np.zeros((0, 0), np.uint32)
-        if self.intersect_at == "label_party":
-            others = [name for name in self.parties if name != self.label_party]
-            replies = channel.ask(LeavesAsk(n_judged), to=others) if others else {}
-            sets = tuple(replies[name].sets for name in others)
-            return Named(no_leaves, sets, self.ownership, place)
-        found = channel.ask(LeavesAsk(n_judged), to=self.parties)
-        every = [found[name].sets for name in self.parties]
-        return Named(intersected(self.ownership, every, thread_count(n_jobs)), (), None, place)
-
-    def predict(self, channel: Channel, *, n_jobs: int | None = None) -> Floats:
-        """Return the mean over trees for every row that the parties were given."""
-        named = self.named(channel, 0, n_jobs)
-        return channel.ask(ValuesAsk(named), to=(self.label_party,))[self.label_party].values
+def predict_rows(roles: Roles, channel: Channel, *, n_jobs: int | None = None) -> Floats:
+    """Return the mean over trees for every row that the parties were given."""
+    named = name_leaves(roles, channel, 0, n_jobs)
+    return channel.ask(ValuesAsk(named), to=(roles.label_party,))[roles.label_party].values
 
 
 def join_parts(channel: Channel) -> ForestModel:

@@ -17,7 +17,7 @@ from spinney.protocols.rows.quality import (
     row_values,
     seen_by,
 )
-from spinney.protocols.training import Quality
+from spinney.protocols.training import Quality, Roles
 from spinney.protocols.vertical_forest.growing import Growing
 from spinney.protocols.vertical_forest.job import (
     Job,
@@ -27,7 +27,7 @@ from spinney.protocols.vertical_forest.job import (
 from spinney.protocols.vertical_forest.leakage import Membership
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
-from spinney.protocols.vertical_forest.prediction import JudgeAsk, Roles
+from spinney.protocols.vertical_forest.prediction import JudgeAsk, name_leaves
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Channel
 from spinney.trees.binning import Binning
@@ -135,7 +135,7 @@ def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Me
 def judged(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:
     """Judge the forest by rows that its trees have not seen, at the label party."""
     n_judged = n_judged_in(job)
-    named = roles.named(channel, n_judged, n_jobs)
+    named = name_leaves(roles, channel, n_judged, n_jobs)
     reply = channel.ask(JudgeAsk(named, n_judged), to=(roles.label_party,))[roles.label_party]
     step = job.target_step * 2 ** dropped_bits(job)
     quality = quality_of(reply.counts, bootstrap=job.settings.bootstrap, step=step)

@@ -1,29 +1,32 @@
 """What a vertical job fixes before it starts: the forest, and how labels are kept."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Final, Literal, cast
+
+import msgspec
+import numpy as np
 
 from spinney.errors import SettingError
-from spinney.protocols.settings import ForestSettings, fraction_of
+from spinney.protocols.settings import (
+    ForestSettings,
+    PrivacySettings,
+    as_text,
+    forest_settings,
+    fraction_of,
+    require_choice,
+    require_honest_masks,
+)
+from spinney.protocols.spec import JobFacts, JobSettings
+from spinney.seeds import derived, generator, job_seed
+from spinney.tables.schema import listed
+from spinney.typing import Bools
 
 Labels = Literal["shared", "encrypted"]
-
-
 Place = Literal["label_party", "coordinator"]
-
-
 SchemeName = Literal["auto", "okamoto-uchiyama", "paillier"]
-
-
 LABELS: tuple[Labels, ...] = ("shared", "encrypted")
-
-
 PLACES: tuple[Place, ...] = ("label_party", "coordinator")
-
-
 SCHEMES: tuple[SchemeName, ...] = ("auto", "okamoto-uchiyama", "paillier")
-
-
 KEY_BITS = (2048, 3072)
 
 
@@ -61,9 +64,9 @@ class VerticalSettings:
     key_bits: int = 2048
 
     def __post_init__(self) -> None:
-        _require_choice("labels", self.labels, LABELS)
-        _require_choice("intersect_at", self.intersect_at, PLACES)
-        _require_choice("scheme", self.scheme, SCHEMES)
+        require_choice("labels", self.labels, LABELS)
+        require_choice("intersect_at", self.intersect_at, PLACES)
+        require_choice("scheme", self.scheme, SCHEMES)
         if self.key_bits not in KEY_BITS:
             raise SettingError(f"key_bits must be 2048 or 3072; got {self.key_bits!r}.")
         if self.forest.binning == "adaptive":
@@ -81,13 +84,207 @@ class VerticalSettings:
                 raise SettingError("label_epsilon needs a job name for the ledger to debit.")
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        known = " or ".join(repr(choice) for choice in choices)
-        raise SettingError(f"{name} must be {known}; got {value!r}.")
-
-
-NAME = "vertical_forest"
-
-
+NAME: Final = "vertical_forest"
+Matching = Literal["psi", "keyed_hash"]
+MATCHINGS: Final[tuple[Matching, ...]] = ("psi", "keyed_hash")
 Settings = VerticalSettings
+_HOLD_BACK: Final = 2  # what a seed is drawn for
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchedSettings:
+    """A vertical job from its beginning.
+
+    Parameters
+    ----------
+    vertical
+        The forest, and how labels are kept.
+    label_party
+        Who holds the labels, and leads the matching.
+    matching
+        How rows are found: "psi" or "keyed_hash"; None: all parties hold the same rows in the same
+        order.
+    held_out, held_out_seed
+        The share of the common rows that is not trained on, and what draws them.
+    join_parts
+        Whether the coordinator gets the whole forest.
+    """
+
+    vertical: VerticalSettings
+    label_party: str
+    matching: Matching | None = None
+    held_out: float = 0.0
+    held_out_seed: int = 0
+    join_parts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.matching is not None and self.matching not in MATCHINGS:
+            known = " or ".join(map(repr, MATCHINGS))
+            raise SettingError(f"matching must be {known}; got {self.matching!r}.")
+        if not 0 <= self.held_out < 1:
+            raise SettingError(f"held_out must be at least 0 and below 1; got {self.held_out}.")
+
+    @property
+    def task(self) -> str:
+        """What the forest predicts."""
+        return self.vertical.forest.task
+
+    @property
+    def binning(self) -> str:
+        """How cells are laid."""
+        return self.vertical.forest.binning
+
+    @property
+    def n_estimators(self) -> int:
+        """How many trees there are."""
+        return self.vertical.forest.n_estimators
+
+    @property
+    def max_depth(self) -> int | None:
+        """How deep they may grow."""
+        return self.vertical.forest.max_depth
+
+    @property
+    def min_samples_leaf(self) -> float:
+        """The fewest rows of a leaf, or their share."""
+        return self.vertical.forest.min_samples_leaf
+
+    @property
+    def privacy(self) -> PrivacySettings | None:
+        """What the label party's ledger is asked to pay; None: nothing."""
+        if self.vertical.label_epsilon is None:
+            return None
+        return PrivacySettings(
+            job=self.vertical.job,
+            mechanism="randomised_labels",
+            epsilon=self.vertical.label_epsilon,
+        )
+
+    def is_held_out(self, n_rows: int) -> Bools:
+        """Tell which of the common rows are held back: the same at every party."""
+        n_held_out = round(self.held_out * n_rows)
+        chosen = np.zeros(n_rows, np.bool_)
+        if 0 < n_held_out < n_rows:
+            order = generator(derived(self.held_out_seed, _HOLD_BACK)).permutation(n_rows)
+            chosen[order[:n_held_out]] = True
+        return chosen
+
+    def described(self) -> dict[str, object]:
+        """Return the settings beside those of the forest, as the report shows them."""
+        own = asdict(self)
+        del own["vertical"]
+        return own
+
+
+class VerticalJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """The [settings] of a job file that grows a forest over columns."""
+
+    n_estimators: int | None = None
+    criterion: str | None = None
+    max_depth: int | None = None
+    min_samples_split: int | float | None = None
+    min_samples_leaf: int | float | None = None
+    min_weight_fraction_leaf: float | None = None
+    min_impurity_decrease: float | None = None
+    max_features: int | float | str | None = None
+    max_bins: int | None = None
+    max_cells: int | None = None
+    binning: str | None = None
+    bootstrap: bool | None = None
+    class_weight: str | dict[str, float] | None = None
+    oob_score: bool | None = None
+    secure_sum: bool | None = None  # this and the next three are known only so as to be refused
+    honest: int | None = None
+    epsilon: int | float | None = None
+    epsilon_per_count: int | float | None = None
+    message_limit: int | None = None
+    max_leaf_nodes: int | None = None
+    label_party: str | None = None
+    matching: str | None = None
+    labels: str | None = None
+    label_epsilon: int | float | None = None
+    scheme: str | None = None
+    key_bits: int | None = None
+    intersect_at: str | None = None
+    join_parts: bool | None = None
+    random_state: int = 0
+    n_jobs: int | None = None
+
+
+_VERTICAL: Final = (
+    "label_party",
+    "matching",
+    "labels",
+    "label_epsilon",
+    "scheme",
+    "key_bits",
+    "intersect_at",
+    "join_parts",
+)
+_REFUSED: Final = ("secure_sum", "honest", "epsilon", "epsilon_per_count")
+
+
+def settings_of(given: VerticalJobSettings, facts: JobFacts) -> MatchedSettings:
+    """Return the settings of a job file, checked; without classes, as far as can be said."""
+    if given.secure_sum:
+        raise SettingError(
+            "protocol = 'vertical_forest' adds nothing up over parties: each has its own columns. "
+            "Drop secure_sum; labels = 'encrypted' hides the labels."
+        )
+    require_honest_masks(given.honest, secure_sum=False)
+    if given.epsilon is not None or given.epsilon_per_count is not None:
+        raise SettingError(
+            "protocol = 'vertical_forest' adds noise to labels only. Use label_epsilon instead of "
+            "epsilon."
+        )
+    others = (*_VERTICAL, *_REFUSED)
+    said = msgspec.structs.asdict(given).items()
+    plain = {key: value for key, value in said if value is not None and key not in others}
+    epsilon = given.label_epsilon
+    vertical = VerticalSettings(
+        forest=forest_settings(plain, facts.task, facts.classes),
+        labels=cast("Labels", given.labels or "shared"),
+        label_epsilon=None if epsilon is None else as_text(epsilon, "label_epsilon"),
+        job="" if epsilon is None else facts.name,
+        intersect_at=cast("Place", given.intersect_at or "label_party"),
+        scheme=cast("SchemeName", given.scheme or "auto"),
+        key_bits=2048 if given.key_bits is None else given.key_bits,
+    )
+    return MatchedSettings(
+        vertical=vertical,
+        label_party=_label_party(given.label_party, facts),
+        matching=_matching(given.matching, facts),
+        held_out=facts.held_out,
+        held_out_seed=job_seed(facts.held_out_seed),
+        join_parts=bool(given.join_parts),
+    )
+
+
+def _label_party(named: str | None, facts: JobFacts) -> str:
+    known = facts.parties
+    if facts.is_aligned:
+        named = named or known[0]
+    if named is None or (known and named not in known):
+        who = f", one of {listed(map(repr, known))}" if known else ""
+        raise SettingError(
+            f"label_party must name the one party that holds the labels{who}; got {named!r}. "
+            "Give it in [settings]."
+        )
+    return named
+
+
+def _matching(given: str | None, facts: JobFacts) -> Matching | None:
+    if facts.is_aligned:
+        if given is not None:
+            raise SettingError(
+                "One [table] has its rows in order already. Drop matching, or give each [[party]] "
+                "a table of its own."
+            )
+        return None
+    if given not in MATCHINGS:
+        known = " or ".join(map(repr, MATCHINGS))
+        raise SettingError(
+            f"Parties with tables of their own find their common rows by matching = {known}; got "
+            f"{given!r}. Give it in [settings], and each table its row_id."
+        )
+    return cast("Matching", given)

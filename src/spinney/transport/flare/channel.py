@@ -185,7 +185,7 @@ class FlareChannel(Channel):
     def _note(
         self, ask: Ask[Any], verb: str, protection: str, heard: dict[str, Answer], begin: float
     ) -> None:
-        question = type(ask).__name__.removesuffix("Ask")
+        question = ask.called()
         down = dict.fromkeys(heard, self._bytes_down)
         up = {name: len(answer.body) for name, answer in heard.items()}
         numbered = (len(self.rounds) + 1, question, verb, ask.reveals, protection)

@@ -6,7 +6,6 @@ commands, logs streamed to the coordinator.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any, Final
 from zipfile import BadZipFile, ZipFile
 
 from spinney.errors import MissingExtraError, SettingError, StorageError
+from spinney.files import replace_file
 
 _GATE: Final = "spinney.deployment.party.gate.Gate"
 _KEEPER: Final = "spinney.deployment.coordinator.supervisor.Keeper"
@@ -311,6 +311,4 @@ def _logging() -> dict[str, Any]:
 
 def _write(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(value, indent=1))
-    os.replace(part, path)  # noqa: PTH105  atomic on one file system
+    replace_file(path, json.dumps(value, indent=1).encode())

@@ -1,5 +1,5 @@
-"""All compiled code: arrays in, arrays out; never raises, knows no object of ours.
+"""All compiled code: kernels take and fill arrays, never raise, and use none of our classes.
 
-Every kernel releases the GIL and is cached on disk; callers spread ranges of nodes or rows over
-threads (`spinney.trees.threads`). Each has a plain numpy twin in `tests/unit/trees`.
+Every kernel releases the GIL and is cached on disk; callers distribute ranges of nodes or rows over
+threads (`spinney.trees.threads`). Each has a plain numpy counterpart in `tests/unit/trees`.
 """

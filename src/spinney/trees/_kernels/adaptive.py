@@ -1,7 +1,7 @@
 """S1's adaptive histograms: streaming insertion and nearest-bin merging (Algorithms 2 and 3).
 
-A histogram is a sorted run of means with the moments gathered at each; unused cells come last and
-hold nothing. Kalloori and Klingler (2022), equations 1 to 5.
+A histogram is a sorted run of means with the moments collected at each; unused cells come last and
+are empty. Kalloori and Klingler (2022), equations 1 to 5.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ def _merge_nearest(means, moments, used, is_regression):
 
 @inlined
 def _make_room(means, moments, used, value):
-    """Return the cell of `value`, opening one in its place if there is none (lines 5 to 9)."""
+    """Return the cell of `value`; insert one if there is none (lines 5 to 9)."""
     low = 0
     high = used
     while low < high:
@@ -142,7 +142,7 @@ def merge_level(
             at = offset[node, slot]
             n_regular = cells[node, slot] - (1 if has_missing[column] else 0)
             plain = 0 if not is_category[column] else n_regular
-            for party in range(n_parties):  # categories and missing values simply add up
+            for party in range(n_parties):  # categories and missing values are simply added
                 for cell in range(cells[node, slot]):
                     if cell < plain or cell >= n_regular:
                         for k in range(width):

@@ -1,7 +1,7 @@
-"""Values to bins, and the counts from which pooled quantiles are found.
+"""Map values to bins, and count them to find pooled quantiles.
 
 Values are float32 (n_columns, n_rows), NaN = missing. A float32 is also read as an *ordered word*:
-its bits, turned so that words sort as the numbers do.
+its bits, changed so that words sort as the numbers do.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _SIGN = np.uint32(0x80000000)
 
 @kernel
 def ordered_words(values, out):
-    """Write the ordered word of each value; +0 and -0 share one. NaN gets no sensible word."""
+    """Write the ordered word of each value; +0 and -0 share one. The word of NaN is undefined."""
     bits = (values + np.float32(0.0)).view(np.uint32)
     for i in range(values.shape[0]):
         word = bits[i]
@@ -25,8 +25,8 @@ def ordered_words(values, out):
 def count_digits(words, missing, step, lead_table, second_table, third_table, shift, mask, counts):
     """Count words by (cell, next digit).
 
-    The cell of a word is found by one look-up for each digit it has already: by its leading 12
-    bits, then by the next 7, then by the next 7. Cell 0 is "none of those asked about".
+    One look-up for each known digit finds the cell of a word: by its leading 12 bits, then by the
+    next 7, then by the next 7. Cell 0 means "not a requested cell".
     """
     low = np.uint32(shift)
     for i in range(words.shape[0]):

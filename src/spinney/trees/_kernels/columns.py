@@ -1,8 +1,8 @@
-"""Growing over some of the columns: draws, cells, sides of a cut as bits, rows moved by bits.
+"""Grow trees over some of the columns: draws, cells, sides of a cut as bits, rows moved by bits.
 
-Where parties hold different columns of the same rows, everybody keeps all row entries in the same
-order. Who owns the column of a cut writes one bit for each entry of the node, 1 for left, block
-after block; the others move their entries by these bits. Each node's bits begin with a new byte.
+If parties hold different columns of the same rows, all keep the row entries in the same order. The
+party that owns the column of a cut writes one bit for each entry of the node, 1 for left, block by
+block; the others move their entries by these bits. Each node's bits begin at a new byte.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGH
 
 @kernel
 def draw_columns(keys, phase_keys, exhausted, n_slots, column, phase):
-    """Draw the columns of each node, passing over exhausted ones; -1 where none is left.
+    """Draw the columns of each node, skipping exhausted ones; -1 if none is left.
 
-    The same draw as `level.draw_slots`, and the low byte of the same phase.
+    This makes the same draw as `level.draw_slots`, and returns the low byte of the same phase.
     """
     n_columns = exhausted.shape[1]
     order = np.empty(n_columns, np.int32)
@@ -49,7 +49,7 @@ def draw_columns(keys, phase_keys, exhausted, n_slots, column, phase):
 def lay_cells(
     feature, phase, low, high, n_bins, is_category, has_missing, most_cells, add, shift, cells
 ):
-    """Lay cells over the bins that a node's path leaves open, as `level.draw_slots` does."""
+    """Divide the bins that a node's path leaves open into cells, as `level.draw_slots` does."""
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
             column = feature[node, slot]
@@ -84,7 +84,7 @@ def side_bits(
         word = np.uint8(0)
         n_bits = np.uint8(0)
         bound = cut[k]
-        # A missing bin (255) is above every cut; `top` lets it go left all the same.
+        # The missing bin (255) is above every cut; `top` nevertheless lets it go left.
         top = np.uint8(254) if missing_left[k] else MISSING
         for block in range(block_start.shape[0] - 1):
             n_rows = block_start[block + 1] - block_start[block]
@@ -113,7 +113,7 @@ def move_rows(
     entries, starts, ends, first, last, node, is_wanted, byte_start, bits, longest,
     left_ends, left_weight,
 ):  # fmt: skip
-    """Split the segments of nodes in place by their bits: left rows first, order kept."""
+    """Split the segments of nodes in place by their bits: left rows first, in stable order."""
     aside = np.empty(longest, np.uint32)
     one = np.uint64(1)
     for k in range(first, last):
@@ -162,7 +162,7 @@ def segment_moments(entries, starts, ends, first, last, block_start, target, n_c
 
 @kernel
 def place_bytes(bits, from_start, to_start, n_bytes, out, left_sizes):
-    """Copy runs of bytes to their places and count the bits that are set in each."""
+    """Copy runs of bytes to their places and count the set bits of each."""
     for k in range(from_start.shape[0]):
         count = np.int64(0)
         for i in range(n_bytes[k]):

@@ -8,7 +8,7 @@ from typing import Any
 
 from numba import njit
 
-# nogil: callers run kernels on threads. cache: a warm start loads machine code instead of making
+# nogil: callers run kernels on threads. cache: a warm start loads machine code instead of compiling
 # it. boundscheck off and the numpy error model: no hidden branches in inner loops.
 _FLAGS: dict[str, Any] = {
     "nogil": True,
@@ -21,8 +21,8 @@ _FLAGS: dict[str, Any] = {
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on first call, or load it from the cache."""
     compiled: Callable[..., Any] = njit(**_FLAGS)(function)
-    # Numba takes cached code for good while its own file is unchanged, whatever became of the
-    # constants and helpers that were compiled into it from other files.
+    # Numba considers cached code valid while its own file is unchanged, even if constants and
+    # helpers that were compiled into it from other files have changed.
     kept = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if kept is not None:
         kept._source_stamp = _digest_of_all_kernels()  # noqa: SLF001

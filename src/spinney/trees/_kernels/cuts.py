@@ -1,8 +1,8 @@
-"""Extra-trees: a node's candidates are single cuts, drawn and not searched for.
+"""Extra-trees: the candidates of a node are single random cuts; there is no search over cuts.
 
 A candidate sends a row into one of two cells: 0 left, 1 right; a third is for missing values. A
-number is cut at a bin, a category by a random set of its bins. Each is counted in one pass over
-the node's rows, without a histogram.
+number is cut at a bin, a category by a random set of its bins. Each candidate is counted in one
+pass over the node's rows, without a histogram.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ from spinney.trees._kernels.histogram import _clear, _column, _load
 from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGHT_SHIFT, in_set
 
 _ONE = np.uint64(1)
-_HALF = 5  # of a word that counts two classes: a shift of 1 << 5 bits
+_HALF = 5  # half of a word that counts two classes: a shift of 1 << 5 bits
 _UNIT = 2.0**-53
 SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the same key
 
 
 @inlined
 def cut_by_value(edges, column, lowest, highest, word):
-    """Return the first cut in [lowest, highest) at or above a value drawn evenly between them."""
+    """Return the first cut in [lowest, highest) at or above a value drawn uniformly in between."""
     below = np.float64(edges[column, lowest])
     span = np.float64(edges[column, highest - 1]) - below
     value = below + span * (np.float64(word >> np.uint64(11)) * _UNIT)
@@ -41,15 +41,15 @@ def draw_cuts(
     keys, low, high, n_bins, is_category, has_missing, edges, n_features, n_draws,
     feature, cut, cells,
 ):  # fmt: skip
-    """Draw features of each node in random order, and `n_draws` cuts of each.
+    """Draw the features of each node in random order, and `n_draws` cuts of each.
 
-    The first cut of a feature is even in its values, as the paper's; the others are even in its
-    bins, for columns whose rows crowd in a small part of their range.
+    The first cut of a feature is uniform in its values, as in the paper; the others are uniform in
+    its bins, for columns whose rows are concentrated in a small part of their range.
 
     `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have: its public box. A
-    feature that the box holds to one bin is passed over; where nothing else is left one is kept,
-    so that a node is always counted. Node i has `n_features[i]` features; unused slots have
-    feature -1 and no cell.
+    feature with only one bin in the box is skipped; if no other feature is left, one is kept, so
+    that a node is always counted. Node i has `n_features[i]` features; unused slots have feature
+    -1 and no cell.
     """
     n_columns = n_bins.shape[0]
     order = np.empty(n_columns, np.int32)
@@ -66,7 +66,7 @@ def draw_cuts(
             column = order[other]
             order[other] = order[i]
             order[i] = column
-            lowest = np.int64(low[node, column])  # of a category: no path cuts its box
+            lowest = np.int64(low[node, column])  # for a category, no path narrows the box
             highest = np.int64(high[node, column])
             is_constant = lowest == highest and not has_missing[column]
             if is_constant and not (taken == 0 and i == n_columns - 1):
@@ -92,7 +92,7 @@ def draw_cuts(
 
 @kernel
 def draw_sets(keys, feature, subset, sets):
-    """Fill the random sets of the categories' slots; every bin goes left by a coin of its own."""
+    """Fill the random sets of the categories' slots; each bin goes left by a separate coin toss."""
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
             if subset[node, slot] >= 0:
@@ -117,7 +117,7 @@ def count_two_classes(
 ):  # fmt: skip
     """Count two classes: one 64-bit addition updates both 32-bit counts of a cell.
 
-    Plain numbers are counted two at a time in registers; what is not on the left is on the right.
+    Plain numbers are counted two at a time in registers; rows that are not left are right.
     """
     n_slots = feature.shape[1]
     _clear(out, offset, cells, first, last, 1)
@@ -153,7 +153,7 @@ def count_two_classes(
                         left_b += load & -np.int64(codes[column_b + row] <= cut_b)
                     out[at] += left_a
                     out[at + 1] += total - left_a
-                    out[at + 2] += left_b  # a plain slot's two cells are followed by the next's
+                    out[at + 2] += left_b  # the next slot's cells follow a plain slot's two
                     out[at + 3] += total - left_b
                     slot += 2
                     continue
@@ -210,7 +210,7 @@ def sum_targets(
     codes, targets, block_start, n_columns, entries, starts, ends, first, last,
     feature, cut, subset, sets, cells, offset, out,
 ):  # fmt: skip
-    """Sum weights and weighted fixed-point targets: two 64-bit integers a cell."""
+    """Sum weights and weighted fixed-point targets: two 64-bit integers per cell."""
     _clear(out, offset, cells, first, last, 2)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
@@ -239,19 +239,19 @@ def sum_targets(
 
 @kernel
 def choose(counts, weight_only, feature, cells, offset, most, chosen):
-    """Choose the candidates among which the best wins: the first `most` features that split.
+    """Choose the candidates to compare: the first `most` features that split.
 
-    Of a feature the first draw that splits is taken: given that it splits, it is uniform between
-    the node's smallest and largest bin, though nobody has told those. Unused places are -1; a node
-    where nothing splits keeps its first slot. `weight_only`: the first counter of a cell says how
-    many rows it holds, otherwise all of them together.
+    For each feature the first draw that splits is taken: given that it splits, it is uniform
+    between the node's smallest and largest bin, though no party has revealed those. Unused places
+    are -1; a node where nothing splits keeps its first slot. `weight_only`: the first counter of a
+    cell is its number of rows; otherwise the sum of all its counters is.
     """
     width = 1 if weight_only else counts.shape[1]
     for node in range(feature.shape[0]):
         taken = 0
         for slot in range(chosen.shape[1]):
             chosen[node, slot] = -1
-        done = -1  # the feature that has its draw
+        done = -1  # the feature whose draw is already chosen
         for slot in range(feature.shape[1]):
             column = feature[node, slot]
             if column < 0 or taken == most:
@@ -274,9 +274,9 @@ def choose(counts, weight_only, feature, cells, offset, most, chosen):
 
 @kernel
 def add_up(counts, feature, cells, offset, held):
-    """Tell whether no count is negative and every slot's cells add up to what its node holds.
+    """Return whether no count is negative and every slot's cells add up to the node's total.
 
-    Where `held` is empty the first slot says what that is.
+    If `held` is empty, the first slot gives the total.
     """
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
@@ -305,7 +305,7 @@ def sum_bits(
     codes, words, block_start, n_columns, entries, starts, ends, first, last,
     feature, cut, subset, sets, cells, offset, n_bits, out,
 ):  # fmt: skip
-    """Count rows, then how often each of their words' bits is set: 1 + n_bits counters a cell."""
+    """Count rows, and how often each bit of their words is set: 1 + n_bits counters per cell."""
     width = np.uint64(n_bits + 1)
     _clear(out, offset, cells, first, last, n_bits + 1)
     for block in range(block_start.shape[0] - 1):

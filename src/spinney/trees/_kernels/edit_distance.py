@@ -1,4 +1,4 @@
-"""Zhang and Shasha's distance of two ordered trees in post-order, at unit costs."""
+"""Zhang and Shasha's edit distance of two ordered trees in post-order, with unit costs."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Counts of classes from sums of noisy bits: least squares without negative counts."""
+"""Estimate class counts from sums of noisy bits: nonnegative least squares."""
 
 from spinney.trees._kernels.compiling import kernel
 
@@ -7,8 +7,8 @@ from spinney.trees._kernels.compiling import kernel
 def nonnegative(gram, projected, n_sweeps, x):
     """Minimise |A x - b| over x >= 0, line by line, given A'A and A'b (n_lines, n_classes).
 
-    Coordinate descent from the `x` given; each sweep lowers the error. It ends when a sweep moves
-    nothing by more than a thousandth of a row.
+    Coordinate descent starts from the given `x`; each sweep lowers the error. It ends when a sweep
+    changes no entry by more than a thousandth of a row.
     """
     n = gram.shape[0]
     for line in range(projected.shape[0]):

@@ -1,4 +1,4 @@
-"""Counter-based draws: the same numbers wherever they are computed, in any order.
+"""Counter-based draws: the same numbers at every party and in any order.
 
 `mixed` is `spinney.seeds.mixed`, compiled; a test keeps them equal.
 """
@@ -25,7 +25,7 @@ def mixed(word):
 
 
 # A Poisson(1) draw is the number of thresholds below a uniform word: 2^64 * P[X <= k].
-# Past 12 the probability is under 1e-10; the weight is cut there (it has 5 bits in a row entry).
+# Above 12 the probability is under 1e-10; the weight is capped there (5 bits in a row entry).
 _POISSON = np.array(
     [
         6786177901268885274,
@@ -50,7 +50,7 @@ def poisson(word):
     """Return the Poisson(1) draw of a uniform word."""
     weight = np.uint32(word >= _POISSON[0]) + np.uint32(word >= _POISSON[1])
     weight += np.uint32(word >= _POISSON[2])
-    if word >= _POISSON[3]:  # one row in fifty: a branch that is nearly always foreseen
+    if word >= _POISSON[3]:  # one row in fifty: the branch is nearly always predicted correctly
         weight = np.uint32(4)
         while weight < 12 and word >= _POISSON[weight]:
             weight += np.uint32(1)
@@ -59,6 +59,6 @@ def poisson(word):
 
 @kernel
 def bootstrap_weights(tree_key, row_keys, out):
-    """Write the weight of every row in one tree: Poisson(1) from a hash of the two keys."""
+    """Write the weight of every row in one tree: a Poisson bootstrap from a hash of the keys."""
     for i in range(row_keys.shape[0]):
         out[i] = poisson(mixed(tree_key ^ row_keys[i]))

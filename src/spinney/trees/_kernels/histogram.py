@@ -1,6 +1,6 @@
 """Count the rows of each open node by (slot, cell, class), or sum their targets.
 
-Columns lie block after block, and in a block column after column, so that a block's column stays
+Data are stored block by block, and column by column within a block, so that a block's column stays
 in the second-level cache while nodes are counted. Two slots are counted at once: their chains of
 additions overlap.
 
@@ -27,7 +27,7 @@ def _clear(out, offset, cells, first, last, width):
 
 @inlined
 def _load(entry, half_shift):
-    """Return a row's weight, in the low half of a word for class 0 and in the high for class 1."""
+    """Return a row's weight, in the low half of a word for class 0, in the high for class 1."""
     half = np.int64((entry >> CLASS_SHIFT) & CLASS_MASK) << half_shift
     return np.int64(entry >> WEIGHT_SHIFT) << half
 
@@ -43,9 +43,9 @@ def count_two_classes(
     codes, block_start, n_columns, entries, starts, ends, first, last,
     feature, add, shift, cells, offset, has_missing, out,
 ):  # fmt: skip
-    """Count two classes: one addition to a word updates the counts of a cell, half a word each."""
+    """Count two classes: one addition updates both counts of a cell, half a word each."""
     n_slots = feature.shape[1]
-    half_shift = 5 if out.itemsize == 8 else 4  # a half of 32 bits, or of 16
+    half_shift = 5 if out.itemsize == 8 else 4  # halves of 32 bits, or of 16
     _clear(out, offset, cells, first, last, 1)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
@@ -75,7 +75,7 @@ def count_two_classes(
                         out[at_b + ((np.uint64(codes[column_b + row]) + add_b) >> shift_b)] += load
                     slot += 2
                     continue
-                # Without missing values no code is 255, and this cell is never touched.
+                # Without missing values, no code is 255 and this cell is never touched.
                 missing_cell = np.uint64(cells[node, slot] - 1)
                 for i in range(begin, end):
                     entry = entries[i]
@@ -123,7 +123,7 @@ def sum_targets(
     codes, targets, block_start, n_columns, entries, starts, ends, first, last,
     feature, add, shift, cells, offset, out,
 ):  # fmt: skip
-    """Sum weights and weighted fixed-point targets: two 64-bit integers a cell."""
+    """Sum weights and weighted fixed-point targets: two 64-bit integers per cell."""
     _clear(out, offset, cells, first, last, 2)
     one = np.uint64(1)
     for block in range(block_start.shape[0] - 1):

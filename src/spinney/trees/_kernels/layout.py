@@ -1,7 +1,7 @@
-"""Put the nodes of one level where they belong in the finished forest.
+"""Copy the nodes of one level to their places in the finished forest.
 
-A tree's nodes stand side by side in their level and in the forest; `shift[tree]` leads from the
-place in the level to that in the forest.
+A tree's nodes are adjacent in their level and in the forest; `shift[tree]` maps an index in the
+level to an index in the forest.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from spinney.trees._kernels.compiling import inlined, kernel
 
 @inlined
 def _place_leaf(i, at, moments, left, out_moments):
-    """Write what every node has; a leaf is its own left child."""
+    """Write the fields that every node has; a leaf is its own left child."""
     left[at] = at
     for k in range(moments.shape[1]):
         out_moments[at, k] = moments[i, k]
@@ -23,7 +23,7 @@ def lay_out_level(
     level_missing_left, level_subset, edges, level_gain, n_sets,
     feature, threshold, left, missing_left, subset, gain, out_moments,
 ):  # fmt: skip
-    """Write the nodes of a level whose open ones were decided; sets are numbered from `n_sets`."""
+    """Write the nodes of a level whose open nodes are decided; sets are numbered from `n_sets`."""
     n_open = 0
     n_split = 0
     for i in range(tree.shape[0]):
@@ -45,7 +45,7 @@ def lay_out_level(
             n_sets += 1
         elif level_threshold.shape[0] > 0:
             threshold[at] = level_threshold[node]
-        else:  # infinity where only missing values go right
+        else:  # infinity if only missing values go right
             threshold[at] = edges[column, min(np.int64(cut[node]), edges.shape[1] - 1)]
         n_split += 1
 
@@ -59,7 +59,7 @@ def lay_out_leaves(tree, moments, shift, left, out_moments):
 
 @kernel
 def class_shares(moments, class_weight, out):
-    """Write each class's share of a node's weight; even shares where nothing weighs."""
+    """Write each class's share of a node's weight; equal shares if the weight is zero."""
     n_classes = moments.shape[1]
     for i in range(moments.shape[0]):
         total = 0.0

@@ -1,10 +1,10 @@
-"""The leaves that a row may reach, by what one party knows; and the leaf that all parties name.
+"""The leaves that a row may reach by one party's cuts, and the leaf that all parties agree on.
 
-A party walks its rows down a tree from the root, a node at a time. Where the cut is its own each
-row goes to one side, which is one bit; where it is another's, all rows go to both. The bits of its
-own cuts, in the order of the walk, say which rows may be in each leaf, and are far shorter than a
-bit for each row and leaf. Whoever has all parties' bits walks the same way once for each of them
-and intersects their sets of rows leaf by leaf.
+A party sends its rows down a tree from the root, node by node. At its own cut each row goes to one
+side, which is one bit; at another party's cut, all rows go to both sides. The bits of its own cuts,
+in the order of the walk, say which rows may be in each leaf, and take far less space than one bit
+for each row and leaf. Whoever has all parties' bits repeats the walk for each party and intersects
+the sets of rows leaf by leaf.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from spinney.trees._kernels.compiling import inlined, kernel
 
 @inlined
 def _goes_left(value, threshold, how, bin_sets):
-    """Tell whether a value goes left; `how` is as in `predict`: 0, 1, or a bin set and 2."""
+    """Return whether a value goes left; `how` is as in `predict`: 0, 1, or a bin set plus 2."""
     if how == 0:
         return value <= threshold
     if how == 1:
@@ -26,7 +26,7 @@ def _goes_left(value, threshold, how, bin_sets):
 
 @kernel
 def most_visits(root, end, left, feature, visits):
-    """Return how many own cuts one row can meet in a tree at most; children follow parents."""
+    """Return the most own cuts that one row can meet in a tree; children follow parents."""
     for node in range(end - 1, root - 1, -1):
         if feature[node] == -1:
             visits[node] = 0
@@ -43,10 +43,10 @@ def most_visits(root, end, left, feature, visits):
 def write_leaf_sets(values, root, left, feature, threshold, how, bin_sets, deepest, out):
     """Write a party's bits for one tree and the rows in `values` (n_columns, n_rows).
 
-    Returns the number of bits. `feature` is -1 at leaves and -2 where the cut is another's.
+    Returns the number of bits. `feature` is -1 at leaves and -2 at another party's cut.
     """
     n_rows = values.shape[1]
-    # A set for each step of the path: the rows of the left child are kept apart from the right's.
+    # One set per step of the path: the left child's rows are stored separately from the right's.
     rows = np.empty((2 * deepest + 2, n_rows), np.uint32)
     node_at = np.empty(deepest + 2, np.int64)
     row_set = np.empty(deepest + 2, np.int64)
@@ -96,10 +96,10 @@ def write_leaf_sets(values, root, left, feature, threshold, how, bin_sets, deepe
 
 @kernel
 def intersect_leaf_sets(bits, begin, end, n_rows, root, left, owner, deepest, leaves):
-    """Walk a tree by all parties' bits; write the leaf that all of them name for every row.
+    """Walk a tree by all parties' bits; write the leaf that they agree on for every row.
 
     Party `p` has the bytes `begin[p]` to `end[p]`; `owner` of a node is the party whose cut it is,
-    -1 for leaves. Returns whether every party's bits were as many as its walk takes.
+    -1 for leaves. Returns whether every party sent exactly as many bits as its walk takes.
     """
     n_parties = begin.shape[0]
     n_sets = 2 * deepest + 2
@@ -160,7 +160,7 @@ def intersect_leaf_sets(bits, begin, end, n_rows, root, left, owner, deepest, le
             n_left += goes
             n_right += np.int64(1) - goes
         child = np.int64(left[node])
-        for q in range(n_parties):  # the right child waits below the left one
+        for q in range(n_parties):  # the right child is below the left one on the stack
             held[top + 1, q], size[top + 1, q], level[top + 1, q] = (
                 held[top, q], size[top, q], level[top, q],
             )  # fmt: skip

@@ -1,7 +1,7 @@
-"""What a level asks of each open node: which features, in which cells.
+"""The candidate features of each open node of a level, and their cells.
 
-Everything is computed from public facts (the job's seed, the splits so far), at the coordinator
-and at every party alike, so that none of it travels.
+The coordinator and every party compute them from public facts (the job's seed, the splits so far),
+so none of this is sent.
 """
 
 import numpy as np
@@ -15,10 +15,10 @@ def open_children(
     feature, cut, subset, child_open, by_cut, shared_phase, tree, key, phase_key, low, high,
     child_tree, child_key, child_phase_key, child_low, child_high, parent, parent_cut,
 ):  # fmt: skip
-    """Write what is known of the open children, from the decisions for their parents.
+    """Write the facts about the open children that follow from the decisions for their parents.
 
-    A number's cut narrows the bins that a child's rows can have; real thresholds (not `by_cut`)
-    leave bins as they are.
+    A cut of a number narrows the bins that a child's rows can have; real thresholds (not `by_cut`)
+    leave the bins unchanged.
     """
     n_columns = low.shape[1]
     n_children = 0
@@ -39,7 +39,7 @@ def open_children(
                     child_low[at, k] = low[node, k]
                     child_high[at, k] = high[node, k]
                 if is_number and by_cut:
-                    # A cell may reach past the highest open bin; only missing values are beyond.
+                    # A cell may extend past the highest open bin; only missing values are beyond.
                     bound = min(cut[node], high[node, column])
                     if side == 0:
                         child_high[at, column] = bound
@@ -62,14 +62,14 @@ def draw_slots(
     keys, phase_keys, low, high, n_bins, is_category, has_missing, n_slots, most_cells,
     feature, add, shift, cells,
 ):  # fmt: skip
-    """Draw the features of each node and lay cells over the bins its path leaves open.
+    """Draw the features of each node and divide the bins that its path leaves open into cells.
 
     `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have. A feature whose
-    range is one bin is passed over, as it cannot split; where nothing else is left, one such is
-    kept, so that a node's totals are always counted. A number's cell is `(bin + add) >> shift`,
-    with a phase drawn by hash so that cuts fall anywhere, and `most_cells` of them in a node; one
-    more is for missing values. A category keeps one cell for each bin. Unused slots have feature
-    -1 and no cell.
+    range is one bin is skipped, as it cannot split; if no other is left, one such feature is kept,
+    so that a node's totals are always counted. A number's cell is `(bin + add) >> shift`, with a
+    phase drawn by hash so that cuts can fall anywhere, and at most `most_cells` cells in a node;
+    one more is for missing values. A category keeps one cell for each bin. Unused slots have
+    feature -1 and no cell.
     """
     n_columns = n_bins.shape[0]
     order = np.empty(n_columns, np.int32)

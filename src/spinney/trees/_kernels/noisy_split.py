@@ -1,9 +1,9 @@
 """Find the best cut of each open node from histograms that carry noise.
 
-As `split`, and on exact histograms with the same outcome; but counters may be negative, and every
-slot of a node has a total of its own. Signed counts are added up as they came; only inside the
-formulas they are cut off at zero, and means at the ends of the target's range. Cuts of two slots
-are compared by their gains over their own slots' totals.
+This works as `split` does, with the same result on exact histograms; but counters may be negative,
+and the slots of a node have different totals. Signed counts are added without change; only the
+formulas clip them at zero, and clip means at the ends of the target's range. Cuts of two slots are
+compared by their gains over the totals of their own slots.
 """
 
 import math
@@ -16,7 +16,7 @@ from spinney.trees._kernels.split import _f, _fill_set, _sort_by_share, _varianc
 
 @inlined
 def _clamped_score(left, total, class_weight, is_gini, table, least):
-    """Return the score of a cut; minus infinity where a side weighs nothing or below `least`."""
+    """Return the score of a cut; minus infinity if a side weighs nothing or less than `least`."""
     weight_left = 0.0
     weight_right = 0.0
     sum_left = 0.0
@@ -41,7 +41,7 @@ def _clamped_score(left, total, class_weight, is_gini, table, least):
 
 @inlined
 def _clamped_parent(total, class_weight, is_gini, table):
-    """Return the score of leaving the node whole, and its weight."""
+    """Return the score of not splitting the node, and its weight."""
     weight = 0.0
     score = 0.0
     for c in range(total.shape[0]):
@@ -61,7 +61,7 @@ def noisy_class_splits(
 ):  # fmt: skip
     """Find the best cut of nodes `first` to `last`; arguments as in `split.best_class_splits`.
 
-    `total` receives the counts of the chosen slot, or the mean over slots where there is no cut.
+    `total` receives the counts of the chosen slot, or the mean over slots if there is no cut.
     """
     n_classes = counts.shape[1]
     left = np.zeros(n_classes, np.int64)
@@ -179,7 +179,7 @@ def noisy_class_splits(
 
 @inlined
 def _clamped_gain(s_left, n_left, s_all, n_all, middle, most):
-    """Return the drop in squared error; means are cut off at 0 and `most`."""
+    """Return the decrease of squared error; means are clipped to 0 and `most`."""
     mean_left = float(s_left) / n_left
     mean_right = float(s_all - s_left) / (n_all - n_left)
     low, high = min(mean_left, mean_right), max(mean_left, mean_right)

@@ -1,17 +1,18 @@
-"""Counts as bits: Rice codes, a parameter for each run of counters.
-
-`pack_fields` is another packing, for counters that are added up while masked: whole words of
-fields side by side, wide enough for the sum over all parties, so that no field runs into the next.
+"""Encode counts as bits: Rice codes, with one parameter per run of counters.
 
 A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
-counters, as those of deep nodes, take one or two bits each. The size is known without encoding.
+counters, like those of deep nodes, take one or two bits each. The size is known without encoding.
+
+`pack_fields` is a different packing, for counters that are added while masked (secure aggregation):
+whole words of fields side by side, wide enough for the sum over all parties, so that no field
+overflows into the next.
 """
 
 import numpy as np
 
 from spinney.trees._kernels.compiling import inlined, kernel
 
-_ESCAPE = 40  # so many ones announce a counter written out in 64 bits
+_ESCAPE = 40  # this many ones announce a counter written in 64 bits
 _PARAMETER_BITS = 6
 
 
@@ -43,7 +44,7 @@ def packed_bits(counters, run_ends):
             for i in range(begin, end):
                 ones = np.int64(counters[i]) >> k
                 bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
-        elif k == 0:  # as in most small nodes: a counter is as many ones
+        elif k == 0:  # as in most small nodes: a counter x is x ones
             bits += total
         else:
             for i in range(begin, end):
@@ -137,7 +138,7 @@ def _read(data, at, n_bits):
 
 @kernel
 def unpack(data, run_ends, out):
-    """Read the runs back; return the number of bits read, or -1 if the data end too soon."""
+    """Read the runs; return the number of bits read, or -1 if the data end too soon."""
     n_bits = data.shape[0] * 8
     at = np.int64(0)
     begin = np.int64(0)
@@ -165,10 +166,10 @@ def unpack(data, run_ends, out):
 
 @kernel
 def pack_fields(counters, run_ends, field_bits, word_ends, first, last, out):
-    """Write each run's counters as fields of `field_bits[run]` bits, as many as fit a word.
+    """Write each run's counters as fields of `field_bits[run]` bits, as many as fit in a word.
 
     A run's first counters are the first fields of its words, the next ones the second fields, and
-    so on: neighbours go to neighbouring words, which the compiler vectorises.
+    so on: adjacent counters go to adjacent words, which the compiler vectorises.
     """
     for run in range(first, last):
         begin = np.uint64(0) if run == 0 else np.uint64(run_ends[run - 1])
@@ -188,7 +189,7 @@ def pack_fields(counters, run_ends, field_bits, word_ends, first, last, out):
 
 @kernel
 def unpack_fields(words, run_ends, field_bits, word_ends, first, last, out):
-    """Read back what `pack_fields` wrote, or the sum of several such."""
+    """Read the words that `pack_fields` wrote, or a sum of several such."""
     for run in range(first, last):
         begin = np.uint64(0) if run == 0 else np.uint64(run_ends[run - 1])
         at = np.uint64(0) if run == 0 else np.uint64(word_ends[run - 1])

@@ -1,8 +1,8 @@
-"""Follow rows down the trees of a finished forest.
+"""Send rows down the trees of a finished forest.
 
-Values lie row after row (n_rows, n_columns) in float32, NaN = missing, categories by their bin.
-Sixteen rows walk in step, so that sixteen loads from memory are under way at once; a leaf is its
-own child, so that nobody has to ask whether to stop.
+Values are stored row by row (n_rows, n_columns) in float32, NaN = missing, categories by their bin.
+Sixteen rows descend in step, so that sixteen memory loads are in flight at once; a leaf is its own
+child, so no test for the end is needed.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _STEP = 16
 
 @kernel
 def has_nan(values):
-    """Tell whether any value is missing."""
+    """Return whether any value is missing."""
     found = False
     for row in range(values.shape[0]):
         for column in range(values.shape[1]):
@@ -24,14 +24,14 @@ def has_nan(values):
 
 @inlined
 def _walk_plain(values, root, depth, links, thresholds, leaves):
-    """Walk where no value is missing and no split is on a category."""
+    """Find leaves if no value is missing and no split is on a category."""
     n_rows = values.shape[0]
     n_columns = np.uint64(values.shape[1])
     flat = values.reshape(-1)
     at = np.empty(_STEP, np.uint32)
     row_start = np.empty(_STEP, np.uint64)
     for begin in range(0, n_rows, _STEP):
-        for i in range(_STEP):  # the last rows are walked twice rather than tested for
+        for i in range(_STEP):  # walking some last rows twice avoids a test
             at[i] = root
             row_start[i] = np.uint64(min(begin + i, n_rows - 1)) * n_columns
         for _ in range(depth):
@@ -46,10 +46,10 @@ def _walk_plain(values, root, depth, links, thresholds, leaves):
 
 @inlined
 def _walk_any(values, root, depth, links, thresholds, bin_sets, leaves):
-    """Walk with missing values and categories.
+    """Find leaves with missing values and categories.
 
-    `links[node, 2]` is 0 where missing values go right, 1 where they go left, and else 2 more
-    than the number of the node's bin set.
+    `links[node, 2]` is 0 if missing values go right, 1 if they go left, and otherwise 2 plus the
+    number of the node's bin set.
     """
     for row in range(values.shape[0]):
         node = np.uint32(root)
@@ -72,7 +72,7 @@ def _walk_any(values, root, depth, links, thresholds, bin_sets, leaves):
 def leaves_of_tree(values, plain, root, depth, links, thresholds, bin_sets, leaves):
     """Write the leaf of every row in the tree at `root`; nodes are numbered over the forest.
 
-    `links[node]` holds left child, feature, and what happens to missing values and categories.
+    `links[node]` holds the left child, the feature, and how to treat missing values and categories.
     """
     if plain:
         _walk_plain(values, root, depth, links, thresholds, leaves)
@@ -84,9 +84,9 @@ def leaves_of_tree(values, plain, root, depth, links, thresholds, bin_sets, leav
 def add_predictions(
     values, plain, roots, depths, links, thresholds, bin_sets, leaf_values, skip, out
 ):
-    """Add the leaf values of every tree to `out` (n_rows, n_outputs), tree after tree.
+    """Add the leaf values of every tree to `out` (n_rows, n_outputs), tree by tree.
 
-    Where `skip` (n_rows, n_trees) is given it leaves out trees that saw the row.
+    If `skip` (n_rows, n_trees) is given, trees that saw the row are left out.
     """
     n_rows = values.shape[0]
     n_outputs = leaf_values.shape[1]

@@ -1,7 +1,7 @@
-"""Count rows by node, cell and class, over cells that are equal parts of what a path leaves open.
+"""Count rows by node, cell and class; cells are equal parts of the range that a path leaves open.
 
-A number's parts are laid over the bins `low` to `high` of its node; missing values have the last
-cell of their column. A category has a cell for each bin.
+A number's parts divide the bins `low` to `high` of its node; missing values have the last cell of
+their column. A category has a cell for each bin.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ _MISSING = 255
 
 @inlined
 def _cell(code, low, high, n_parts, is_category):
-    """Return the cell of a row in a column of a node that is open from `low` to `high`."""
+    """Return the cell of a bin in a column that is open from `low` to `high` in the node."""
     if code == _MISSING:
         return n_parts
     if is_category:
@@ -30,7 +30,7 @@ def _cell(code, low, high, n_parts, is_category):
 def count_cells(codes, node, target, low, high, parts, is_category, start, counts):
     """Add the rows of a block to `counts` (n_nodes, n_cells, n_classes).
 
-    `codes` (n_columns, n_rows); `node` (n_rows,) is -1 for rows that are not asked about; `low` and
+    `codes` (n_columns, n_rows); `node` (n_rows,) is -1 for rows that are not counted; `low` and
     `high` (n_nodes, n_columns); the cells of column j begin at `start[j]`, its `parts[j]` first.
     """
     for column in range(codes.shape[0]):

@@ -13,7 +13,7 @@ from spinney.trees._kernels.rows import ROW_MASK
 def node_ranges(
     codes, block_start, n_columns, entries, starts, ends, first, last, feature, subset, low, high
 ):
-    """Write the smallest and largest bin of numbers, missing values and categories left out."""
+    """Write the smallest and largest bin of numbers, without missing values and categories."""
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
         height = np.uint64(block_start[block + 1]) - base
@@ -40,7 +40,7 @@ def node_ranges(
 
 @kernel
 def cuts_between(keys, feature, subset, low, high, edges, cut):
-    """Draw a cut of every number between its smallest and largest bin, evenly in values."""
+    """Draw a cut of every number between its smallest and largest bin, uniformly in values."""
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
             column = feature[node, slot]

@@ -1,8 +1,8 @@
-"""Which rows stand in which node: bootstrap, and partition by the splits of a level.
+"""Assign rows to nodes: bootstrap, and partition by the splits of a level.
 
-A row entry is `row in block | class << 16 | weight << 27`, so that counting classes need not look
-the label up; regression has no class. The entries of one tree lie block after block, and in
-a block node after node, so that a node's rows in a block are one segment.
+A row entry is `row in block | class << 16 | weight << 27`, so counting classes needs no look-up of
+the label; regression has no class. The entries of one tree are stored block by block, and node by
+node within a block, so that a node's rows in a block are one segment.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ _CHUNK = 1024
 def draw_rows(tree_keys, row_keys, classes, block_start, bootstrap, capacity, entries, ends):
     """Fill the entries of some trees; `ends[tree, block]` is where each block's entries end.
 
-    Tree `t` owns `entries[t * capacity:]`. Where the capacity is too small the end is still
-    counted on, so that the caller can make room and ask again. `classes` is empty for regression.
+    Tree `t` owns `entries[t * capacity:]`. If the capacity is too small, the end is still counted,
+    so that the caller can make room and call again. `classes` is empty for regression.
     """
     words = np.empty(_CHUNK, np.uint64)
     for tree in range(tree_keys.shape[0]):
@@ -36,7 +36,7 @@ def draw_rows(tree_keys, row_keys, classes, block_start, bootstrap, capacity, en
             n_rows = block_start[block + 1] - base
             for begin in range(0, n_rows, _CHUNK):
                 n = min(_CHUNK, n_rows - begin)
-                for i in range(n):  # hashes in a loop of their own: the compiler vectorises it
+                for i in range(n):  # a separate loop for hashes: the compiler vectorises it
                     words[i] = mixed(key ^ row_keys[base + begin + i])
                 for i in range(n):
                     weight = poisson(words[i]) if bootstrap else np.uint32(1)
@@ -51,14 +51,14 @@ def draw_rows(tree_keys, row_keys, classes, block_start, bootstrap, capacity, en
 
 @inlined
 def in_set(bins, code):
-    """Tell whether a bin is in a set of 256 bits, held as four words."""
+    """Return whether a bin is in a set of 256 bits, held as four words."""
     word = bins[code >> np.uint8(6)]
     return (word >> np.uint64(code & np.uint8(63))) & np.uint64(1)
 
 
 @inlined
 def _place(child, node, block, begin, middle, end, child_starts, child_ends):
-    """Write down where the rows of a node's open children lie in a block."""
+    """Write the segments of a node's open children in a block."""
     left, right = child[node, 0], child[node, 1]
     if left >= 0:
         child_starts[left, block] = begin
@@ -73,10 +73,10 @@ def partition(
     codes, block_start, n_columns, entries, starts, ends, first, last,
     feature, cut, missing_left, subset, bin_sets, child, child_starts, child_ends,
 ):  # fmt: skip
-    """Split the segments of nodes `first` to `last` in place: left rows first, order kept.
+    """Split the segments of nodes `first` to `last` in place: left rows first, in stable order.
 
-    `child` says which open child is a node's left and right one, -1 where it is not open; where
-    neither is, nobody will ask where the rows went.
+    `child` gives a node's left and right child among the open nodes, -1 if it is not open. The rows
+    of a node without open children are not needed any more.
     """
     longest = 0
     for block in range(block_start.shape[0] - 1):
@@ -95,7 +95,7 @@ def partition(
             n_aside = np.uint64(0)
             if subset[node] < 0:
                 bound = cut[node]
-                # A missing bin (255) is above every cut; `top` lets it go left all the same.
+                # The missing bin (255) is above every cut; `top` nevertheless lets it go left.
                 top = np.uint8(254) if missing_left[node] else MISSING
                 for i in range(np.uint64(begin), np.uint64(end)):
                     entry = entries[i]

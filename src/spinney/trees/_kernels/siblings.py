@@ -1,4 +1,4 @@
-"""A node's histogram as its parent's less its sibling's."""
+"""Derive a node's histogram: its parent's minus its sibling's."""
 
 from spinney.trees._kernels.compiling import kernel
 
@@ -8,13 +8,13 @@ def derive(
     feature, cells, offset, asked_feature, asked_offset, asked, derived, sibling,
     parent, parent_feature_of_slot, parent_offset, parent_counters, out,
 ):  # fmt: skip
-    """Fill `out` with all cells of all nodes; what was asked is copied, the rest derived.
+    """Fill `out` with all cells of all nodes; counted cells are copied, the rest is derived.
 
     The sibling of a derived node is itself never derived.
     """
     n_slots = feature.shape[1]
     width = out.shape[1]
-    for node in range(feature.shape[0]):  # what was asked, as it came
+    for node in range(feature.shape[0]):  # copy the counted cells
         for slot in range(n_slots):
             for to in range(n_slots):
                 if (

@@ -6,7 +6,7 @@ Scores are written so that larger is better and a gain is `score - score of the 
 - entropy:  sum over children of (sum_c f(w_c)) - f(W),     f(x) = x log2 x
 - variance: D^2 / (N n_left n_right), D = s_left N - S n_left, already a gain
 
-Ties go to the first slot, then to the lowest cut. Whoever holds the same sums finds the same cut.
+Ties go to the first slot, then to the lowest cut. The same sums give the same cut everywhere.
 """
 
 import math
@@ -20,8 +20,8 @@ _WORD = np.uint64(1)
 
 @inlined
 def _f(weight, table):
-    """Return x log2 x, from the table where it reaches; it is empty unless x is whole."""
-    if 0.0 <= weight < table.shape[0]:  # a party may lie; a table must not be left
+    """Return x log2 x, from the table if it is long enough; it is empty unless x is whole."""
+    if 0.0 <= weight < table.shape[0]:  # a party may lie: never index outside the table
         return table[np.int64(weight)]
     return weight * math.log2(weight) if weight > 0.0 else 0.0
 
@@ -30,7 +30,7 @@ def _f(weight, table):
 def _score(left, total, class_weight, is_gini, table, least):
     """Return the score of the cut that sends the counts `left` out of `total` left.
 
-    It is minus infinity where a side weighs less than `least`.
+    The score is minus infinity if a side weighs less than `least`.
     """
     weight_left = 0.0
     weight_right = 0.0
@@ -56,7 +56,7 @@ def _score(left, total, class_weight, is_gini, table, least):
 
 @inlined
 def _parent_score(total, class_weight, is_gini, table):
-    """Return the score of leaving the node whole."""
+    """Return the score of not splitting the node."""
     weight = 0.0
     score = 0.0
     for c in range(total.shape[0]):
@@ -72,9 +72,9 @@ def _best_of_two_classes(
 ):
     """Scan the cuts of a number for two classes and gini.
 
-    Sums, scores and the search each have a loop of their own, so that the middle one, with the
-    divisions, has no branches and is vectorised. Returns the best score above `best`, its cell
-    (-1: none) and the rows on its left.
+    Sums, scores and the search have separate loops, so that the middle one, with the divisions,
+    has no branches and is vectorised. Returns the best score above `best`, its cell (-1: none) and
+    the rows on its left.
     """
     total_0, total_1 = float(total[0]), float(total[1])
     n_all = total_0 + total_1
@@ -102,7 +102,7 @@ def _best_of_two_classes(
         scores[cell] = score if enough & (on_left >= least) & (on_right >= least) else -np.inf
     found = np.int64(-1)
     for cell in range(np.uint64(n_cuts)):
-        if scores[cell] > best:  # false for an empty side, which has no score
+        if scores[cell] > best:  # false for an empty side, which has no valid score
             best = scores[cell]
             found = np.int64(cell)
     n_left = np.int64(0)
@@ -139,7 +139,7 @@ def _best_of_classes(
 
 @inlined
 def _sort_by_share(order, n_used, share):
-    """Sort the cells in `order` by share, by insertion; ties by cell."""
+    """Sort the cells in `order` by share with insertion sort; ties by cell."""
     for i in range(1, n_used):
         cell = order[i]
         j = i - 1
@@ -153,9 +153,9 @@ def _sort_by_share(order, n_used, share):
 
 @inlined
 def _fill_set(order, n_left, n_used, missing_cell, rest_left, words):
-    """Write the set of bins that go left: the first of `order`, and unseen ones with `rest_left`.
+    """Write the set of bins that go left: the first of `order`; unseen bins too if `rest_left`.
 
-    The cell of missing values stands for bin 255.
+    The cell of missing values represents bin 255.
     """
     for i in range(4):
         words[i] = ~np.uint64(0) if rest_left else np.uint64(0)
@@ -174,11 +174,11 @@ def best_class_splits(
     class_weight, is_gini, table, min_leaf, least_share, root_weight,
     total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
 ):  # fmt: skip
-    """Find the best cut of nodes `first` to `last`; `best_slot` is -1 where there is none.
+    """Find the best cut of nodes `first` to `last`; `best_slot` is -1 if there is none.
 
     `counts` is (cells, classes); the other inputs describe the level's slots. `total` receives
-    each node's class counts. Each side gets `min_leaf` rows and `least_share` of its tree's
-    `root_weight` (0 at the roots, whose weight is found here).
+    each node's class counts. Each side must have `min_leaf` rows and `least_share` of its tree's
+    `root_weight` (0 at the roots, whose weight is computed here).
     """
     n_classes = counts.shape[1]
     flat = counts.reshape(-1)
@@ -226,7 +226,7 @@ def best_class_splits(
                         left[c] = counts[at + missing_cell, c] if side == 1 else 0
                         n_left += left[c]
                     n_cuts = n_regular if n_missing > 0 and side == 0 else n_regular - 1
-                    n_cuts = max(n_cuts, 0)  # a node whose rows all miss this number has no cell
+                    n_cuts = max(n_cuts, 0)  # no cells if the number is missing in all rows
                     if n_classes == 2 and is_gini:
                         score, cell, n_left = _best_of_two_classes(
                             flat, at, n_cuts, left, whole, class_weight, min_leaf, least, best,
@@ -306,8 +306,8 @@ def best_mean_splits(
 ):  # fmt: skip
     """Find the best cut of nodes `first` to `last` by variance.
 
-    `sums` is (cells, 2): weights and fixed-point target sums. Sums are centred on the node's mean
-    in whole numbers first, so that nothing is lost where the mean is large and the spread small.
+    `sums` is (cells, 2): weights and fixed-point target sums. Sums are first centred on the node's
+    mean in whole numbers, so that no precision is lost if the mean is large and the spread small.
     """
     share = np.zeros(256)
     words = np.zeros(4, np.uint64)

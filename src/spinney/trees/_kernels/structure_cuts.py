@@ -1,7 +1,7 @@
-"""Where a node of a given column is cut best: counts by bin, and the search over cuts.
+"""Find the best cut of a node on a given column: counts by bin, and the search over cuts.
 
-A number is cut between two bins, with missing values on either side; categories into two sets.
-Larger scores are better: Gini's sum c^2 / n, or the gain of variance.
+A number is cut between two bins, with missing values on either side; categories are divided into
+two sets. Larger scores are better: Gini's sum c^2 / n, or the decrease of variance.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ MISSING = 255
 
 @kernel
 def _fill_words(order, n_left, n_used, rest_left, words):
-    """Write which bins go left: those first in order, and with the larger side all unknown ones."""
+    """Write which bins go left: the first in order; unknown bins go with the larger side."""
     for k in range(4):
         words[k] = ~np.uint64(0) if rest_left else np.uint64(0)
     for i in range(n_used):
@@ -29,7 +29,7 @@ def _fill_words(order, n_left, n_used, rest_left, words):
 
 @kernel
 def _gini(left, total, n_left, n_all):
-    """Return the score of a cut: larger is better, and the parent's own is sum c^2 / n."""
+    """Return the score of a cut: larger is better; the parent's score is sum c^2 / n."""
     sum_left = 0.0
     sum_right = 0.0
     for c in range(total.shape[0]):
@@ -56,7 +56,7 @@ def _cut_score(left, total, n_left, n_all, n_classes, middle):
 
 @kernel
 def count(codes, target, rows, start, end, n_classes, hist):
-    """Count the rows of a node by bin; return the lowest and the highest bin but for missing."""
+    """Count the rows of a node by bin; return the lowest and highest bin that is not missing."""
     low: Any = 255
     high: Any = -1
     for at in range(start, end):
@@ -106,7 +106,7 @@ def search_numbers(hist, low, high, total, n_all, n_classes, middle, least, best
                 score = _cut_score(left, total, n_left, n_all, n_classes, middle)
                 if score > best:
                     best = score
-                    # in the middle of the gap to the next value; above all where there is none
+                    # in the middle of the gap to the next value; above all values if none follows
                     found_cut = (code + following - 1) // 2 if following <= high else high
                     found_missing = side == 1 if n_missing > 0 else n_left > n_right
             code = following
@@ -117,7 +117,7 @@ def search_numbers(hist, low, high, total, n_all, n_classes, middle, least, best
 def search_categories(
     hist, n_bins, total, n_all, n_classes, middle, least, best, left, order, share, words
 ):
-    """Return the best score of a set of bins, and the size of the left side, -1 for none."""
+    """Return the best score of a set of bins, and the number of rows on its left, -1 for none."""
     n_used = 0
     for code in range(256):
         if (code < n_bins or code == MISSING) and _rows_in(hist, code, n_classes) > 0:
@@ -151,7 +151,7 @@ def search_categories(
 
 @kernel
 def sum_left(hist, low, cut, missing_left, out):
-    """Write what goes left of a number's cut."""
+    """Write the counts on the left of a number's cut."""
     for c in range(out.shape[0]):
         out[c] = hist[MISSING, c] if missing_left else 0
         for code in range(low, cut + 1):
@@ -160,7 +160,7 @@ def sum_left(hist, low, cut, missing_left, out):
 
 @kernel
 def sum_left_set(hist, low, high, words, out):
-    """Write what goes left by a set of bins."""
+    """Write the counts on the left of a set of bins."""
     for c in range(out.shape[0]):
         out[c] = 0
     for code in range(low, high + 2):

@@ -1,10 +1,10 @@
-"""Fit trees to one party's rows: given structures, or CART's own choice; and score them.
+"""Fit trees to one party's rows, with given structures or with CART's choice, and score them.
 
-A structure says which column every node asks about and nothing else; its nodes stand in pre-order
-in a full tree of some depth, -1 where there is none. Fitting finds the cuts (Gini impurity or
-variance) and what the leaves hold. Rows to be scored are walked down at the same time.
+A structure says only which column every node tests; its nodes are in pre-order in a full tree of
+some depth, -1 if absent. Fitting finds the cuts (Gini impurity or variance) and the contents of the
+leaves. Rows to be scored descend the tree at the same time.
 
-Bins lie column after column, (n_columns, n_rows). Nodes of a fitted tree are numbered so that
+Bins are stored column by column, (n_columns, n_rows). Nodes of a fitted tree are numbered so that
 children come in pairs after their parent. Ties go to the lowest column, then to the lowest cut.
 """
 
@@ -23,9 +23,9 @@ from spinney.trees._kernels.structure_cuts import (
 
 @kernel
 def _partition(rows, spare, start, end, column, is_category, cut, missing_left, words):
-    """Bring the rows that go left before those that go right; return where these begin.
+    """Move the rows that go left before those that go right; return where the right ones begin.
 
-    Without a branch on where a row goes: that could not be foreseen.
+    There is no branch on where a row goes, because it could not be predicted.
     """
     n_left, n_right = np.int64(start), np.int64(0)
     also = MISSING if missing_left else MISSING + 1
@@ -47,7 +47,7 @@ def _partition(rows, spare, start, end, column, is_category, cut, missing_left, 
 
 @kernel
 def _sum_up(target, rows, n_classes, total):
-    """Write what all rows together hold."""
+    """Write the totals over all rows."""
     for c in range(total.shape[0]):
         total[c] = 0
     for at in range(rows.shape[0]):
@@ -61,7 +61,7 @@ def _sum_up(target, rows, n_classes, total):
 
 @kernel
 def _is_pure(target, rows, start, end, n_classes, total):
-    """Tell whether nothing is left to be told apart."""
+    """Return whether all rows have the same target."""
     for c in range(n_classes):
         if total[c]:
             return total[c] == end - start
@@ -73,7 +73,7 @@ def _is_pure(target, rows, start, end, n_classes, total):
 
 @kernel
 def _score_rows(target, rows, start, end, n_classes, total, confusion, errors):
-    """Add how a node's prediction does on the rows that stand in it."""
+    """Add the score of a node's prediction on the rows in it."""
     if end == start:
         return
     if n_classes:
@@ -100,8 +100,8 @@ def fit_structure(
     """Fit one tree and score it; return how many nodes it has.
 
     `is_free`: columns are chosen as CART does, and written to `genome`. `by_depth`: scores are kept
-    for the tree cut off at every depth, 0 to `depth`; else for the whole tree, in place 0. The
-    rows are reordered. A node is a leaf where `feature` is -1.
+    for the tree cut off at every depth, 0 to `depth`; otherwise for the whole tree, at index 0. The
+    rows are reordered. A node is a leaf if `feature` is -1.
     """
     width = n_classes or 2
     hist = np.zeros((256, width), np.int64)
@@ -143,7 +143,7 @@ def fit_structure(
                     best += float(total[c]) * float(total[c])
                 best /= float(n_all)
             parent = best if n_classes else 0.0
-            best -= 1e-9 * abs(best)  # a cut that gains nothing may lead to one that does
+            best -= 1e-9 * abs(best)  # a cut without gain may make a later cut with gain possible
             if not n_classes:
                 best = -1.0
             first = 0 if is_free else np.int64(genome[gene])
@@ -212,7 +212,7 @@ def fit_structure(
         for c in range(width):
             moments[n_nodes, c] = best_left[c]
             moments[n_nodes + 1, c] = total[c] - best_left[c]
-        below = np.int64(1) << (depth - level - 1)  # genes of a child's subtree, and one
+        below = np.int64(1) << (depth - level - 1)  # genes of a child's subtree, plus one
         stack[n_stack, 0] = n_nodes + 1
         stack[n_stack, 1] = gene + below
         stack[n_stack, 2] = level + 1
@@ -234,7 +234,7 @@ def score_structures(
     codes, n_bins, is_category, target, n_classes, genomes, depth, least,
     fit_rows, score_rows, first, last, confusion, errors,
 ):  # fmt: skip
-    """Fit structures `first` to `last` and write how each does on the rows to be scored."""
+    """Fit structures `first` to `last` and write their scores on the rows to be scored."""
     n = min((np.int64(2) << depth) - 1, 2 * max(fit_rows.shape[0], 1) + 1)
     width = n_classes or 2
     feature = np.empty(n, np.int32)

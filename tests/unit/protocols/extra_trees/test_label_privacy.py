@@ -323,7 +323,9 @@ def test_a_regressor_has_no_classes_to_randomise():
 def test_more_classes_than_bloom_filters_tell_apart_are_refused():
     many = np.arange(N) % 40
     forest = classifier(label_privacy="local", label_scheme="bloom", schema=schema_of(40))
-    with pytest.raises(SettingError, match=r"cannot tell 40 classes apart\. Use label_scheme='una"):
+    with pytest.raises(
+        SettingError, match=r"cannot distinguish 40 classes\. Use label_scheme='una"
+    ):
         forest.fit(X, many)
 
 

@@ -102,7 +102,7 @@ def test_an_epsilon_that_is_none(rows, bad):
         ({"epsilon_per_count": 1}, "either epsilon"),
         ({"honest": 2}, "It needs secure_sum=True"),
         ({"honest": 9, "secure_sum": True}, "honest must be between 1 and"),
-        ({"epsilon": 1e-30}, "would not fit 64-bit sums"),
+        ({"epsilon": 1e-30}, "would not fit in 64-bit sums"),
     ],
 )
 def test_settings_that_cannot_be_kept(rows, changes, match):
@@ -117,7 +117,7 @@ def test_two_parties_that_must_both_be_honest(rows):
     forest = HorizontalForestClassifier(
         epsilon=1, secure_sum=True, honest=2, schema=declared(), **SMALL
     )
-    with pytest.raises(SettingError, match="For two parties only honest=1 means anything"):
+    with pytest.raises(SettingError, match="For two parties, honest must be 1"):
         forest.fit(X, y, party=np.arange(400) % 2)
     forest.set_params(honest=None).fit(X, y, party=np.arange(400) % 2)
     assert set(spent(forest).values()) == {1}

@@ -139,7 +139,7 @@ def test_forests_that_do_not_fit_their_own_nodes(monkeypatch):
         for changes in bad:
             broken = level.replaced(**changes)
             for question in (replace(ask, levels=(broken,)), replace(leaf, levels=(broken,))):
-                with pytest.raises(ProtocolError, match="does not fit the nodes it is for"):
+                with pytest.raises(ProtocolError, match="does not fit its open nodes"):
                     Party(whole, ledger=ledger).answer(question)
         for first, last in ((-1, 1), (0, 0), (0, 10**6), (2, 1)):
             with pytest.raises(ProtocolError, match="is none of them"):

@@ -46,7 +46,7 @@ def test_a_share_never_leaves_without_a_mask():
     for through_codec in (False, True):
         made, _ = parties_of(table())
         channel = InProcess(made, through_codec=through_codec)
-        with pytest.raises(ProtocolError, match="leaves under a mask only"):
+        with pytest.raises(ProtocolError, match="may leave only under a mask"):
             horizontal_forest.train(channel, job(in_shares=True))
 
 

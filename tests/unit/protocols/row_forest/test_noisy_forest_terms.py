@@ -160,5 +160,5 @@ def test_a_question_of_a_job_that_was_never_joined(monkeypatch):
     stranger = Party(whole, ledger=Ledger.in_memory("other"))
     for ask, _ in asked:
         if isinstance(ask, NoisyLevelAsk | LeafAsk):
-            with no_randomness(monkeypatch), pytest.raises(LedgerError, match="knows no job"):
+            with no_randomness(monkeypatch), pytest.raises(LedgerError, match="has no job"):
                 stranger.answer(ask)

@@ -245,7 +245,7 @@ def test_rows_with_less_noise_than_was_agreed_are_refused():
     with pytest.raises(PolicyError, match="not on the terms"):
         party.answer(FactsAsk(whole.schema.digest(), with_leading=False, terms=louder))
     stranger = Terms(replace(privacy, job="another"), 1)
-    with pytest.raises(LedgerError, match="knows no job"):
+    with pytest.raises(LedgerError, match="has no job"):
         party.answer(FactsAsk(whole.schema.digest(), with_leading=False, terms=stranger))
 
 

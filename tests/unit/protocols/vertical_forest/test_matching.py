@@ -10,13 +10,9 @@ from spinney.errors import MissingExtraError, ProtocolError, SettingError, Table
 from spinney.privacy import matching as privacy
 from spinney.privacy.keys import KeyPair
 from spinney.privacy.matching import Ids, opened_key, sealed_key
-from spinney.protocols.vertical_forest.matching import (
-    MATCHINGS,
-    MatchingParty,
-    match,
-    shared_sizes,
-)
+from spinney.protocols.vertical_forest.matching import MatchingParty, match, shared_sizes
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk, TagsAsk
+from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 
@@ -110,7 +106,7 @@ def test_no_common_ids_are_refused(matching):
 
 
 def test_repeated_ids_are_refused_without_being_shown():
-    with pytest.raises(TableError, match="stand in more than one row") as caught:
+    with pytest.raises(TableError, match="are in more than one row") as caught:
         MatchingParty(["ann", "bob", "ann"])
     assert "ann" not in caught.value.public
     assert "1 rows" not in caught.value.public

@@ -11,6 +11,8 @@ from spinney.protocols.vertical_forest.prediction import (
     PredictingParty,
     ValuesAsk,
     join_parts,
+    name_leaves,
+    predict_rows,
 )
 from spinney.tables.columns import VectorColumns
 from spinney.transport.channel import Ask
@@ -83,7 +85,7 @@ def test_a_prediction_with_a_party_absent_is_refused():
 def test_prediction_is_one_round_whatever_the_rows_and_trees(intersect_at):
     forest = fitted(intersect_at=intersect_at)
     channel = InProcess(predicting(forest), through_codec=True)
-    forest.roles_.predict(channel)
+    predict_rows(forest.roles_, channel)
     assert [r.question for r in channel.rounds] == ["Leaves", "Values"]
     asked = channel.rounds[0].answered
     assert asked == (("shop",) if intersect_at == "label_party" else ("bank", "shop"))
@@ -116,7 +118,7 @@ def test_parts_are_given_away_only_with_consent():
 
 def test_a_party_without_labels_names_no_values():
     forest = fitted()
-    named = forest.roles_.named(InProcess(predicting(forest)), 0, 1)
+    named = name_leaves(forest.roles_, InProcess(predicting(forest)), 0, 1)
     with pytest.raises(ProtocolError, match="does not hold the labels"):
         predicting(forest)["shop"].answer(ValuesAsk(replace(named, ownership=None)))
     with pytest.raises(ProtocolError, match="does not answer"):

@@ -150,7 +150,7 @@ def test_sides_that_do_not_fit_are_refused():
             return longer(reply) if isinstance(ask, SplitAsk) else reply
 
     sides = {"bank": side(label=True), "shop": Both(side("age", "visits"), SplitAsk, best)}
-    with pytest.raises(ProtocolError, match="do not have the rows of the nodes asked for"):
+    with pytest.raises(ProtocolError, match="do not have the rows of the requested nodes"):
         trained(sides)
 
 

@@ -1,0 +1,63 @@
+"""Atomic file writes, and locks that only one process can hold at a time."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from spinney.errors import StorageError
+
+
+def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write a file atomically: a temporary file beside it is synced to disk, then renamed.
+
+    Parameters
+    ----------
+    path
+        The file; an existing one is replaced.
+    data
+        The whole content.
+    mode
+        The permission bits, before the process's umask is applied.
+    """
+    beside = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file atomically; raise `StorageError` if that fails."""
+    target = Path(path)
+    try:
+        replace_file(target, data)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot write {str(target)!r}: {error.strerror or error}. "
+            "Choose a folder that exists and that you may write to."
+        ) from None
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs; raise `BlockingIOError` if another process has it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _sync_folder(folder: Path) -> None:
+    """Sync the folder's entries to disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

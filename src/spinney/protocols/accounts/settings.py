@@ -1,0 +1,51 @@
+"""The privacy of a job that counts every row once for all its trees, from a job file."""
+
+from typing import Protocol
+
+from spinney.errors import SettingError
+from spinney.protocols.settings import PrivacySettings, as_text
+from spinney.protocols.spec import JobFacts
+
+
+class Priced(Protocol):
+    """The keys of a job file that say what a private job costs."""
+
+    @property
+    def epsilon(self) -> int | float | None:
+        """The budget of the whole job."""
+        ...
+
+    @property
+    def secure_sum(self) -> bool | None:
+        """Whether sums are masked, so that the parties share the noise; by default they are."""
+        ...
+
+    @property
+    def honest(self) -> int | None:
+        """How many parties the masks rest on."""
+        ...
+
+
+def job_privacy(
+    protocol: str, given: Priced, facts: JobFacts, leaf_share: float | None = None
+) -> PrivacySettings:
+    """Return the privacy of a job that always adds noise; refuse one that says no epsilon."""
+    if facts.task != "classification":
+        raise SettingError(
+            f"protocol = {protocol!r} tells classes apart; drop task = 'regression'."
+        )
+    if given.epsilon is None:
+        raise SettingError(
+            f"protocol = {protocol!r} needs epsilon, the budget of the whole job. "
+            "Give it in [settings]."
+        )
+    if given.honest is not None and given.secure_sum is False:
+        raise SettingError("honest is for secure sums; drop it, or secure_sum = false.")
+    return PrivacySettings(
+        job=facts.name,
+        epsilon=as_text(given.epsilon, "epsilon"),
+        tree_rows="all",
+        leaf_share=as_text(0.5 if leaf_share is None else leaf_share, "leaf_share"),
+        in_shares=given.secure_sum is not False,
+        honest=given.honest,
+    )

@@ -1,0 +1,95 @@
+"""A horizontal forest, as everything outside this folder sees it."""
+
+from dataclasses import replace
+
+from spinney.protocols.horizontal_forest.coordinator import train
+from spinney.protocols.horizontal_forest.messages import ASKS, SUMMED
+from spinney.protocols.horizontal_forest.party import Party
+from spinney.protocols.horizontal_forest.settings import NAME, ForestJobSettings, settings_of
+from spinney.protocols.row_forest.cost import cells_of_columns, levels_bound, setup_rounds
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.training import Training
+from spinney.tables.table import Table
+from spinney.transport.channel import Channel
+from spinney.typing import Progress
+
+_AFTER = 3  # rounds at the end: quality or leaves, claims; and joining
+
+
+class HorizontalForest(Spec[ForestSettings]):
+    """S1: a random forest over parties that hold different rows."""
+
+    name = NAME
+    settings = ForestSettings
+    job_settings = ForestJobSettings
+    asks = ASKS
+    summed = SUMMED
+
+    def settings_of(self, given: ForestJobSettings, facts: JobFacts) -> ForestSettings:
+        """Return the settings of a job file, checked."""
+        return settings_of(given, facts)
+
+    def party(self, table: Table, settings: ForestSettings, site: Site) -> Party:
+        """Return a party's side; it pays from its ledger in private jobs."""
+        ledger = site.ledger if settings.privacy is not None else None
+        return Party(
+            table, n_jobs=site.n_jobs, ledger=ledger, data=site.data, is_masked=site.is_masked
+        )
+
+    def train(
+        self, channel: Channel, settings: ForestSettings, *, n_jobs: int | None, progress: Progress
+    ) -> Training:
+        """Grow a forest."""
+        return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def needs_ranges(self, settings: ForestSettings) -> bool:
+        """Tell whether bins are laid over declared ranges, or noise covers them."""
+        return settings.binning in ("ranges", "magnitudes") or settings.privacy is not None
+
+    def shows(self, settings: ForestSettings) -> str:
+        """Say that nothing of a private job reaches the coordinator without noise."""
+        del settings
+        return ""
+
+    def smallest_leaf(self, settings: ForestSettings) -> int | float:
+        """Return the fewest rows of a leaf."""
+        return settings.min_samples_leaf
+
+    def repeats_rows(self, settings: ForestSettings) -> bool:
+        """Tell whether trees draw a bootstrap."""
+        return settings.bootstrap
+
+    def n_trees(self, settings: ForestSettings) -> int:
+        """Return how many trees grow."""
+        return settings.n_estimators
+
+    def steps_at_most(self, settings: ForestSettings) -> int | None:
+        """Return how deep trees may grow."""
+        return settings.max_depth
+
+    def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
+        """Return the bound of a level a round."""
+        cells = cells_of_columns(settings, size)
+        return levels_bound(
+            settings,
+            size,
+            node_cells=sum(cells[: settings.n_slots(max(size.n_columns, 1))]),
+            cell_bytes=8 * max(size.n_classes, 2) + (8 if settings.binning == "adaptive" else 0),
+            others=setup_rounds(settings) + _AFTER,
+        )
+
+    def baseline(self, settings: ForestSettings) -> tuple[str, ForestSettings]:
+        """Return the same forest without noise."""
+        return NAME, replace(settings, privacy=None)
+
+    def is_pooled(self, settings: ForestSettings) -> bool:
+        """Tell whether counts are exact over shared bins."""
+        return settings.privacy is None and settings.binning != "adaptive"
+
+    def small(self, settings: ForestSettings) -> ForestSettings:
+        """Return a tree of two levels."""
+        return replace(settings, n_estimators=1, max_depth=2)
+
+
+SPEC = HorizontalForest()

@@ -1,0 +1,121 @@
+"""A private tree, as everything outside this folder sees it."""
+
+from dataclasses import replace
+
+from spinney.protocols.private_tree.coordinator import train
+from spinney.protocols.private_tree.messages import ASKS, MOST_PAIRS, SUMMED
+from spinney.protocols.private_tree.party import Party
+from spinney.protocols.private_tree.settings import (
+    NAME,
+    TreeJobSettings,
+    TreeSettings,
+    settings_of,
+)
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.training import Training
+from spinney.tables.table import Table
+from spinney.transport.channel import Channel
+from spinney.trees.dtypes import MAX_BINS
+from spinney.typing import Progress
+
+_OTHERS = 4  # rounds beside the levels: schemas, joining, leaves, claims
+_HEAD, _NODE = 4096, 64  # bytes of a message beside its arrays, and of a node it repeats
+_NOISY_MAX = ("noisy_max", "auto")
+
+
+class PrivateTree(Spec[TreeSettings]):
+    """S3: one private tree over parties that hold different rows."""
+
+    name = NAME
+    settings = TreeSettings
+    job_settings = TreeJobSettings
+    asks = ASKS
+    summed = SUMMED
+
+    def settings_of(self, given: TreeJobSettings, facts: JobFacts) -> TreeSettings:
+        """Return the settings of a job file, checked."""
+        return settings_of(given, facts)
+
+    def party(self, table: Table, settings: TreeSettings, site: Site) -> Party:
+        """Return a party's side; it always pays from its ledger."""
+        del settings
+        return Party(table, n_jobs=site.n_jobs, ledger=site.ledger, data=site.data)
+
+    def train(
+        self, channel: Channel, settings: TreeSettings, *, n_jobs: int | None, progress: Progress
+    ) -> Training:
+        """Grow a tree."""
+        return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def needs_ranges(self, settings: TreeSettings) -> bool:
+        """Tell that cells are parts of declared ranges."""
+        del settings
+        return True
+
+    def shows(self, settings: TreeSettings) -> str:
+        """Say that one noisy maximum is taken by a coordinator that sees exact counts."""
+        if settings.method not in _NOISY_MAX:
+            return ""
+        does = "shows" if settings.method == "noisy_max" else "may show"
+        return f"{does} the coordinator exact counts (method={settings.method!r})"
+
+    def instead(self, settings: TreeSettings) -> str:
+        """Name the best method that trusts nobody."""
+        del settings
+        return "name method='propose'"
+
+    def smallest_leaf(self, settings: TreeSettings) -> int | float:
+        """Return the fewest rows of a leaf."""
+        return settings.min_samples_leaf
+
+    def n_trees(self, settings: TreeSettings) -> int:
+        """Return that there is one."""
+        del settings
+        return 1
+
+    def steps_at_most(self, settings: TreeSettings) -> int | None:
+        """Return how many levels share the budget."""
+        return settings.max_depth
+
+    def bound(self, settings: TreeSettings, size: JobSize) -> Bound:
+        """Return the bound of one or two questions a level."""
+        twice = settings.method in ("save_budget", "propose", "auto")
+        depth = settings.max_depth
+        cells = sum(
+            (settings.n_bins if n == 0 else MAX_BINS if n is None else min(n, MAX_BINS)) + 1
+            for n in size.categories
+        )
+        node = 8 * (cells * max(size.n_classes, 2) + 2 * cells) + 8 * size.n_columns
+        n_nodes = (1 << depth) - 1
+        levels = 2 * depth * (_HEAD + _NODE * n_nodes) + 2 * n_nodes * node
+        pairs = MOST_PAIRS if settings.method in _NOISY_MAX else 0
+        leaves = (1 << depth) * 8 * max(size.n_classes, 2) + _NODE * n_nodes
+        schema = 256 * MAX_BINS * size.n_columns
+        return Bound(
+            _OTHERS + depth * (2 if twice else 1),
+            levels + pairs + leaves + schema + _OTHERS * _HEAD,
+        )
+
+    def baseline(self, settings: TreeSettings) -> tuple[str, ForestSettings]:
+        """Return an ordinary tree of the same depth."""
+        return "horizontal_forest", ForestSettings(
+            task="classification",
+            n_estimators=1,
+            max_depth=settings.max_depth,
+            min_samples_leaf=settings.min_samples_leaf,
+            max_features=None,
+            bootstrap=False,
+        )
+
+    def is_pooled(self, settings: TreeSettings) -> bool:
+        """Tell that noise makes every tree another one."""
+        del settings
+        return False
+
+    def small(self, settings: TreeSettings) -> TreeSettings:
+        """Return a tree of two levels."""
+        return replace(settings, max_depth=2)
+
+
+SPEC = PrivateTree()

@@ -1,0 +1,82 @@
+"""The most rounds and bytes that a forest over rows takes, from public facts alone."""
+
+from collections.abc import Callable
+from typing import Final
+
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.spec import Bound, JobSize
+from spinney.trees.dtypes import MAX_BINS
+
+_HEAD: Final = 4096  # bytes of a message beside its arrays
+_NODE: Final = 64  # bytes of a node in a question that repeats the levels so far
+_COUNTER: Final = 8  # bytes of a counter, masked or not
+_FACTS: Final = 4 * 4096 + 64  # bytes of a column's counts by magnitude, and of its missing values
+_EDGES: Final = 3  # rounds that find quantiles
+_DEEP: Final = 12  # levels; below, the rows bound the number of nodes better than halving does
+
+
+def cells_of_columns(settings: ForestSettings, size: JobSize) -> list[int]:
+    """Return how many cells each column has in a node at most, the widest first."""
+    wide = [_cells(settings, n) for n in size.categories]
+    return sorted(wide, reverse=True)
+
+
+def _cells(settings: ForestSettings, n_categories: int | None) -> int:
+    if n_categories is None:
+        return MAX_BINS + 1
+    most = MAX_BINS if settings.binning == "adaptive" else settings.max_cells
+    return min(n_categories or most, settings.max_bins) + 1  # and one for missing values
+
+
+def levels_bound(
+    settings: ForestSettings,
+    size: JobSize,
+    *,
+    node_cells: int,
+    cell_bytes: int,
+    rounds_a_level: int = 1,
+    others: int,
+) -> Bound:
+    """Return the bound of a job that grows all trees a level a round.
+
+    Parameters
+    ----------
+    settings, size
+        The job's.
+    node_cells
+        How many cells of counters a node has at most.
+    cell_bytes
+        How many bytes of counters a cell has.
+    rounds_a_level
+        How many questions a level takes.
+    others
+        How many rounds there are beside the levels.
+    """
+    depth = settings.max_depth
+    if depth is None:
+        return Bound(None, None)
+    bins = size.n_columns * (4 * MAX_BINS + 2 * MAX_BINS + 64)  # every question repeats the bins
+    once = _FACTS * size.n_columns * 2 + others * (_HEAD + bins)
+    node = node_cells * cell_bytes + 16 * size.n_columns
+    rounds, fixed, a_row = others, once, 0
+    n_batches: Callable[[int], int] = lambda n: 1 + 2 * n * node // settings.message_limit  # noqa: E731
+    for level in range(depth):
+        halved = settings.n_estimators << level
+        is_deep = level >= _DEEP
+        batches = rounds_a_level * n_batches(settings.n_estimators << min(level, 40))
+        rounds += batches
+        told = sum(settings.n_estimators << min(above, _DEEP) for above in range(level))
+        if is_deep:  # a tree has no more open nodes than rows, nor a question more nodes
+            a_row += settings.n_estimators * (node + rounds_a_level * _NODE * level)
+            fixed += rounds_a_level * (_HEAD + bins)
+            continue
+        fixed += halved * node + batches * (_HEAD + bins + told * _NODE)
+    leaves = settings.n_estimators << min(depth, _DEEP)
+    fixed += 2 * leaves * (_NODE + 16 * max(size.n_classes, 2))  # the question about quality
+    a_row += 16 * (settings.privacy is not None)  # a perturbed table has rows of its own
+    return Bound(rounds, fixed, a_row)
+
+
+def setup_rounds(settings: ForestSettings) -> int:
+    """Return the rounds before the trees: schemas, facts, and what finds quantiles."""
+    return 2 + (_EDGES if settings.binning == "quantiles" else 0)

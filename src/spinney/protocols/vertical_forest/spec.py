@@ -1,0 +1,139 @@
+"""A forest over columns, as everything outside this folder sees it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from spinney.protocols.model import ForestModel
+from spinney.protocols.spec import Bound, ColumnsSpec, JobFacts, JobSize, Site
+from spinney.protocols.vertical_forest.coordinator import VerticalTraining
+from spinney.protocols.vertical_forest.labels import LabelAccount
+from spinney.protocols.vertical_forest.leakage import LabelLeakage, label_leakage
+from spinney.protocols.vertical_forest.matched import ASKS, SUMMED, Party, train
+from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.protocols.vertical_forest.model import joined_model
+from spinney.protocols.vertical_forest.settings import (
+    NAME,
+    MatchedSettings,
+    VerticalJobSettings,
+    settings_of,
+)
+from spinney.tables.holding import Holding
+from spinney.transport.channel import Channel
+from spinney.typing import Progress
+
+_MATCHING = {"psi": 7, "keyed_hash": 5, None: 0}  # rounds
+_AROUND = 9  # rounds: holdings, labels, start twice, finish, leaves, judging, claims, parts
+_HEAD = 4096  # bytes of a message beside its arrays
+_ID_BYTES = 160  # of a row's id: matched by curves, and the common tags
+_CIPHERTEXT = 2 * 3072 // 8  # bytes; Paillier's are twice the modulus
+_CELLS = 256
+
+
+class VerticalForest(ColumnsSpec[MatchedSettings]):
+    """S2: a random forest over parties that hold different columns."""
+
+    name = NAME
+    settings = MatchedSettings
+    job_settings = VerticalJobSettings
+    asks = ASKS
+    summed = SUMMED
+    begins_anew_until = CommonAsk
+
+    def settings_of(self, given: VerticalJobSettings, facts: JobFacts) -> MatchedSettings:
+        """Return the settings of a job file, checked."""
+        return settings_of(given, facts)
+
+    def party(self, table: Holding, settings: MatchedSettings, site: Site) -> Party:
+        """Return a party's side; the label party pays from its ledger for randomised labels."""
+        pays = settings.privacy is not None
+        account = LabelAccount(site.ledger, site.data, site.read_facts) if pays else LabelAccount()
+        return Party(
+            table, settings, site.name, folder=site.folder, n_jobs=site.n_jobs, account=account
+        )
+
+    def train(
+        self, channel: Channel, settings: MatchedSettings, *, n_jobs: int | None, progress: Progress
+    ) -> VerticalTraining:
+        """Match the parties' rows and grow a forest over them."""
+        return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def needs_ranges(self, settings: MatchedSettings) -> bool:
+        """Tell whether bins are laid over declared ranges."""
+        return settings.vertical.forest.binning in ("ranges", "magnitudes")
+
+    def shows(self, settings: MatchedSettings) -> str:
+        """Say that randomised labels leave everything else exact."""
+        return "adds noise to labels only (label_epsilon)" if settings.privacy is not None else ""
+
+    def smallest_leaf(self, settings: MatchedSettings) -> int | float:
+        """Return the fewest rows of a leaf."""
+        return settings.vertical.forest.min_samples_leaf
+
+    def n_trees(self, settings: MatchedSettings) -> int:
+        """Return how many trees grow."""
+        return settings.vertical.forest.n_estimators
+
+    def steps_at_most(self, settings: MatchedSettings) -> int | None:
+        """Return how deep trees may grow."""
+        return settings.vertical.forest.max_depth
+
+    def bound(self, settings: MatchedSettings, size: JobSize) -> Bound:
+        """Return the bound of two or three rounds a level; what travels grows with the rows."""
+        forest = settings.vertical.forest
+        depth = forest.max_depth
+        if depth is None:
+            return Bound(None, None)
+        is_encrypted = settings.vertical.labels == "encrypted"
+        rounds = _MATCHING[settings.matching] + _AROUND + depth * (3 if is_encrypted else 2)
+        rounds += 1  # encrypting
+        columns = max(size.n_columns, 10)
+        slots = forest.n_slots(columns)
+        nodes = forest.n_estimators  # open nodes a tree and level: no more than rows
+        a_row = _ID_BYTES + 16 + 2 * forest.n_estimators  # ids, labels, leaf sets
+        a_row += nodes * depth * (32 + 24 * slots)  # gains, offers, partitions
+        if is_encrypted:
+            n_planes = max(size.n_classes, 2)
+            a_row += _CIPHERTEXT * n_planes
+            cells = min(_CELLS, forest.max_cells + 1)
+            a_row += nodes * depth * slots * (8 * cells + _CIPHERTEXT * n_planes)
+        a_row *= size.n_parties  # the label party gets what the others sent
+        return Bound(rounds, rounds * _HEAD * size.n_parties + 64 * columns, a_row)
+
+    def baseline(self, settings: MatchedSettings) -> tuple[str, MatchedSettings]:
+        """Return one party called "all" that holds everything, with labels as they are."""
+        forest = replace(settings.vertical, labels="shared", label_epsilon=None, job="")
+        one: dict[str, Any] = {"label_party": "all", "matching": None, "held_out": 0.0}
+        return NAME, replace(settings, vertical=forest, **one)
+
+    def is_pooled(self, settings: MatchedSettings) -> bool:
+        """Tell whether labels are as they are."""
+        return settings.privacy is None
+
+    def small(self, settings: MatchedSettings) -> MatchedSettings:
+        """Return a tree of two levels."""
+        forest = replace(settings.vertical.forest, n_estimators=1, max_depth=2)
+        return replace(settings, vertical=replace(settings.vertical, forest=forest))
+
+    def described(self, settings: MatchedSettings) -> dict[str, Any]:
+        """Return the forest's settings and the job's, in one."""
+        shown = {**asdict(settings.vertical.forest), **settings.described()}
+        return shown | {"privacy": settings.vertical.label_epsilon}
+
+    # --- of protocols over columns ---------------------------------------------------------------
+
+    def label_party(self, settings: MatchedSettings) -> str:
+        """Return who holds the labels."""
+        return settings.label_party
+
+    def join(self, sides: Mapping[str, Party]) -> ForestModel:
+        """Return what only a simulation may without asking: the forest that all parts make."""
+        parts = {name: side.finished_model for name, side in sides.items()}
+        return joined_model(parts, tuple(parts))
+
+    def label_leakage(self, side: Party) -> LabelLeakage:
+        """Return how many labels node membership gives away, as the label party finds."""
+        return label_leakage(side.forest)
+
+
+SPEC = VerticalForest()
