@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import sys
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -56,7 +57,13 @@ for found in pkgutil.walk_packages(spinney.protocols.__path__, "spinney.protocol
 def kinds_of(base):
     """Return all questions of Spinney's own; not what several of them share."""
     every = {kind for child in base.__subclasses__() for kind in (child, *kinds_of(child))}
-    ours = (kind for kind in every if kind.__module__.startswith("spinney."))
+    # A dataclass with slots is made twice; its module has the second.
+    ours = (
+        kind
+        for kind in every
+        if kind.__module__.startswith("spinney.")
+        and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    )
     asked = (kind for kind in ours if not (kind.__name__.startswith("_") and kind.__subclasses__()))
     return sorted(asked, key=lambda kind: kind.__name__)
 

@@ -12,9 +12,9 @@ from spinney.deployment.party.tables import (
     rows_for,
     whole_table,
 )
-from spinney.jobs import registry
 from spinney.protocols.genetic_tree.gathered import gathered
 from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.spec import Site
 from spinney.transport.in_process import InProcess
 
 
@@ -30,22 +30,24 @@ def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
             whole = whole_table(party, agreed)
             ledger = books.enter_context(closing(opened_ledger(party)))
             memory = memory_for(party, settings, whole)
-            site = registry.Site(name, 1, ledger, party.ledger.data, memory=memory)
-            sides[name] = agreed.entry.party(rows_for(whole, party, agreed), settings, site)
+            site = Site(
+                name, 1, ledger, party.ledger.data, memory=memory, is_masked=agreed.is_masked
+            )
+            sides[name] = agreed.spec.party(rows_for(whole, party, agreed), settings, site)
         channel: Any = InProcess(sides)
         if agreed.is_masked:
             honest = agreed.honest_among(len(sides))
             channel = secured(sides, InProcess, agreed.summed, job=agreed.name, honest=honest)
-        training = agreed.entry.train(channel, settings, n_jobs=1, progress=lambda *_: None)
+        training = agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
     common = {} if training.model is None else {"": training.model.to_bytes()}
     return common | _kept(training, sides, agreed)
 
 
 def _kept(training: Any, sides: dict[str, Any], agreed: Agreed) -> dict[str, bytes]:
     """Return the model that each party keeps; of a forest over columns its part."""
-    if agreed.entry.divides == "columns":
+    if agreed.spec.divides == "columns":
         return {name: side.finished_model.to_bytes() for name, side in sides.items()}
-    if agreed.entry.own is None:
+    if agreed.spec.leaves != "own models":
         return dict.fromkeys(sides, training.model.to_bytes())
     everyones = gathered(training, sides).model
     return {name: everyones.of_owner(name).to_bytes() for name in sides}

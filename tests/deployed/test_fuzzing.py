@@ -20,7 +20,7 @@ from spinney.deployment.party.config import load_party
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.errors import SpinneyError
 from spinney.jobs.file import load_job
-from spinney.jobs.registry import ENTRIES
+from spinney.jobs.registry import SPECS
 from spinney.transport import codec
 from spinney.transport.flare.jobs import app_files, job_of_app, job_of_args
 from spinney.transport.flare.wire import Answer, Envelope
@@ -29,7 +29,7 @@ from spinney.transport.journal import Finished, Sums
 BOUNDED = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
-ASKS = {ask.__name__: ask for entry in ENTRIES for ask in entry.asks}
+ASKS = {ask.__name__: ask for spec in SPECS.values() for ask in spec.asks}
 KINDS = [*ASKS.values(), *(ask.reply_type for ask in ASKS.values())]
 KINDS += [Envelope, Answer, Finished, Sums, ModelAsk, ProposalAsk]
 CANARY = "canary-4711"
@@ -91,7 +91,7 @@ def questions(tmp_path_factory):
 
     sites.bytes_to = listening
     settings_ = agreed.protocol_settings()
-    agreed.entry.train(sites.channel(), settings_, n_jobs=1, progress=lambda *_: None)
+    agreed.spec.train(sites.channel(), settings_, n_jobs=1, progress=lambda *_: None)
     sites.close()
     return folder, agreed, messages
 

@@ -51,7 +51,7 @@ def trained(folder, name="one", **changes):
     agreed = msgspec.structs.replace(extra_job(folder, name), **changes)
     sites = Sites(folder, agreed, run=name)
     settings = agreed.protocol_settings()
-    model = agreed.entry.train(
+    model = agreed.spec.train(
         sites.channel(), settings, n_jobs=1, progress=lambda *_: None
     ).model.to_bytes()
     sites.close()

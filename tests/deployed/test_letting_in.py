@@ -35,7 +35,7 @@ def test_a_request_that_was_signed_before_is_not_signed_again(tmp_path):
     with ZipFile(request, "w") as files:
         files.writestr("request.json", json.dumps({"name": "north", "cert_type": "client"}))
     (tmp_path / "north.signed.zip").write_bytes(b"signed")
-    with pytest.raises(SettingError, match=r"was signed before: send '.*north\.signed\.zip' back"):
+    with pytest.raises(SettingError, match=r"is already signed: send '.*north\.signed\.zip' back"):
         approve(tmp_path / "coordinator.toml", request, 30)
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_request_is_told(tmp_path, content):
             files.writestr("request.json", "[]")
     else:
         request.write_bytes(content)
-    with pytest.raises(StorageError, match="It is made with: spinney party request"):
+    with pytest.raises(StorageError, match="Make one with: spinney party request"):
         approve(tmp_path / "coordinator.toml", request, 30)
 
 

@@ -50,7 +50,7 @@ def clinics(tmp_path):
 
 def trained(agreed, channel):
     settings = agreed.protocol_settings()
-    return agreed.entry.train(channel, settings, n_jobs=1, progress=lambda *_: None)
+    return agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
 
 
 def pooled(agreed, folder):

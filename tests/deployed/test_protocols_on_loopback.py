@@ -13,7 +13,7 @@ from spinney.cli.ledgers import described
 from spinney.deployment.job import agreed_of
 from spinney.estimators.models import load_model
 from spinney.jobs.file import load_job
-from spinney.jobs.registry import ENTRIES
+from spinney.jobs.registry import SPECS
 
 _SMALL = {"n_estimators": 5, "max_depth": 3}
 EXACT: dict[str, dict[str, Any]] = {
@@ -45,8 +45,8 @@ COLUMNS: dict[str, dict[str, Any]] = {  # nothing is added up over parties: ther
 
 def test_every_protocol_is_tried():
     tried = {case.split()[0] for case in (*EXACT, *NOISY, *COLUMNS)}
-    assert tried == {entry.name for entry in ENTRIES}
-    in_sums = {entry.name for entry in ENTRIES if entry.summed}
+    assert tried == set(SPECS)
+    in_sums = {name for name, spec in SPECS.items() if spec.summed}
     masked = {case.split()[0] for case in NOISY if case.endswith("masked")} | set(EXACT)
     assert masked == in_sums
 

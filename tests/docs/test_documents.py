@@ -19,10 +19,10 @@ from spinney.jobs.file import (
     JobConfig,
     PartyConfig,
     SchemaConfig,
-    SettingsConfig,
     SimulationConfig,
     TableConfig,
 )
+from spinney.jobs.registry import SPECS
 from spinney.report.release import Hardening
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +119,7 @@ def test_every_key_of_a_job_file_is_described():
     text = (ROOT / "docs/files.md").read_text(encoding="utf-8")
     configs = (
         JobConfig,
-        SettingsConfig,
+        *(spec.job_settings for spec in SPECS.values()),
         SchemaConfig,
         TableConfig,
         PartyConfig,

@@ -25,7 +25,6 @@ from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
-    matched_forest,
     private_forest,
     private_tree,
     vertical_forest,
@@ -33,8 +32,9 @@ from spinney.protocols import (
 from spinney.protocols.accounts.account import ExactJob
 from spinney.protocols.extra_trees.labels import opened_memory
 from spinney.protocols.settings import ForestSettings
+from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.settings import VerticalSettings
+from spinney.protocols.vertical_forest.settings import MatchedSettings, VerticalSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label, Schema
@@ -86,11 +86,11 @@ def party_of(mode: Mode, table: Any, ledger: Ledger) -> Any:
     return PROTOCOLS[protocol].Party(table, ledger=ledger, data=data, **how)
 
 
-def _agreed_to(mode: Mode) -> matched_forest.Settings:
+def _agreed_to(mode: Mode) -> MatchedSettings:
     given = mode.facts["settings"]
     vertical = given["vertical"]
     vertical = VerticalSettings(**vertical | {"forest": ForestSettings(**vertical["forest"])})
-    return matched_forest.Settings(**given | {"vertical": vertical})
+    return MatchedSettings(**given | {"vertical": vertical})
 
 
 def table_of(facts: dict[str, Any]) -> Any:

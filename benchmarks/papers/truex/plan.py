@@ -7,6 +7,7 @@ A record is in one node of a level and in one cell of every column. Of epsilon a
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from spinney.errors import SettingError
 from spinney.privacy.accounting import Job
@@ -38,6 +39,8 @@ class TruexSettings:
 @dataclass(frozen=True)
 class TruexPlan:
     """What each release costs; everyone computes it from public facts."""
+
+    called: ClassVar[str] = "Truex's tree"
 
     settings: TruexSettings
     n_columns: int

@@ -24,6 +24,7 @@ from spinney.deployment.coordinator.runs import COORDINATOR_VARIABLE
 from spinney.deployment.party.config import load_party
 from spinney.errors import ProtocolError, SettingError
 from spinney.files import hold_lock
+from spinney.transport.flare import kits
 
 PARTY_VARIABLE: Final = "SPINNEY_PARTY"
 """Where `spinney party run` says which file is the party's."""
@@ -54,6 +55,7 @@ def run_coordinator(path: Path, say: Say) -> int:
     }
     arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
     with alone_with(file.kit):
+        kits.settle_server(file.kit)  # also where an earlier version made the kit
         for port in (own.port, admin_port):
             require_free(port)
         say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {admin_port}.")
@@ -74,6 +76,7 @@ def run_party(path: Path, say: Say) -> int:
     arguments.append(f"heart_beat_interval={_HEART_BEAT}")
     say(f"Party {name!r}; connecting to the coordinator.")
     with alone_with(file.kit):
+        kits.settle_party(file.kit)  # also where an earlier version made the kit
         command = [_CLIENT, *arguments, f"uid={name}", f"org={name}", "config_folder=config"]
         code, said = _run(command, {PARTY_VARIABLE: str(path.resolve())}, file.kit, say)
     if _REFUSED in said:

@@ -82,7 +82,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The cost of one release, charged to a scope as many times as it was released there."""
+    """The cost of one release, charged to a scope once for every time it was released there."""
 
     scope: Scope
     cost: Cost

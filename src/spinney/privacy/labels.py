@@ -92,7 +92,7 @@ class BloomResponse(Mechanism):
         return Cost(Measure.PURE, 2 * self.n_hashes * Fraction(high, 1 << _BITS), self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         return (
             f"Bloom filters of {WORD} bits with {self.n_hashes} hashes, as in the paper: each bit "
             f"is kept with probability 1/2, else replaced by a fair coin; epsilon=8 ln 3=8.788898, "
@@ -161,7 +161,7 @@ class UnaryResponse(Mechanism):
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         return (
             f"Unary encoding with {self.n_classes} bits: the label's bit is a fair coin, every "
             f"other is set with probability {self.other_probability:.4f}; "

@@ -127,7 +127,7 @@ class JobOpened:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """A release is paid for, whatever happens next."""
+    """A release is paid for; the charge stands whatever happens next."""
 
     question: Question
     data: str

@@ -80,7 +80,7 @@ class DiscreteLaplace(Mechanism):
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         return _joined(
             f"Whole-number (discrete Laplace) noise: epsilon={float(self.epsilon):g}, protecting "
             f"one {self.unit.value}, which moves the numbers by at most "
@@ -155,7 +155,7 @@ class DiscreteGaussian(Mechanism):
         return Cost(Measure.ZCDP, self.rho + n_values * tau, self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         return _joined(
             f"Whole-number (discrete Gaussian) noise: rho={float(self.rho):g} (zCDP), protecting "
             f"one {self.unit.value}, which moves the numbers by at most "
@@ -215,7 +215,7 @@ class RandomisedResponse(Mechanism):
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         return (
             f"Randomised response: each of {self.n_categories} categories is reported unchanged "
             f"with probability {self.keep_probability:.4f}, else as one of the others; "
@@ -292,7 +292,7 @@ class PermuteAndFlip(Mechanism):
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         return (
             f"A private choice of the best candidate (permute-and-flip): "
             f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}, which moves any "

@@ -58,7 +58,7 @@ class NoisyMax(Mechanism):
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
         text = (
             f"A private choice of the best candidate (report-noisy-max): "
             f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}, which moves any "

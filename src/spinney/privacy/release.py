@@ -200,7 +200,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Say what is protected, how and at which price, for a privacy officer."""
+        """Describe what is protected, how and at what cost, for a privacy officer."""
 
     @abstractmethod
     def _randomised(self, values: Integers) -> Integers:

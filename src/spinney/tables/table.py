@@ -253,7 +253,7 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Some rows as they were read."""
+    """Some rows, as read from the source."""
 
     values: Values
     target: NDArray[Any]

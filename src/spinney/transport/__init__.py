@@ -1,1 +1,1 @@
-"""Questions and answers; knows no tree, no noise."""
+"""Questions and answers; this package knows nothing of trees or noise."""

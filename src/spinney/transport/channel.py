@@ -1,7 +1,7 @@
 """Questions and answers between a coordinator and parties.
 
-Two verbs: `ask` shows the coordinator each party's reply, `sum` only their sum. Every round is
-written down as it happens; the disclosure record is made from nothing else.
+There are two verbs: `ask` shows the coordinator each party's reply, `sum` shows only their sum.
+Every round is recorded as it happens; the disclosure record is made only from these records.
 """
 
 import os
@@ -26,40 +26,40 @@ _PIECE_BYTES = 4 << 20
 
 
 class Ask(Generic[Reply]):
-    """A question; it carries all that is needed to answer it. Subclasses are frozen dataclasses.
+    """A question, with everything needed to answer it. Subclasses are frozen dataclasses.
 
-    `reveals` says in words what a reply tells about the party's table.
+    `reveals` describes what a reply reveals about the party's table.
     """
 
     __slots__ = ("__weakref__",)  # nothing can be written into a question
 
     reveals: ClassVar[str]
     reply_type: ClassVar[type[Any]]
-    refused_under_masks: ClassVar[bool] = False  # a reply would show what masks are to hide
-    ring_is_fresh: ClassVar[bool] = False  # nobody keeps what `to_ring` returns: it may be changed
+    refused_under_masks: ClassVar[bool] = False  # whether a reply would show what masks hide
+    ring_is_fresh: ClassVar[bool] = False  # whether the result of `to_ring` may be changed in place
 
     @classmethod
     def called(cls) -> str:
-        """Return what logs, journals and reports call the question."""
+        """Return the question's name in logs, journals and reports."""
         return cls.__name__.removesuffix("Ask")
 
     @property
     def step(self) -> int | None:
-        """Which step of the job it is about, counted from 0: a level, a generation; None: none."""
+        """The step of the job, counted from 0: a level or a generation; None if there is none."""
         return None
 
     @property
     def story(self) -> tuple[Packable, ...]:
-        """What it repeats of the steps before, a value each: a party hears one version of each."""
+        """The earlier steps that it repeats, one value each; a party accepts only one version."""
         return ()
 
     @property
     def reply_bytes(self) -> int:
-        """How many bytes a reply's packed values may unpack to; subclasses may know better."""
+        """How many bytes a reply's packed values may unpack to; subclasses may be more precise."""
         return UNPACKED_LIMIT
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
-        """Return the integers of a summable reply as they are masked: each modulo its width."""
+        """Return the integers of a summable reply in the form for masks: modulo their width."""
         vectors: tuple[Vector, ...] = reply.vectors()
         return vectors
 
@@ -69,7 +69,7 @@ class Ask(Generic[Reply]):
 
 
 class Summable(Protocol):
-    """A reply of integers that is added up over parties."""
+    """A reply of integers that can be summed over parties."""
 
     def vectors(self) -> tuple[Vector, ...]:
         """Return its integers: the arrays themselves, not copies."""
@@ -85,14 +85,14 @@ Summand = TypeVar("Summand", bound=Summable)
 
 
 def is_summable(ask: Ask[Any]) -> bool:
-    """Tell whether a question's replies are meant to be added up."""
+    """Return whether a question's replies can be summed."""
     return hasattr(ask.reply_type, "of_vectors")
 
 
 def summed(first: Summand, others: Iterable[Summand]) -> Summand:
-    """Return the sum of replies, built up in the memory of the first.
+    """Return the sum of replies, accumulated in the memory of the first.
 
-    A reply is let go before the next is made, so that two are held at most.
+    Each reply is freed before the next is made, so at most two are held.
     """
     totals, coming = first.vectors(), iter(others)
     while _add_next(totals, coming):
@@ -101,7 +101,7 @@ def summed(first: Summand, others: Iterable[Summand]) -> Summand:
 
 
 def _add_next(totals: tuple[Vector, ...], replies: Iterator[Any]) -> bool:
-    """Add one more reply; tell whether there was one."""
+    """Add one more reply; return whether there was one."""
     reply = next(replies, None)
     if reply is None:
         return False
@@ -117,12 +117,12 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney-sums")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _add(total: Vector, vector: Vector) -> None:
-    """Add in place; a large vector on all cores."""
+    """Add in place; a large vector uses all cores."""
     pieces = max(1, total.nbytes // _PIECE_BYTES)
     cuts = [len(total) * i // pieces for i in range(pieces + 1)]
     parts = [slice(a, b) for a, b in pairwise(cuts)]
@@ -148,7 +148,7 @@ class Round:
 
 
 class Answering(Protocol):
-    """A party's side: one answer for each kind of question."""
+    """A party's side: it answers every kind of question."""
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Return the reply to a question."""
@@ -168,20 +168,20 @@ class Channel(Protocol):
     ) -> dict[str, Reply]:
         """Put a question to all parties, or to some; return every party's reply.
 
-        A party that does not answer ends the job, unless a quorum is given: then the others'
-        replies are returned as long as they are that many.
+        A party that does not answer ends the job, unless a quorum is given: then the other replies
+        are returned if there are at least that many.
         """
 
     @abstractmethod
     def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a question to all parties; return only the sum of their replies.
 
-        A party that does not answer ends the job, unless a quorum is given: then the others'
-        replies are summed as long as they are that many.
+        A party that does not answer ends the job, unless a quorum is given: then the other replies
+        are summed if there are at least that many.
         """
 
     def ask_each(self, asks: Mapping[str, Ask[Reply]]) -> dict[str, Reply]:
-        """Put to each party a question of its own, all of one kind; it is one round."""
+        """Put a different question of the same kind to each party, in one round."""
         done = len(self.rounds)
         try:
             return {name: self.ask(ask, to=(name,))[name] for name, ask in asks.items()}
@@ -193,7 +193,7 @@ class Channel(Protocol):
 
 
 def _as_one(rounds: Sequence[Round]) -> Round:
-    """Return rounds with one party each as a single one."""
+    """Join rounds with one party each into a single round."""
     return replace(
         rounds[0],
         bytes_down={name: n for part in rounds for name, n in part.bytes_down.items()},

@@ -1,4 +1,4 @@
-"""Messages to bytes and back: typed, versioned, size-limited; nothing is unpickled or evaluated.
+"""Encode and decode messages: typed, versioned, size-limited; nothing is unpickled or evaluated.
 
 A message is a frozen dataclass of numbers, texts, tuples, arrays, nested dataclasses and
 `Packable` values. Its frame:
@@ -6,8 +6,8 @@ A message is a frozen dataclass of numbers, texts, tuples, arrays, nested datacl
 ```text
 4 bytes   "SPNY"
 1 byte    version of this layout
-4 bytes   length of the head, little-endian
-head      msgpack of [name of the message, its fields, lengths of the blobs]
+4 bytes   length of the header, little-endian
+header    msgpack of [name of the message, its fields, lengths of the blobs]
 blobs     arrays and packed values, one after another, in the order of the fields
 ```
 """
@@ -32,15 +32,15 @@ _ARRAY_TYPES = frozenset(
     {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
 )
 MESSAGE_LIMIT = 1 << 31
-"""No message may be longer: what claims to be is refused before anything is allocated."""
+"""The largest message, in bytes; a longer one is refused before anything is allocated."""
 
 
 UNPACKED_LIMIT = 1 << 30
-"""Packed values of a message may take no more memory, unless more was asked for."""
+"""The most memory that a message's packed values may take, unless the caller allows more."""
 
 
 def encode(message: object, *, unpacked: int | None = None) -> bytes:
-    """Return the frame of a message, whose packed values may take `unpacked` bytes, if given."""
+    """Return the frame of a message; if given, `unpacked` limits the bytes of its packed values."""
     blobs: list[bytes] = []
     room = None if unpacked is None else _Room(type(message).__name__, unpacked)
 
@@ -82,10 +82,10 @@ def decode(
 ) -> T:
     """Return the message of a frame, checked field by field against its type.
 
-    Packed values may take `unpacked` bytes together; what says it takes more is not unpacked.
+    Packed values may take `unpacked` bytes together; a message that declares more is not unpacked.
     """
     if len(data) > limit:
-        raise StorageError(f"A message may have {limit} bytes; got {len(data)}.")
+        raise StorageError(f"A message may have at most {limit} bytes; got {len(data)}.")
     name, fields, blobs = _parts(data)
     if name != kind.__name__:
         raise StorageError(f"Expected a {kind.__name__}; got a message of another kind.")
@@ -121,16 +121,16 @@ class _Room:
     left: int
 
     def take(self, wanted: type[Packable], packed: bytes) -> None:
-        """Raise if a value's own head says that it takes too much."""
+        """Raise if a value's header declares too much memory."""
         self.left -= wanted.unpacked_size(packed)
         if self.left < 0:
             raise StorageError(
-                f"A {self.message} would unpack to more numbers than it may hold. Nothing of it "
-                "was unpacked."
+                f"A {self.message} would unpack to more numbers than it may hold. It was not "
+                "unpacked."
             )
 
     def unpack(self, wanted: type[Packable], packed: bytes) -> Packable:
-        """Return the value, unless it takes too much."""
+        """Return the value; raise if it takes too much memory."""
         self.take(wanted, packed)
         return wanted.unpack(packed)
 
@@ -142,7 +142,7 @@ def _head(message: object, hook: Any, sizes: Any) -> bytes:
 
 
 def _parts(data: bytes) -> tuple[str, msgspec.Raw, list[memoryview]]:
-    """Take a frame apart, checking every length before it is believed."""
+    """Split a frame into its parts; check every length before using it."""
     if len(data) < _FRAME.size or data[:4] != _MAGIC:
         raise StorageError("This is not a Spinney message.")
     _, version, n_head = _FRAME.unpack_from(data)
@@ -153,8 +153,8 @@ def _parts(data: bytes) -> tuple[str, msgspec.Raw, list[memoryview]]:
         name, fields, sizes = msgspec.msgpack.decode(
             data[_FRAME.size : body], type=tuple[str, msgspec.Raw, list[int]]
         )
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also text that is none
-        raise StorageError("A message's head is malformed.", local=str(error)) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also invalid UTF-8
+        raise StorageError("A message's header is malformed.", local=str(error)) from None
     if any(size < 0 for size in sizes) or body + sum(sizes) != len(data):
         raise StorageError("A message is cut short or too long.")
     view = memoryview(data)
@@ -173,7 +173,7 @@ def _little_endian(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _array(wanted: Any, value: object, blob: memoryview) -> np.ndarray[Any, Any]:
-    """Return the array of a blob, if type and shape are what the field declares."""
+    """Return the array of a blob; raise unless type and shape are those of the field."""
     text, shape = msgspec.convert(value, type=tuple[str, list[int]])
     arguments = get_args(wanted)
     allowed = get_args(arguments[1])[0] if len(arguments) == 2 else Any

@@ -1,8 +1,8 @@
-"""Parties as objects in one process: the default, and what tests and users share.
+"""Parties as objects in one process: the default, used by both tests and users.
 
 Parties answer one after another; the work of an answer runs on all threads (kernels release the
-GIL). With `at_once` some answer at the same time, so that no core waits for what a party does on
-one thread; replies, which are large, are still used one at a time.
+GIL). With `at_once`, several parties answer at the same time, so that no core is idle while a party
+works on one thread; replies, which are large, are still used one at a time.
 """
 
 import os
@@ -28,7 +28,7 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-parties")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
@@ -69,7 +69,7 @@ class InProcess(Channel):
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()
         sizes = self._sizes(ask)
-        # Added as they come: two replies are held at most.
+        # Replies are added as they arrive: at most two are held.
         answering = self._answers(self.parties, ask, sizes, bears_loss=quorum is not None)
         with closing(answering) as answers:
             replies = (reply for _, reply in answers)
@@ -85,9 +85,9 @@ class InProcess(Channel):
     def _answers(
         self, names: tuple[str, ...], ask: Ask[Reply], sizes: "Sizes", *, bears_loss: bool
     ) -> Generator[tuple[str, Reply], None, None]:
-        """Give the replies in order, without those of lost parties if that may be.
+        """Yield the replies in order, without those of lost parties if `bears_loss`.
 
-        A reply is let go before another is asked for, so that `at_once` are held at most.
+        A reply is freed before the next is requested, so at most `at_once` are held.
         """
         with closing(self._calls(names, ask, sizes)) as calls:
             for name, call in calls:
@@ -103,7 +103,7 @@ class InProcess(Channel):
     def _calls(
         self, names: tuple[str, ...], ask: Ask[Any], sizes: "Sizes"
     ) -> Generator[tuple[str, Callable[[], Any]], None, None]:
-        """Give for each party what returns its reply; the next ones are at work meanwhile."""
+        """Yield for each party a call that returns its reply; the next ones work meanwhile."""
         if self._at_once == 1:
             for name in names:
                 yield name, partial(self._answer, name, ask, sizes)
@@ -115,11 +115,11 @@ class InProcess(Channel):
                     name = waiting.popleft()
                     future = _pool(self._at_once).submit(self._answer, name, ask, sizes)
                     working.append((name, future))
-                name, future = working[0]  # at work until its reply is used
+                name, future = working[0]  # counts as working until its reply is used
                 yield name, future.result
                 working.popleft()
                 del future
-        finally:  # nobody is left at work when a job has ended
+        finally:  # no party is still working when a job has ended
             for _, future in working:
                 future.cancel()
             wait([future for _, future in working])
@@ -142,7 +142,7 @@ class InProcess(Channel):
             raise
 
     def _sizes(self, ask: Ask[Any]) -> "Sizes":
-        """Return room for a round's sizes; the question's own is found once, for all parties."""
+        """Return an empty record of a round's sizes; the question is measured once for all."""
         return Sizes(0 if self._through_codec else codec.encoded_size(ask))
 
     def _note(
@@ -157,7 +157,7 @@ class InProcess(Channel):
 
 
 def _in_order(sizes: dict[str, int], names: tuple[str, ...]) -> dict[str, int]:
-    """Return the sizes in the parties' order, not in that of their answers."""
+    """Return the sizes in the order of the parties, not of their answers."""
     return {name: sizes[name] for name in names if name in sizes}
 
 
@@ -165,6 +165,6 @@ def _in_order(sizes: dict[str, int], names: tuple[str, ...]) -> dict[str, int]:
 class Sizes:
     """Bytes of one round, by party."""
 
-    question: int  # its bytes, where it does not go through the codec
+    question: int  # bytes of the question, if it does not go through the codec
     down: dict[str, int] = field(default_factory=dict)
     up: dict[str, int] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""A channel that writes every finished round to disk, and after a crash takes them from there.
+"""A channel that writes every finished round to disk and replays the rounds after a crash.
 
-Training asks the same questions again when it is started again, since each follows from the
-replies before it. So `train` need know nothing: it runs from its beginning, and the rounds that
-were finished cost no message. A round is a file that appears whole or not at all.
+When training is restarted it asks the same questions again, since each follows from the earlier
+replies. So `train` does not need to know about the journal: it runs from the beginning, and
+finished rounds cost no messages. Each round is a file that is written atomically.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, Vecto
 
 @dataclass(frozen=True)
 class Finished:
-    """One finished round: the digest of its question, and what came of it."""
+    """One finished round: the digest of its question, and its result."""
 
     digest: bytes
-    names: tuple[str, ...]  # whose replies follow; empty for a sum
+    names: tuple[str, ...]  # the parties whose replies follow; empty for a sum
     replies: tuple[bytes, ...]
     round: Round
 
@@ -38,17 +38,17 @@ class Sums:
 
     @classmethod
     def of(cls, vectors: tuple[Vector, ...]) -> "Sums":
-        """Return vectors as they are kept."""
+        """Return vectors in their stored form."""
         return cls(tuple(v.dtype.str for v in vectors), tuple(map(_narrow, vectors)))
 
     def wide(self) -> tuple[Vector, ...]:
-        """Return the vectors as they were."""
+        """Return the original vectors."""
         pairs = zip(self.vectors, self.types, strict=True)
         return tuple(vector.astype(np.dtype(kind)) for vector, kind in pairs)
 
 
 class Journal:
-    """The finished rounds of a run, a file each, in a folder."""
+    """The finished rounds of a run: a folder with one file per round."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,17 +66,17 @@ class Journal:
         return codec.decode(data, Finished)
 
     def rounds(self) -> tuple[Round, ...]:
-        """Return all finished rounds, without what came of them."""
+        """Return all finished rounds, without their results."""
         numbers = range(1, len(self) + 1)
         return tuple(found.round for number in numbers if (found := self.read(number)) is not None)
 
     def write(self, number: int, finished: Finished) -> None:
-        """Write a finished round; it is on the disk when this returns."""
+        """Write a finished round; it is on disk when this returns."""
         try:
             replace_file(self._path(number), codec.encode(finished))
         except OSError as error:
             raise StorageError(
-                f"The coordinator cannot write round {number} down: {error.strerror or error}. "
+                f"The coordinator cannot store round {number}: {error.strerror or error}. "
                 "Make room and resume the job."
             ) from None
 
@@ -91,7 +91,7 @@ class Journal:
 
 
 class Journaled(Channel):
-    """A channel whose finished rounds are kept."""
+    """A channel that stores its finished rounds."""
 
     def __init__(self, inner: Channel, journal: Journal) -> None:
         self._inner = inner
@@ -99,7 +99,7 @@ class Journaled(Channel):
         self.parties = inner.parties
         self.rounds: list[Round] = []
         self.is_masked = inner.is_masked
-        self._number = 0  # of files; several may be one round, see `ask_each`
+        self._number = 0  # number of files; several may be one round, see `ask_each`
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
@@ -132,8 +132,8 @@ class Journaled(Channel):
         if found is not None:
             if found.digest != digest:
                 raise ProtocolError(
-                    f"Round {self._number} of this run asked something else before. Was "
-                    "Spinney or the job changed meanwhile? Start the job anew."
+                    f"Round {self._number} of this run asked a different question before. "
+                    "Spinney or the job may have changed. Start the job again as a new run."
                 )
             self.rounds.append(found.round)
         return found, digest

@@ -1,13 +1,12 @@
-"""Messages that are frozen in fact: no attribute can be set or added, whoever holds one.
+"""Messages that are really frozen: nobody can set or add an attribute.
 
-What follows from a message, such as the open nodes that a question is about, is derived by whoever
-needs it and kept beside the message, never in it.
+Values derived from a message, for example the open nodes of a question, are computed by whoever
+needs them and stored beside the message, never in it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
-from threading import Lock
 from typing import Any, Generic, TypeVar, cast, dataclass_transform, overload
 from weakref import ref
 
@@ -18,36 +17,44 @@ Value = TypeVar("Value")
 @dataclass_transform(frozen_default=True)
 def message(kind: type[Owner]) -> type[Owner]:
     """Make a class a frozen dataclass with slots: a message, or a part of one."""
-    return cast("type[Owner]", dataclass(frozen=True, slots=True, weakref_slot=True)(kind))
+    made: Any = dataclass(frozen=True, slots=True, weakref_slot=True)(kind)
+    made.__setattr__ = made.__delattr__ = (
+        _refuse  # dataclasses' own forget that slots renew a class
+    )
+    return cast("type[Owner]", made)
+
+
+def _refuse(owner: object, name: str, *_: object) -> None:
+    """Refuse to write into a message."""
+    raise FrozenInstanceError(f"{type(owner).__name__} is a message: {name!r} cannot be changed.")
 
 
 class Beside(Generic[Value]):
-    """Values that are kept beside objects, as long as those live; objects are told by identity."""
+    """Values stored beside objects for their lifetime; objects are compared by identity."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[ref[Any], Value]] = {}
-        self._lock = Lock()
 
     def get(self, owner: Any, make: Callable[[], Value]) -> Value:
-        """Return the value kept beside an object, made now if there is none."""
+        """Return the value stored beside an object; make it if there is none."""
         key = id(owner)
         found = self._kept.get(key)
         if found is not None and found[0]() is owner:
             return found[1]
         value = make()
-        with self._lock:
-            self._kept[key] = (ref(owner, partial(self._forget, key)), value)
+        self._kept[key] = (ref(owner, partial(self._forget, key)), value)
         return value
 
     def _forget(self, key: int, gone: ref[Any]) -> None:
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None and found[0] is gone:
-                del self._kept[key]
+        # No lock: the collector may call this at any point, also where this thread holds one. At
+        # worst another thread's new value is dropped, and made again.
+        found = self._kept.get(key)
+        if found is not None and found[0] is gone:
+            self._kept.pop(key, None)
 
 
 class kept_beside(Generic[Owner, Value]):  # noqa: N801  used as `property` is
-    """A property that is computed once for each message, and kept beside it."""
+    """A property that is computed once for each message, and stored beside it."""
 
     def __init__(self, make: Callable[[Owner], Value]) -> None:
         self._make = make

@@ -164,16 +164,16 @@ class Frontier:
 
     def after(self, level: Level) -> "Frontier":
         """Return the open children, given the decisions for these nodes; derived once for all."""
-        known = self.__dict__.get("_after")
+        known = self.__dict__.get("_known_children")
         if known is not None:
             same, children = known[0](), known[1]()
             if same is not None and children is not None and same == level:
                 return cast("Frontier", children)
-        children = self._after(level)
-        self.__dict__["_after"] = (ref(level), ref(children))
+        children = self._open_children(level)
+        self.__dict__["_known_children"] = (ref(level), ref(children))
         return children
 
-    def _after(self, level: Level) -> "Frontier":
+    def _open_children(self, level: Level) -> "Frontier":
         self.check(level)
         n = level.child_bits.size
         tree, parent, parent_cut = (

@@ -93,7 +93,10 @@ def test_a_changed_ledger_is_found_out(ledger_file):
 def test_a_file_that_is_no_ledger_is_refused_in_one_line(command, tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("not a ledger, but long enough to be mistaken for one" * 40)
-    for path, wording in ((other, "is not a Spinney ledger"), (tmp_path / "no", "no ledger")):
+    for path, wording in (
+        (other, "is not a Spinney ledger"),
+        (tmp_path / "no", "ledger file does not exist"),
+    ):
         result = run(command, path)
         assert result.exit_code == 32
         assert wording in result.stderr

@@ -7,17 +7,16 @@ import pytest
 
 from spinney.errors import SettingError
 from spinney.jobs.file import load_job
-from spinney.jobs.registry import entry_of
 from spinney.simulation.progress import Stages
 from spinney.simulation.run import simulate
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
-def job_of(tmp_path, settings, task="classification"):
+def job_of(tmp_path, settings, task="classification", protocol="extra_trees"):
     path = tmp_path / "job.toml"
     path.write_text(
-        f'[job]\nname = "j"\nprotocol = "extra_trees"\ntask = "{task}"\n'
+        f'[job]\nname = "j"\nprotocol = "{protocol}"\ntask = "{task}"\n'
         f'[settings]\n{settings}\n[table]\nsource = "csv"\npath = "t.csv"\nlabel = "y"\n',
         encoding="utf-8",
     )
@@ -25,7 +24,7 @@ def job_of(tmp_path, settings, task="classification"):
 
 
 def test_what_is_left_out_has_the_estimator_s_default(tmp_path):
-    settings = entry_of("extra_trees").settings(job_of(tmp_path, "n_estimators = 7"), None)
+    settings = job_of(tmp_path, "n_estimators = 7").protocol_settings()
     assert (settings.n_estimators, settings.bootstrap, settings.privacy) == (7, False, None)
     assert (settings.binning, settings.thresholds, settings.max_features) == (
         "magnitudes",
@@ -36,14 +35,14 @@ def test_what_is_left_out_has_the_estimator_s_default(tmp_path):
 
 def test_privacy_is_the_job_s(tmp_path):
     job = job_of(tmp_path, 'label_privacy = "local"\nlabel_scheme = "bloom"')
-    privacy = entry_of("extra_trees").settings(job, None).privacy
+    privacy = job.protocol_settings().privacy
     assert (privacy.job, privacy.mechanism, privacy.label_scheme) == (
         "j",
         "randomised_labels",
         "bloom",
     )
     noisy = job_of(tmp_path, 'label_privacy = "laplace"\nepsilon = 1.0\nmax_depth = 3')
-    assert entry_of("extra_trees").settings(noisy, None).binning == "ranges"
+    assert noisy.protocol_settings().binning == "ranges"
 
 
 @pytest.mark.parametrize(
@@ -57,13 +56,15 @@ def test_privacy_is_the_job_s(tmp_path):
 )
 def test_what_cannot_work_is_refused(settings, words, tmp_path):
     with pytest.raises(SettingError, match=words):
-        entry_of("extra_trees").settings(job_of(tmp_path, settings), None)
+        job_of(tmp_path, settings).protocol_settings()
 
 
 def test_a_forest_that_seeks_its_cuts_has_no_thresholds(tmp_path):
-    job = job_of(tmp_path, 'thresholds = "public"')
-    with pytest.raises(SettingError, match="thresholds is for protocol = 'extra_trees' only"):
-        entry_of("horizontal_forest").settings(job, None)
+    words = (
+        "protocol = 'horizontal_forest' has no setting 'thresholds': it belongs to 'extra_trees'"
+    )
+    with pytest.raises(SettingError, match=words):
+        job_of(tmp_path, 'thresholds = "public"', protocol="horizontal_forest")
 
 
 def test_the_example_runs(tmp_path):

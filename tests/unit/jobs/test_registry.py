@@ -1,23 +1,30 @@
-"""The registry of protocols and what job files may name."""
+"""The registry of protocols: what each states, and what job files may name."""
 
+import msgspec
 import pytest
 
 from spinney.errors import SettingError
-from spinney.jobs.file import PROTOCOLS
-from spinney.jobs.registry import ENTRIES, entry_of
+from spinney.jobs.registry import SPECS, spec_of
 
-
-def test_job_files_may_name_the_registered_protocols_and_no_other():
-    assert tuple(entry.name for entry in ENTRIES) == PROTOCOLS
+RUNNING = ("random_state", "n_jobs", "secure_sum", "honest")  # keys that every job file may have
 
 
 def test_an_unknown_protocol_is_refused_by_name():
     with pytest.raises(SettingError, match=r"protocol must be .*got 'boosting'"):
-        entry_of("boosting")
+        spec_of("boosting")
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_questions_have_names_of_their_own_and_sums_are_among_them(entry):
-    names = [ask.__name__ for ask in entry.asks]
+@pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)
+def test_questions_have_names_of_their_own_and_sums_are_among_them(spec):
+    names = [ask.__name__ for ask in spec.asks]
     assert len(set(names)) == len(names)
-    assert set(entry.summed) <= set(entry.asks)
+    assert set(spec.summed) <= set(spec.asks)
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)
+def test_a_job_file_of_any_protocol_says_how_it_runs(spec):
+    fields = {field.name: field.default for field in msgspec.structs.fields(spec.job_settings)}
+    assert set(RUNNING) <= set(fields)
+    others = {name: default for name, default in fields.items() if name != "random_state"}
+    assert set(others.values()) == {None}  # what is left out has the estimator's default
+    assert fields["random_state"] == 0

@@ -10,7 +10,6 @@ from spinney.cli.text import opening
 from spinney.errors import SchemaError, SettingError, TableError
 from spinney.estimators.models import load_model
 from spinney.jobs.file import load_job
-from spinney.jobs.registry import entry_of
 from spinney.report.report import load_report
 from spinney.simulation.progress import Stages
 from spinney.simulation.run import simulate
@@ -145,7 +144,10 @@ REFUSED_SETTINGS = [
     ('matching = "psi"\nscheme = "rsa"', "scheme must be 'auto' or"),
     ('matching = "psi"\nintersect_at = "shop"', "intersect_at must be 'label_party' or"),
     ('matching = "psi"\nmax_leaf_nodes = 8', "max_leaf_nodes"),
-    ('matching = "psi"\nn_generations = 8', "n_generations is not a setting of a forest"),
+    (
+        'matching = "psi"\nn_generations = 8',
+        "has no setting 'n_generations': it belongs to 'genetic_tree'",
+    ),
     ('matching = "psi"\nbinning = "adaptive"', "a vertical forest has no use for it"),
 ]
 
@@ -219,5 +221,6 @@ def test_other_protocols_do_not_take_the_settings_of_vertical_forests(tmp_path):
     job = tmp_path / "job.toml"
     text = ONE_TABLE.replace("vertical_forest", "horizontal_forest")
     job.write_text(text.replace("n_jobs = 1", 'labels = "shared"'), encoding="utf-8")
-    with pytest.raises(SettingError, match="labels is not a setting of a forest over rows"):
-        entry_of("horizontal_forest").settings(load_job(job), None)
+    words = "'horizontal_forest' has no setting 'labels': it belongs to 'vertical_forest'"
+    with pytest.raises(SettingError, match=words):
+        load_job(job)

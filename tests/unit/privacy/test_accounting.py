@@ -1,4 +1,4 @@
-"""The worst path is what a brute-force record pays, exactly; budgets are checked against it."""
+"""The worst path equals the exact cost of a brute-force record; budgets are checked against it."""
 
 from fractions import Fraction
 
@@ -29,7 +29,7 @@ def path():
 
 
 def worst_record(charges):
-    """Try every record: at each scope it stands in one part of every partition."""
+    """Try every record: at each scope it is in one part of every partition."""
 
     def best(prefix):
         own = sum((amount for scope, amount in charges if scope.path == prefix), Fraction(0))
@@ -304,7 +304,7 @@ def test_the_honest_are_some_of_the_parties(t_honest):
 
 
 def test_two_parties_cannot_promise_that_both_are_honest():
-    with pytest.raises(SettingError, match="With two parties t_honest must be 1"):
+    with pytest.raises(SettingError, match="With two parties, t_honest must be 1"):
         Job("q3", "data", 2, 2)
 
 

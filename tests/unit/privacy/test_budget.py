@@ -1,4 +1,4 @@
-"""Costs are exact; bounds enclose; what cannot be claimed is refused."""
+"""Costs are exact; bounds enclose the value; costs without a theorem are refused."""
 
 import math
 from decimal import Decimal, localcontext
@@ -84,7 +84,8 @@ def test_deltas_add_up_too():
 )
 def test_costs_of_different_kinds_do_not_add(other):
     with pytest.raises(
-        InternalError, match="only within one measure and unit; got pure per record"
+        InternalError,
+        match="Only costs of the same measure and unit can be added; got pure per record",
     ):
         pure(1) + other
 
@@ -248,7 +249,7 @@ def test_a_sample_of_fixed_size_is_for_replaced_records():
     ],
 )
 def test_amplification_without_a_theorem_is_refused(unit, sampling):
-    with pytest.raises(InternalError, match=r"is accounted per record, .* only; got "):
+    with pytest.raises(InternalError, match=r"is accounted only per record, .*; got "):
         subsampled_cost(pure(1, unit), Fraction(1, 2), sampling)
 
 

@@ -1,4 +1,4 @@
-"""What is promised to whom, in words; and nothing is promised that does not hold."""
+"""Claims state in words what is promised to whom, and promise only what holds."""
 
 from contextlib import closing
 from dataclasses import dataclass
@@ -306,7 +306,7 @@ class Rounded(Mechanism):
 
 
 def test_a_sampler_that_misses_its_law_is_in_the_claim(ledger):
-    """Each of two tables may be off by 3e-12, one of them seen through e: 3e-12 * (1 + e)."""
+    """Each of two tables may be off by 3e-12, and one of them counts e times: 3e-12 * (1 + e)."""
     noise = Rounded(Fraction(1), Fraction(1, 10**12))
     claim = released(ledger, [Spend("level 0", noise, n_values=3)])[RECORD, View.READER]
 

@@ -1,4 +1,4 @@
-"""Secret randomness comes from the operating system, and a test's seed shows."""
+"""Secret randomness comes from the operating system, and a test's seed is visible."""
 
 import os
 from threading import Thread
@@ -106,7 +106,7 @@ def test_no_function_takes_a_seed_but_the_one_for_tests():
     ours = [getattr(entropy, name) for name in public]
     functions = [f for f in ours if getattr(f, "__module__", "") == entropy.__name__]
     takers = [f.__name__ for f in functions if "seed" in f.__code__.co_varnames]
-    # the decorator hides the code of the context manager: look at what it wraps
+    # the decorator hides the code of the context manager: look at the wrapped function
     wrapped = [f.__name__ for f in functions if hasattr(f, "__wrapped__")]
     assert takers == []
     assert wrapped == ["seeded_for_tests"]

@@ -1,4 +1,4 @@
-"""Additive encryption: sums, packing, refreshing, and what is refused, for every scheme."""
+"""Homomorphic encryption: sums, packing, refreshing and refusals, for every scheme."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_bucket_sums_are_bincounts(scheme):
 def test_packed_sums_come_apart_again(scheme, n):
     key = KEYS[scheme]
     numbers = np.random.RandomState(1).randint(0, 2**20, n).tolist()
-    numbers[:2] = [2**20 - 1, 2**20 - 1]  # full fields do not run into each other
+    numbers[:2] = [2**20 - 1, 2**20 - 1]  # full fields do not overflow into each other
     packed = key.packed(key.encrypt(numbers), n, 20, 4)
     assert unpacked(key.decrypt(packed, 80), n, 20, 4) == numbers
 
@@ -97,14 +97,14 @@ def test_a_key_that_was_written_down_is_the_same(scheme):
 @each
 def test_numbers_out_of_range_are_refused(scheme):
     key = KEYS[scheme]
-    with pytest.raises(ProtocolError, match="of another key, damaged, or out of range"):
+    with pytest.raises(ProtocolError, match="another key, are damaged, or are out of range"):
         key.decrypt(key.encrypt([17]), 4)
 
 
 @each
 def test_ciphertexts_of_another_key_are_refused(scheme):
     key, other = KEYS[scheme], new_key(scheme, 2048)
-    with pytest.raises(ProtocolError, match="of another key, damaged, or out of range"):
+    with pytest.raises(ProtocolError, match="another key, are damaged, or are out of range"):
         key.decrypt(key.load(other.dump(other.encrypt([1, 2])), 2), 40)
 
 
@@ -114,7 +114,7 @@ def test_damaged_ciphertexts_are_refused(scheme, damage):
     key = KEYS[scheme]
     data = key.dump(key.encrypt([1, 2, 3]))
     data = {"cut": data[:-1], "empty": b"", "more": data, "text": b"abc" * 100}[damage]
-    with pytest.raises(ProtocolError, match="of another key, damaged, or out of range"):
+    with pytest.raises(ProtocolError, match="another key, are damaged, or are out of range"):
         key.load(data, 4 if damage == "more" else 3)
 
 

@@ -208,14 +208,14 @@ def test_a_stream_runs_on_and_comes_off_again_whatever_the_chunk(sizes, bits, ch
 
 
 def test_the_stream_is_aes_256_in_counter_mode():
-    # NIST SP 800-38A has a counter of its own; the first block here is AES-256(key, 0).
+    # NIST SP 800-38A uses another counter; the first block here is AES-256(key, 0).
     vector = np.zeros(4, dtype=np.uint32)
     add_stream([vector], bytes(32))
     assert vector.tobytes().hex() == "dc95c078a2408989ad48a21492842087"
 
 
 def test_a_vector_that_is_not_contiguous_is_a_bug():
-    with pytest.raises(InternalError, match="not contiguous"):
+    with pytest.raises(InternalError, match="only to a contiguous vector"):
         add_stream([np.zeros((4, 4), dtype=np.uint32)[:, ::2]], bytes(32))
 
 

@@ -50,7 +50,7 @@ def test_a_changed_label_is_refused_and_explained(memory):
 def test_what_is_forgotten_is_gone(memory):
     assert memory.forget(np.array([3, 100], np.uint64)) == 1
     assert memory.erasures == 1
-    _, known = memory.recall("k-RR", IDS, np.array([0, 0, 1]))  # a new label is no change now
+    _, known = memory.recall("k-RR", IDS, np.array([0, 0, 1]))  # a new label is no longer a change
     assert known.tolist() == [True, False, True]
     assert memory.forget_all_but(np.array([9], np.uint64)) == 1
     assert memory.n_known("k-RR") == 1

@@ -1,4 +1,4 @@
-"""Labels in noisy bits: known prices, the right laws, and estimates without bias."""
+"""Labels in noisy bits: known costs, correct distributions, and unbiased estimates."""
 
 from fractions import Fraction
 from math import exp, log
@@ -88,7 +88,7 @@ def test_bits_are_reported_by_their_law(response, own, other):
     ids=["k-RR 5", "unary 5", "bloom 5", "k-RR 2", "bloom 26"],
 )
 def test_estimates_have_no_bias(response):
-    """Large counts, far from zero: there projection and least squares change nothing."""
+    """With large counts, far from zero, projection and least squares change nothing."""
     n_classes = getattr(response, "n_categories", None) or response.n_classes
     true = np.arange(1, n_classes + 1) * (20_000 // n_classes)
     labels = np.repeat(np.arange(n_classes), true)

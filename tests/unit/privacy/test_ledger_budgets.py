@@ -1,4 +1,4 @@
-"""A ledger's budgets: of jobs, for the life of a data set, and of the published Algorithm 6."""
+"""A ledger's budgets: of jobs, of a data set's lifetime, and of the published Algorithm 6."""
 
 from fractions import Fraction
 

@@ -161,7 +161,7 @@ def test_two_coordinators_at_once_cannot_overspend_one_account(tmp_path):
             paid += 1
         except BudgetError:
             pass
-        time.sleep(0.001)  # lets the other one in
+        time.sleep(0.001)  # gives the other process a turn
     print(paid)
     """
     )

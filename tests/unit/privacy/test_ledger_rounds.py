@@ -152,7 +152,7 @@ def test_a_batch_is_paid_for_together_or_not_at_all(ledger):
 
 
 def test_the_cost_is_computed_from_the_parameters(ledger):
-    """In shares a Gaussian costs more per number; the entry holds what the mechanism says."""
+    """A Gaussian in shares costs more per number; the entry holds the mechanism's cost."""
     ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(4, 1e-6)]))
     gaussian = DiscreteGaussian(Fraction(1, 8), shares=Shares(5))
     question = Question.of("z", 0, b"")

@@ -1,4 +1,4 @@
-"""The ledger's file: only grows, notices every change, and says plainly what is wrong with it."""
+"""The ledger's file only grows, detects every change, and reports plainly what is wrong."""
 
 import os
 import sqlite3
@@ -66,7 +66,7 @@ def copies(tmp_path_factory):
 
 
 def tamper(path, *statements):
-    """Change the file as somebody would who knows SQLite: the rules are lifted and put back."""
+    """Change the file as an SQLite expert would: drop the rules, then restore them."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA synchronous = OFF")
         found = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
@@ -155,7 +155,7 @@ def test_entries_missing_in_the_middle_or_at_the_end_are_found(path):
     tamper(path, "DELETE FROM entries WHERE seq = 7")
     with pytest.raises(LedgerError, match="Entry 7 of the ledger is missing"):
         verified(path)
-    tamper(path, "UPDATE sqlite_sequence SET seq = 6")  # covers it up, but not from an anchor
+    tamper(path, "UPDATE sqlite_sequence SET seq = 6")  # hides the change, but not from an anchor
     with closing(Ledger.open(path)) as ledger:
         assert ledger.verify().seq == 6
         with pytest.raises(LedgerError, match="Entry 7 of the ledger is missing"):
@@ -277,7 +277,7 @@ def test_a_full_disk_refuses_and_keeps_what_was_written(path):
 
 @contextmanager
 def unprivileged():
-    """Act as a user whom file permissions concern, also where tests run as root."""
+    """Act as a user bound by file permissions, even if tests run as root."""
     if os.geteuid() != 0:
         yield
         return
@@ -324,7 +324,7 @@ def test_a_folder_that_is_missing_or_closed_says_so(tmp_path, public_folder):
 def test_a_damaged_ledger_says_so(path):
     filled(path).close()
     data = bytearray(path.read_bytes())
-    data[4096:] = bytes(len(data) - 4096)  # all pages but the first
+    data[4096:] = bytes(len(data) - 4096)  # all pages except the first
     path.write_bytes(data)
     with pytest.raises(LedgerError, match=r"file is damaged. Nothing was released; an older copy"):
         Ledger.open(path, "north")

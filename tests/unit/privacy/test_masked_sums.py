@@ -1,4 +1,4 @@
-"""Secure sums: exact for every set of dropouts, over epochs, and uniform to who looks."""
+"""Secure sums: exact for every set of dropouts and over epochs; single vectors look uniform."""
 
 import tracemalloc
 from itertools import chain, combinations

@@ -1,4 +1,4 @@
-"""Secure sums: what parties and coordinator refuse, so that no summand is seen."""
+"""Secure sums: what parties and coordinator refuse, so that nobody sees a summand."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -58,7 +58,7 @@ def test_of_two_lists_that_come_at_once_one_is_answered(monkeypatch):
     everyone.masked(everyone.zeros())
     whole = everyone.coordinator.end_vectors()
     part = replace(whole, survivors=("p0", "p1"), dropped=("p2",))
-    inside = Barrier(2, timeout=0.2)  # met only if both asks are past the party's lock
+    inside = Barrier(2, timeout=0.2)  # passed only if both asks are inside the party's lock
 
     def reveal(self, number, survivors, reveal=EpochKeys.reveal):
         with suppress(BrokenBarrierError):

@@ -1,4 +1,4 @@
-"""Mechanisms cost what they say, pay before they draw, and refuse what they cannot promise."""
+"""Mechanisms cost what they state, pay before they draw, and refuse what they cannot promise."""
 
 import math
 from fractions import Fraction
@@ -354,7 +354,7 @@ def test_scores_whose_difference_would_overflow_are_refused():
 
 
 def test_two_candidates_are_chosen_with_the_laws_of_the_paper():
-    # the worse by k is taken with x = exp(-decay k); it wins if it is visited first and taken
+    # a score lower by k is taken with x = exp(-decay k); it wins if it is visited first and taken
     scores = np.tile([0, 2], (40_000, 1))
     with entropy.seeded_for_tests(2):
         worse = (released(PermuteAndFlip(ONE), scores) == 0).mean()

@@ -1,4 +1,4 @@
-"""Report-noisy-max with one-sided shares: its law, its price, and that it keeps its promise."""
+"""Report-noisy-max with one-sided shares: its distribution, its cost and its guarantee."""
 
 import math
 from fractions import Fraction
@@ -39,7 +39,7 @@ def test_a_choice_costs_epsilon_however_many_candidates():
 
 
 def chances(scores, decay):
-    """Return the exact chance of each candidate to win, ties going to the first."""
+    """Return the exact probability that each candidate wins; ties go to the first."""
     top = 60 * round(1 / decay)
     k = np.arange(top)
     mass = (1 - math.exp(-decay)) * np.exp(-decay * k)
@@ -58,7 +58,7 @@ def chances(scores, decay):
 
 
 def test_monotone_scores_of_neighbours_are_told_apart_by_epsilon_at_most():
-    """A record more lowers every score, by up to the sensitivity: whatever the pattern."""
+    """An additional record lowers every score by up to the sensitivity, in any pattern."""
     epsilon, sensitivity = 0.7, 4
     decay = epsilon / sensitivity
     random = np.random.RandomState(0)

@@ -124,7 +124,9 @@ def test_only_tests_seed_the_noise():
 def test_a_charge_pays_once():
     charge = charged(1)
     charge.spend(cost(1))
-    with pytest.raises(InternalError, match=r"level 4 has paid .* already.*stored reply"):
+    with pytest.raises(
+        InternalError, match=r"level 4 has already paid for a release.*stored reply"
+    ):
         charge.spend(cost("1/10"))
     with pytest.raises(InternalError, match="already"):
         copy.copy(charge).spend(cost(1))

@@ -1,4 +1,4 @@
-"""Thresholds are right to the last bit, and a word that does not decide draws more bits."""
+"""Thresholds are correct to the last bit, and an undecided word draws more bits."""
 
 import ast
 import inspect
@@ -31,7 +31,7 @@ def decimal_of(x):
 
 
 def words_of(probabilities):
-    """Return floor(F * 2**64) of a law computed in decimals, another arithmetic altogether."""
+    """Return floor(F * 2**64) of a distribution, computed independently with decimals."""
     return [min(int(f * 2**64), TOP) for f in accumulate(probabilities)]
 
 
@@ -73,7 +73,7 @@ def test_thresholds_of_digits_are_right_to_the_last_bit(decay):
 @pytest.mark.parametrize("decay", ["1/5000", "1/1000000000", "1/1125899906842624"])
 @pytest.mark.parametrize("honest", [2, 5])
 def test_thresholds_of_wide_shares_are_right_to_the_last_bit(decay, honest):
-    """Small numbers by their own mass, blocks by an upper bound of theirs."""
+    """Small numbers have their own mass, blocks an upper bound of theirs."""
     decay, small = Fraction(decay), 2**14
     alpha, power = (-decimal_of(decay)).exp(), Decimal(honest - 1) / honest
     masses = [Decimal(1)]
@@ -92,7 +92,7 @@ def test_thresholds_of_wide_shares_are_right_to_the_last_bit(decay, honest):
 
 @pytest.mark.parametrize("honest", [2, 3, 63])
 def test_what_powers_miss_of_gamma_functions_is_bounded_and_small(honest):
-    """rho by a product of as many factors as it takes, against Stirling's series."""
+    """rho as a long product of factors agrees with Stirling's series."""
     first, size = 2**14, 2**14 + 3000
     rho = Decimal(1)
     for k in range(first, size):
@@ -170,7 +170,7 @@ def test_the_shares_of_the_honest_sum_to_the_geometric_law(honest):
 def test_shares_for_all_parties_protect_less_against_the_curious(
     epsilon, parties, curious, true_epsilon
 ):
-    """PRIVACY A.3, item 9: what is left of NB(1/K) shares once some parties subtract theirs."""
+    """PRIVACY A.3, item 9: the rest of NB(1/K) shares after some parties subtract theirs."""
     words = samplers._share_table(Fraction(epsilon), parties).thresholds.astype(np.float64)
     share = np.diff(words, prepend=0) / 2**64
     left = np.ones(1)
@@ -196,7 +196,7 @@ def test_a_word_below_at_and_above_a_threshold():
 
 
 def draw_from(table, *batches):
-    """Draw one value while the words come from the given batches, and all of them are used."""
+    """Draw one value with words from the given batches, all of which must be used."""
     queue = [np.array(batch, dtype=np.uint64) for batch in batches]
     used: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""What a question may ask for: scopes, budgets, spends and disclosures that make sense."""
+"""What a question may ask for: valid scopes, budgets, spends and disclosures."""
 
 from fractions import Fraction
 from typing import Any

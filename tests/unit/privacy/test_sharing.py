@@ -21,7 +21,7 @@ SECRET = st.one_of(st.binary(min_size=32, max_size=32), st.sampled_from([bytes(3
 
 
 def epoch(settings=SETTINGS, ask=ASK, names=tuple(PAIRS)):
-    """Return everybody's keys, the coordinator's book and the asks that deliver shares."""
+    """Return all parties' keys, the coordinator's book and the asks that deliver shares."""
     held = {name: EpochKeys(settings, name, PAIRS[name], ask) for name in names}
     book = EpochBook(settings, ask)
     for keys in held.values():
@@ -52,7 +52,7 @@ def test_any_threshold_of_shares_gives_the_secret_back(secret, n_parties, data):
 
 @given(secret=SECRET, other=SECRET)
 def test_fewer_shares_fit_every_secret(secret, other):
-    """For any other secret some last share completes the same threshold - 1 shares to it."""
+    """For every other secret, some last share completes the same threshold - 1 shares to it."""
     shares = dealt(secret, threshold=3, n_parties=5)
     weight = weights((0, 1, 2))
     known = sum(
@@ -232,7 +232,7 @@ AGREED, TOLD = SETTINGS.agreed(), make.digest(SETTINGS.agreed(), HISTORY)
 
 
 def masked_round():
-    """Let everybody mask one number in the middle round; return keys, book and masked vectors."""
+    """Let all parties mask one number in the middle round; return keys, book and masked vectors."""
     held, book, asks = epoch()
     vectors = {name: np.array([1000 + i], dtype=np.uint64) for i, name in enumerate(PAIRS)}
     for name, keys in held.items():

@@ -76,22 +76,20 @@ def test_without_the_package_the_demo_says_how_to_install_it(place, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("binning", "wording"),
+    ("expects", "wording"),
     [
-        ("quantiles", "WARNING: THE FEDERATED FOREST IS NOT IDENTICAL TO THE POOLED ONE. It shoul"),
-        ("adaptive", "The federated forest is not the pooled one: adaptive histograms are approx"),
+        (True, "WARNING: THE FEDERATED FOREST IS NOT IDENTICAL TO THE POOLED ONE. It shoul"),
+        (False, "The federated forest is not the pooled one: adaptive histograms are approx"),
     ],
 )
 def test_a_forest_that_differs_from_the_pooled_one_is_told_loudly(
-    place, monkeypatch, binning, wording
+    place, monkeypatch, expects, wording
 ):
     whole = comparison.compare
 
     def differing(*given, **named):
         found = whole(*given, **named)
-        settings = {**found.training.settings, "binning": binning}
-        training = replace(found.training, settings=settings)
-        return replace(found, training=training, is_pooled=False)
+        return replace(found, expects_pooled=expects, is_pooled=False)
 
     monkeypatch.setattr("spinney.simulation.run.compare", differing)
     place.job()

@@ -59,7 +59,7 @@ def test_a_job_file_may_ask_for_a_private_search(secure_sum, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("n_estimators = 10", "n_estimators is not a setting of evolved trees"),
+        ("n_estimators = 10", "'genetic_tree' has no setting 'n_estimators'"),
         ("participation = 0", "participation must be a share above 0 and at most 1; got 0"),
         ("metric = 'auc'", "metric must be 'f1'; got 'auc'"),
         ("epsilon = 0", "epsilon must be a positive finite number; got 0"),
@@ -87,5 +87,7 @@ def test_a_forest_does_not_take_the_settings_of_evolved_trees(tmp_path):
     text = EVOLVED.read_text(encoding="utf-8").replace('"genetic_tree"', '"horizontal_forest"')
     job = tmp_path / "job.toml"
     job.write_text(text, encoding="utf-8")
-    with pytest.raises(SettingError, match="n_generations is not a setting of a forest"):
+    with pytest.raises(
+        SettingError, match="has no setting 'n_generations': it belongs to 'genetic_tree'"
+    ):
         simulate(job, tmp_path / "run", Stages())

@@ -104,7 +104,8 @@ def test_held_out_rows_and_training_rows_part_a_party_in_the_shares_of_its_class
     target = np.repeat([0, 1], [300, 100]).astype(np.int32)
     values = VectorColumns((np.arange(400.0), np.zeros(400)))
     table = MemoryTable(SCHEMA, values, target)
-    parties = dealt_out(table, SimulationConfig(n_parties=4, stratified=True, random_state=-7))
+    simulation = SimulationConfig(stratified=True, random_state=-7)
+    parties = dealt_out(table, simulation, ("a", "b", "c", "d"))
     met = []
     for party in parties.rows.values():
         held_out, training = party.held_out.rows, party.training.rows

@@ -9,8 +9,9 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
-from spinney.jobs.file import SettingsConfig
-from spinney.protocols.settings import ForestSettings, forest_settings
+from spinney.protocols.horizontal_forest.settings import ForestJobSettings, settings_of
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.spec import JobFacts
 from spinney.report.report import load_report
 from unit.simulation.simulating import simulated  # type: ignore[import-not-found]
 
@@ -76,22 +77,24 @@ NOT_IN_A_JOB = {"verbose", "schema", "categorical_features", "unknown_categories
 )
 def test_settings_have_the_names_and_defaults_of_the_estimators(task, face):
     parameters = face().get_params()
-    settings = forest_settings(SettingsConfig(), task)
-    for name in SettingsConfig.__struct_fields__:
+    facts = JobFacts(name="simulation", task=task)
+    settings = settings_of(ForestJobSettings(), facts)
+    for name in ForestJobSettings.__struct_fields__:
         if name in parameters and hasattr(settings, name):
             assert getattr(settings, name) == parameters[name], name
-    known = {*SettingsConfig.__struct_fields__, *NOT_IN_A_JOB}
+    known = {*ForestJobSettings.__struct_fields__, *NOT_IN_A_JOB}
     assert set(parameters) <= known
-    private = forest_settings(SettingsConfig(epsilon=1, max_depth=2), task).privacy
+    private = settings_of(ForestJobSettings(epsilon=1, max_depth=2), facts).privacy
     own = face(epsilon=1, max_depth=2)._settings((), {}).privacy
     assert private is not None
     assert private == replace(own, job="simulation")
 
 
 def test_class_weights_are_given_by_name():
-    given = SettingsConfig(class_weight={"yes": 3.0})
-    settings = forest_settings(given, "classification", ("no", "yes"))
+    given = ForestJobSettings(class_weight={"yes": 3.0})
+    settings = settings_of(given, JobFacts("j", "classification", ("no", "yes")))
     assert settings.class_weight == (1.0, 3.0)
     assert isinstance(settings, ForestSettings)
-    numbered = SettingsConfig(class_weight={"2": 3.0})
-    assert forest_settings(numbered, "classification", (1, 2)).class_weight == (1.0, 3.0)
+    numbered = ForestJobSettings(class_weight={"2": 3.0})
+    facts = JobFacts("j", "classification", (1, 2))
+    assert settings_of(numbered, facts).class_weight == (1.0, 3.0)

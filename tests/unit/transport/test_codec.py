@@ -1,4 +1,4 @@
-"""Messages to bytes and back: typed, versioned, size-limited, checked before use."""
+"""Encode and decode messages: typed, versioned, size-limited, checked before use."""
 
 import struct
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from spinney.transport import codec
 
 
 class Packed:
-    """A value with an encoding of its own."""
+    """A value that encodes itself."""
 
     def __init__(self, data):
         self.data = data
@@ -80,7 +80,7 @@ def message(**changes):
 
 
 def frame(kind, fields, sizes, blobs=b"", *, magic=b"SPNY", version=1, n_head=None):
-    """Return a frame put together by hand."""
+    """Return a hand-made frame."""
     head = msgspec.msgpack.encode([kind, msgspec.Raw(msgspec.msgpack.encode(fields)), sizes])
     n_head = len(head) if n_head is None else n_head
     return struct.pack("<4sBI", magic, version, n_head) + head + blobs
@@ -172,13 +172,13 @@ def test_the_frame_made_by_hand_is_good():
         (frame("Small", {}, [], magic=b"GIF8"), "This is not a Spinney message"),
         (frame("Small", {}, [], version=2), "has version 2; this Spinney reads 1"),
         (frame("Small", {}, [], n_head=2**32 - 1), "cut short or too long"),
-        (frame("Small", {}, [], n_head=0), "head is malformed"),
+        (frame("Small", {}, [], n_head=0), "header is malformed"),
         (frame("Other", {}, []), "Expected a Small; got a message of another kind"),
-        (frame(7, {}, []), "head is malformed"),
+        (frame(7, {}, []), "header is malformed"),
         (frame("Small", {"counts": ["<i8", [2]]}, [-1]), "cut short or too long"),
         (frame("Small", {"counts": ["<i8", [2]]}, [2**62]), "cut short or too long"),
         (frame("Small", {"counts": ["<i8", [2]]}, [2**64 - 1, 17], bytes(16)), "cut short"),
-        (frame("Small", {"counts": ["<i8", [2]]}, ["a"], bytes(16)), "head is malformed"),
+        (frame("Small", {"counts": ["<i8", [2]]}, ["a"], bytes(16)), "header is malformed"),
         (frame("Small", {"counts": ["<i8", [2]]}, []), "A Small is malformed"),
         (frame("Small", {}, []), "A Small is malformed"),
         (frame("Small", [], []), "A Small is malformed"),
@@ -264,7 +264,7 @@ def test_nesting_without_end_is_refused():
 
 
 def test_a_message_longer_than_the_limit_is_refused_unread():
-    with pytest.raises(StorageError, match="may have 10 bytes; got"):
+    with pytest.raises(StorageError, match="may have at most 10 bytes; got"):
         codec.decode(GOOD, Small, limit=10)
     assert codec.decode(GOOD, Small, limit=len(GOOD))
 
@@ -308,7 +308,7 @@ class TwoPacked:
 
 
 def test_packed_values_that_say_they_are_large_are_not_unpacked():
-    """A short message may unpack to a long one; what it may take is known beforehand."""
+    """A short message may unpack to a long one; its limit is known beforehand."""
     data = codec.encode(TwoPacked(Packed(b"abc"), Packed(b"defg")))
     assert codec.decode(data, TwoPacked, unpacked=700).second.data == b"defg"
     with pytest.raises(StorageError, match="TwoPacked would unpack to more numbers than it may"):

@@ -31,7 +31,7 @@ class CountReply:
 
 @dataclass(frozen=True)
 class CountAsk(Ask[CountReply]):
-    step: int
+    number: int
     reveals: ClassVar[str] = "counts"
     reply_type: ClassVar[type[Any]] = CountReply
 
@@ -51,7 +51,7 @@ class Counting:
             assert self.slow.wait(30)
         if self.error is not None:
             raise self.error
-        return CountReply(np.array([self.number, ask.step], np.int64))
+        return CountReply(np.array([self.number, ask.number], np.int64))
 
 
 class Wire:
@@ -131,14 +131,14 @@ class LongAsk(CountAsk):
 
 
 def test_a_large_question_may_be_long_on_its_way(parties):
-    """At 4 MB a second to all together, 2 MB to each of three may take a second and a half."""
+    """At 4 MB per second in total, 2 MB to each of three parties may take 1.5 seconds."""
     wire = Wire(parties)
     for resident in wire.residents.values():
         resident._known["LongAsk"] = LongAsk
     sent = []
 
     def late(targets, data):
-        time.sleep(0.2)  # longer than a silence may be
+        time.sleep(0.2)  # longer than the allowed silence
         sent.append(len(data))
         return wire(targets, data) if len(sent) > 2 else {}
 
@@ -221,9 +221,9 @@ def test_a_party_refuses_what_is_replayed_reworded_or_of_another_job(parties):
     assert parties["east"].asked == 2
     for data, words in (
         (envelope(1), "Question 1 is replayed: question 2 has been answered since"),
-        (envelope(2, body=codec.encode(CountAsk(9))), "was asked before in other words"),
-        (envelope(3, run="another"), "belongs to another job"),
-        (envelope(3, attempt=2), "belongs to another job"),
+        (envelope(2, body=codec.encode(CountAsk(9))), "was asked before with different content"),
+        (envelope(3, run="another"), "belongs to a job that this party has not joined"),
+        (envelope(3, attempt=2), "belongs to a job that this party has not joined"),
         (envelope(3, kind="RowsAsk"), "of a kind that this job does not ask"),
         (b"not a message", "not a Spinney message"),
         (12, "not a Spinney message"),
@@ -253,7 +253,7 @@ def test_an_answer_to_another_question_is_not_used(parties):
 
 def test_an_answer_that_is_too_long_is_refused(parties):
     limits = Limits(silence=0.05, message_bytes=64)
-    with pytest.raises(StorageError, match="may have 64 bytes"):
+    with pytest.raises(StorageError, match="may have at most 64 bytes"):
         channel_over(Wire(parties, hold=30), limits=limits).ask(CountAsk(1))
 
 
@@ -283,7 +283,9 @@ def test_finished_rounds_are_not_asked_again_after_a_crash(parties, tmp_path):
 
 def test_a_journal_of_another_job_is_refused(parties, tmp_path):
     finished(Journaled(channel_over(Wire(parties)), Journal(tmp_path)), 1)
-    with pytest.raises(ProtocolError, match="Round 1 of this run asked something else before"):
+    with pytest.raises(
+        ProtocolError, match="Round 1 of this run asked a different question before"
+    ):
         Journaled(channel_over(Wire(parties)), Journal(tmp_path)).sum(CountAsk(4))
 
 
@@ -306,8 +308,8 @@ def test_a_full_disk_is_told(parties, tmp_path, monkeypatch):
 
 
 def test_what_stands_where_a_round_is_written_is_told_too(parties, tmp_path):
-    (tmp_path / "000001.part").mkdir()
-    with pytest.raises(StorageError, match="cannot write round 1 down: Is a directory"):
+    (tmp_path / "000001.round").mkdir()
+    with pytest.raises(StorageError, match="cannot store round 1: Is a directory"):
         finished(Journaled(channel_over(Wire(parties)), Journal(tmp_path)), 1)
 
 

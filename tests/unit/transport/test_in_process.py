@@ -1,4 +1,4 @@
-"""Parties as objects in one process: two verbs, and every round written down."""
+"""Parties as objects in one process: two verbs, and every round recorded."""
 
 from dataclasses import dataclass
 from threading import Event, current_thread, main_thread
@@ -164,7 +164,7 @@ def test_what_can_be_added_says_so():
 
 
 class PacedHouse(House):
-    """A house that writes down when it begins and ends to answer."""
+    """A house that records when its answers begin and end."""
 
     def __init__(self, heads, log, gate=None):
         super().__init__(f"h{heads}", heads)
@@ -225,7 +225,7 @@ def test_a_refusal_waits_for_whoever_is_at_work():
 
 
 def test_nobody_is_at_work_any_more_when_a_job_is_interrupted():
-    """Ctrl-C while a reply is waited for: its party must not go on behind the caller's back."""
+    """Ctrl-C while waiting for a reply: its party must not continue in the background."""
     log: list[Any] = []
     at_work = Event()
 
@@ -268,7 +268,7 @@ def test_nobody_is_at_work_any_more_when_replies_cannot_be_added():
 
 
 def test_the_size_of_a_question_is_found_once_and_before_anybody_is_at_work(monkeypatch):
-    """Parties that answer at once share the round's sizes: nobody walks over them meanwhile."""
+    """Parties that answer at once share the round's sizes: nothing iterates over them meanwhile."""
     found: list[Any] = []
     size = codec.encoded_size
 

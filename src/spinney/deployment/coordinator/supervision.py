@@ -180,9 +180,11 @@ class Keeping:
 
     def _again(self, folder: RunFolder, status: Status, present: tuple[str, ...]) -> Status:
         """Try a run again in a new engine job."""
-        source = self._manager.get_job(status.run, self._fl_ctx)
-        if source is None:
+        first = self._manager.get_job(status.run, self._fl_ctx)
+        if first is None:
             return _changed(folder, status, state=ABORTED, message="The job was deleted.")
+        # The newest one: its lead may have resumed the run with a later version of Spinney.
+        source = self._manager.get_job(status.job, self._fl_ctx) or first
         folder.write(status)  # where there is no room for that, there is none for a new job
         meta = {key: value for key, value in source.meta.items() if key not in _OF_ONE_JOB}
         meta |= {
@@ -193,7 +195,7 @@ class Keeping:
             "mandatory_clients": list(present),
             "deploy_map": {APP: ["server", *present]},
         }
-        made = self._manager.clone(status.run, meta, self._fl_ctx)
+        made = self._manager.clone(source.job_id, meta, self._fl_ctx)
         job = str(made[JobMetaKey.JOB_ID.value])
         _LOG.info("Run %s is tried again: attempt %d.", status.run, status.attempt + 1)
         return _changed(

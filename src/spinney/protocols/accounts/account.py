@@ -101,7 +101,13 @@ class ExactJob:
 
 
 class Plan(Protocol):
-    """How a private job's budget is divided."""
+    """How a private job's budget is divided.
+
+    `called` is what ledgers know this kind of plan by. It stands in the agreement of every running
+    job: it is a literal that never changes, wherever the class moves.
+    """
+
+    called: ClassVar[str]
 
     @property
     def privacy(self) -> PrivacySettings:
@@ -280,7 +286,7 @@ def _agreed(plan: Plan) -> bytes:
     Budgets alone are not enough: under one name, trees of another deal or sample would pass for
     rows that were told apart by the same coins, and another method might show more for them.
     """
-    return sha256(f"{type(plan)} {plan!r} {plan.planned()!r}".encode()).digest()
+    return sha256(f"{plan.called} {plan!r} {plan.planned()!r}".encode()).digest()
 
 
 def _other_terms(job: str) -> PolicyError:

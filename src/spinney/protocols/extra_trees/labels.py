@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,8 @@ _UNPROTECTED: Final = Disclosure(
 @dataclass(frozen=True)
 class LabelPlan:
     """What randomised labels cost, and how they are counted."""
+
+    called: ClassVar[str] = "<class 'spinney.protocols.randomised_labels.LabelPlan'>"
 
     schema: Schema
     privacy: PrivacySettings

@@ -22,7 +22,7 @@ a party's tree staying there: who shows it to others shows exact counts of its r
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,8 @@ _OWN_TREE: Final = Disclosure(
 @dataclass(frozen=True)
 class NoisyPlan:
     """What each generation costs; everyone computes it from the settings."""
+
+    called: ClassVar[str] = "<class 'spinney.protocols.noisy_evolution.NoisyPlan'>"
 
     settings: GeneticSettings
     n_parties: int

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -77,6 +77,8 @@ _SCORES = Disclosure(
 @dataclass(frozen=True)
 class SizePlan:
     """The price of a party's number of rows."""
+
+    called: ClassVar[str] = "<class 'spinney.protocols.sizes.SizePlan'>"
 
     job: str
     epsilon: str

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from spinney.errors import SettingError
 from spinney.privacy.accounting import Job
@@ -25,6 +26,8 @@ from spinney.trees.dtypes import MAX_BINS
 @dataclass(frozen=True)
 class ForestPlan:
     """What the one release costs."""
+
+    called: ClassVar[str] = "<class 'spinney.protocols.private_forest.ForestPlan'>"
 
     settings: Settings
     n_classes: int

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class Purses:
 @dataclass(frozen=True)
 class TreePlan:
     """What each release of a private tree costs."""
+
+    called: ClassVar[str] = "<class 'spinney.protocols.tree_budget.TreePlan'>"
 
     settings: TreeSettings
     n_columns: int

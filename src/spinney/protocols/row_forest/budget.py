@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,6 +65,8 @@ class ForestPlan:
     n_columns, n_classes, n_parties
         Public facts; no classes: regression.
     """
+
+    called: ClassVar[str] = "<class 'spinney.protocols.budgeting.ForestPlan'>"
 
     settings: ForestSettings
     n_columns: int

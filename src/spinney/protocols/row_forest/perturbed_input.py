@@ -23,7 +23,7 @@ stays visible, so that adding or removing a record is *not* protected; the ledge
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,8 @@ Noise = DiscreteLaplace | RandomisedResponse
 @dataclass(frozen=True)
 class InputPlan:
     """What each column of a perturbed table costs."""
+
+    called: ClassVar[str] = "<class 'spinney.protocols.perturbed_input.InputPlan'>"
 
     schema: Schema
     privacy: PrivacySettings

@@ -1,4 +1,4 @@
 """Questions and answers between organisations, carried by NVIDIA FLARE.
 
-`wire` and `resident` and `channel` are ours and know no engine; the other modules bind them to it.
+`wire`, `resident` and `channel` do not depend on the engine; the other modules connect them to it.
 """

@@ -1,7 +1,8 @@
 """The coordinator's channel to parties in other organisations.
 
-A question is sent to all and sent again to those that are not heard, which costs a party nothing:
-it has stored its answer, or says that it is still at work. Who stays silent for too long is lost.
+A question is sent to all parties, and sent again to those that have not answered. That costs a
+party nothing: it has stored its answer, or replies that it is still working. A party that stays
+silent for too long is lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,23 +17,23 @@ from spinney.transport.flare.wire import REFUSED, WORKING, Answer, Envelope, ope
 
 _NOTHING = "none: the coordinator sees each party's reply"
 _ADDED = "summed by the coordinator; not masked"
-_SLOWEST = 1 << 22  # bytes a second, to all parties together
+_SLOWEST = 1 << 22  # bytes per second, to all parties together
 
 Send = Callable[[Sequence[str], bytes], Mapping[str, object]]
-"""Puts bytes to parties and returns what came back in time; who is missing did not answer."""
+"""Sends bytes to parties and returns the answers that arrived in time, by party."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long and how much."""
+    """Limits of time and size."""
 
-    silence: float = 60.0  # seconds until a party that is not heard is lost
+    silence: float = 60.0  # seconds after which a silent party is lost
     message_bytes: int = codec.MESSAGE_LIMIT
 
 
 @dataclass
 class Hearing:
-    """Who has answered the present question; for those who watch."""
+    """Which parties have answered the current question, for progress displays."""
 
     question: str = ""
     number: int = 0
@@ -41,7 +42,7 @@ class Hearing:
 
 
 def transfer_seconds(n_bytes: int) -> float:
-    """Return how long so many bytes may be on their way, beside the time any message may take."""
+    """Return how long this many bytes may take, in addition to the time of any message."""
     return n_bytes / _SLOWEST
 
 
@@ -59,9 +60,9 @@ class FlareChannel(Channel):
     present
         Those that take part in this attempt.
     least
-        How many must answer where a protocol needs no more.
+        How many must answer, unless the protocol needs more.
     watch
-        Told whenever somebody has answered.
+        Called whenever a party has answered.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class FlareChannel(Channel):
     def _heard(
         self, ask: Ask[Any], to: Sequence[str] | None, quorum: int | None
     ) -> dict[str, Answer]:
-        """Return the answers, in the order of the parties asked."""
+        """Return the answers, in the order of the parties."""
         asked = tuple(self.parties if to is None else to)
         if quorum is None:
             quorum = self._least if to is None else len(asked)
@@ -154,7 +155,7 @@ class FlareChannel(Channel):
         return answers
 
     def _checked(self, name: str, question: Envelope, data: object) -> Answer:
-        """Return a party's answer if it is one to this question; raise if it refuses."""
+        """Return a party's answer; raise if it refuses or answers another question."""
         try:
             answer = opened(data, Answer, self._limits.message_bytes)
         except SpinneyError as error:
@@ -199,7 +200,7 @@ def _encoded(ask: Ask[Any]) -> bytes:
     except StorageError as error:
         raise ProtocolError(
             f"{error} The job is too large for one question: use fewer trees, less depth, or more "
-            "rows to a leaf."
+            "rows per leaf."
         ) from None
 
 

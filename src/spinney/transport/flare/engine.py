@@ -1,7 +1,7 @@
 """The two ends of a job inside NVIDIA FLARE: messages are pushed, tasks are not used.
 
-An engine job has a process at the coordinator and one at each party. `CoordinatorSide` and
-`PartySide` are what the engine starts there; subclasses say what is done.
+An engine job has a process at the coordinator and one at each party. The engine starts
+`CoordinatorSide` and `PartySide` there; subclasses define what they do.
 """
 
 import logging
@@ -29,16 +29,16 @@ _TOPIC: Final = "spinney"
 _BODY: Final = "spinney"
 _LOOK_EVERY: Final = 0.5  # seconds
 _ORPHANED: Final = 75  # exit code: try again later
-_SHORTEST: Final = 0.3  # seconds between two sends of a question, where one failed at once
+_SHORTEST: Final = 0.3  # seconds between two sends of a question, if one failed at once
 
 
 class Abort(Exception):  # noqa: N818  somebody's wish, not an error
-    """The engine job is to end."""
+    """The engine job must end."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """What the engine says of the present job."""
+    """The engine's facts about the current job."""
 
     job_id: str
     meta: Mapping[str, Any]
@@ -55,16 +55,16 @@ class CoordinatorSide(Controller):  # type: ignore[misc]
 
     @abstractmethod
     def conduct(self, link: Link, send: Send) -> None:
-        """Do the job; an error raised here ends the engine job as failed."""
+        """Run the job; an error raised here ends the engine job as failed."""
 
     def start_controller(self, fl_ctx: Any) -> None:
         """Nothing to prepare."""
 
     def stop_controller(self, fl_ctx: Any) -> None:
-        """Nothing to tidy up."""
+        """Nothing to clean up."""
 
     def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
-        """Do the job; called by the engine."""
+        """Run the job; called by the engine."""
 
         def send(targets: Sequence[str], data: bytes) -> Mapping[str, object]:
             if abort_signal.triggered:
@@ -112,10 +112,10 @@ class PartySide(Executor):  # type: ignore[misc]
 
     @abstractmethod
     def begin(self, link: Link) -> Resident:
-        """Return what answers this job's questions; called once, before the first."""
+        """Return the object that answers this job's questions; called once, before the first."""
 
     def end(self) -> None:
-        """Tidy up; called when the job is over."""
+        """Clean up; called when the job is over."""
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         """Begin and end with the job; called by the engine."""
@@ -128,7 +128,7 @@ class PartySide(Executor):  # type: ignore[misc]
             self.end()
 
     def execute(self, task_name: str, shareable: Any, fl_ctx: Any, abort_signal: Any) -> Any:
-        """Refuse: this job has no tasks."""
+        """Return an error: this job has no tasks."""
         del task_name, shareable, fl_ctx, abort_signal
         return make_reply(ReturnCode.TASK_UNKNOWN)
 
@@ -145,14 +145,14 @@ class PartySide(Executor):  # type: ignore[misc]
 def end_with_parent() -> None:
     """End this process soon after the engine's main process, however that one ended.
 
-    The engine would wait until the process has tidied up, and takes one that is dead but not yet
-    buried for alive. An orphan would keep the party's lock, and the next attempt out.
+    The engine would wait until the process has cleaned up, and takes a zombie process for a living
+    one. An orphan would keep the party's lock and block the next attempt.
     """
     Thread(target=_watch, args=[os.getppid()], name="spinney-orphan", daemon=True).start()
 
 
 def _watch(parent: int) -> None:
-    while os.getppid() == parent != 1:  # 1: it was gone before we could look
+    while os.getppid() == parent != 1:  # 1: the parent was gone before the first look
         sleep(_LOOK_EVERY)
     os._exit(_ORPHANED)
 

@@ -1,7 +1,7 @@
-"""Engine jobs as folders: only names of classes that are installed at every site, and the job.
+"""Engine jobs as folders: only the job, and names of classes that are installed at every site.
 
-The engine would run code sent with a job. Ours has none: what is sent is exactly what `app_files`
-returns, and a party's gate refuses anything else.
+The engine would run code sent with a job. Our jobs contain no code: exactly the result of
+`app_files` is sent, and a party's gate refuses anything else.
 """
 
 import base64
@@ -12,36 +12,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from spinney.errors import PolicyError
+from spinney.transport.flare.entry_points import CONDUCTOR, EARLIER, SITE
 
 APP: Final = "spinney"
 ABORTS: Final = "spinney_aborts"
-"""Says of an engine job that it is never to start: it is a word to the coordinator."""
+"""Marks an engine job that never starts: it is a message to the coordinator."""
 
 SERVER_FILE: Final = "config/config_fed_server.json"
 PARTY_FILE: Final = "config/config_fed_client.json"
 JOB_LIMIT: Final = 1 << 20
-"""How many bytes a job may have."""
+"""The largest job, in bytes."""
 
-_SOON: Final = 0.5  # seconds: parties ask for tasks, of which there are none, and learn of the end
-_CONDUCTOR: Final = "spinney.deployment.coordinator.process.Conductor"
-_SITE: Final = "spinney.deployment.party.process.Site"
+_SOON: Final = 0.5  # seconds between a party's requests for tasks: so it learns that a job ended
 
 
 def app_files(job: bytes) -> dict[str, str]:
     """Return the files of an engine job that carries this job, by their paths."""
-    # In base64, since the engine would resolve what stands in braces.
+    # In base64, since the engine would substitute text in braces.
     args = {"job": base64.b64encode(job).decode()}
     server = {
         "format_version": 2,
         "server": {"task_request_interval": _SOON},
-        "workflows": [{"id": "spinney", "path": _CONDUCTOR, "args": args}],
+        "workflows": [{"id": "spinney", "path": CONDUCTOR, "args": args}],
         "components": [],
         "task_data_filters": [],
         "task_result_filters": [],
     }
     party = {
         "format_version": 2,
-        "executors": [{"tasks": ["spinney"], "executor": {"path": _SITE, "args": args}}],
+        "executors": [{"tasks": ["spinney"], "executor": {"path": SITE, "args": args}}],
         "components": [],
         "task_data_filters": [],
         "task_result_filters": [],
@@ -50,7 +49,7 @@ def app_files(job: bytes) -> dict[str, str]:
 
 
 def job_meta(name: str, parties: Sequence[str], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the engine must know: who takes part, and that all must."""
+    """Return the engine's metadata: which parties take part, and that all of them must."""
     return {
         "name": name,
         "resource_spec": {},
@@ -71,15 +70,15 @@ def write_job(folder: Path, name: str, parties: Sequence[str], job: bytes, **ext
 
 
 def job_of_args(job: str) -> bytes:
-    """Return the job that stands in a component's arguments."""
+    """Return the job in a component's arguments."""
     try:
         return base64.b64decode(job[: 2 * JOB_LIMIT], validate=True)
     except (binascii.Error, ValueError, TypeError):
-        raise PolicyError("The engine job carries no Spinney job that can be read.") from None
+        raise PolicyError("The engine job carries no readable Spinney job.") from None
 
 
 def job_of_app(folder: Path, own: frozenset[str]) -> bytes:
-    """Return the job that an engine job carries; refuse one that carries anything else.
+    """Return the job that an engine job carries; raise if it carries anything else.
 
     Parameters
     ----------
@@ -90,8 +89,13 @@ def job_of_app(folder: Path, own: frozenset[str]) -> bytes:
     """
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - own
     try:
-        config = json.loads((folder / PARTY_FILE).read_text())
-        job = job_of_args(config["executors"][0]["executor"]["args"]["job"])
+        executor = json.loads((folder / PARTY_FILE).read_text())["executors"][0]["executor"]
+        if str(executor["path"]).startswith(EARLIER):
+            raise PolicyError(
+                "The engine job was written by an earlier version of Spinney. Have its lead resume "
+                "the run with this version: spinney job resume RUN JOB.toml."
+            )
+        job = job_of_args(executor["args"]["job"])
         same = all((folder / path).read_text() == text for path, text in app_files(job).items())
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise PolicyError("The engine job is not one that Spinney wrote.") from None

@@ -1,8 +1,8 @@
-"""Start kits: enrolment by the engine's own tools, and the settings with which we run its sides.
+"""Start kits: enrolment with the engine's own tools, and our settings for both of its sides.
 
-A party makes its key and keeps it; only a request leaves. The authority's key stays with the
-coordinator. What the engine would allow by default and we do not: code sent with a job, shell
-commands, logs streamed to the coordinator.
+A party makes its key and keeps it; only a request leaves the party. The authority's key stays with
+the coordinator. The engine allows by default, and we forbid: code sent with a job, shell commands,
+and logs streamed to the coordinator.
 """
 
 import json
@@ -17,10 +17,8 @@ from zipfile import BadZipFile, ZipFile
 
 from spinney.errors import MissingExtraError, SettingError, StorageError
 from spinney.files import replace_file
+from spinney.transport.flare.entry_points import GATE, KEEPER, LOG_FORMAT, PLACE
 
-_GATE: Final = "spinney.deployment.party.gate.Gate"
-_KEEPER: Final = "spinney.deployment.coordinator.supervisor.Keeper"
-_PLACE: Final = "spinney.deployment.place.Place"
 _NOBODY: Final = {
     "submit_job": "none",
     "clone_job": "none",
@@ -72,7 +70,7 @@ def make_authority(ca: Path, *, project: str, host: str, port: int, admin_port: 
     require_engine()
     if (ca / "rootCA.key").exists():
         raise SettingError(
-            f"There is an authority in {str(ca)!r} already. Keep it: a new one would shut all "
+            f"There is already an authority in {str(ca)!r}. Keep it: a new one would lock all "
             "parties out."
         )
     ca.mkdir(parents=True, exist_ok=True)
@@ -100,7 +98,7 @@ def make_request(folder: Path, *, project: str, participant: dict[str, Any]) -> 
     name = str(participant["name"])
     if (folder / f"{name}.key").exists():
         raise SettingError(
-            f"A request for {name!r} was made in {str(folder)!r} already. Use it, or choose "
+            f"There is already a request for {name!r} in {str(folder)!r}. Use it, or choose "
             "another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +112,7 @@ def make_request(folder: Path, *, project: str, participant: dict[str, Any]) -> 
 
 
 def asked_in(request: Path) -> tuple[str, str]:
-    """Return who asks for a certificate, and of which kind, as the engine calls it."""
+    """Return who requests a certificate, and its kind in the engine's words."""
     if not request.is_file():
         raise SettingError(f"There is no request {str(request)!r}. Check its path.")
     try:
@@ -123,7 +121,7 @@ def asked_in(request: Path) -> tuple[str, str]:
         return str(facts["name"]), str(facts["cert_type"])
     except (OSError, BadZipFile, KeyError, TypeError, ValueError):
         raise StorageError(
-            f"{str(request)!r} is no request. It is made with: spinney party request."
+            f"{str(request)!r} is not a request. Make one with: spinney party request."
         ) from None
 
 
@@ -131,7 +129,7 @@ def approve(ca: Path, request: Path, signed: Path, *, days: int) -> None:
     """Sign a request."""
     if signed.exists():
         raise SettingError(
-            f"The request {request.name!r} was signed before: send {str(signed)!r} back."
+            f"The request {request.name!r} is already signed: send {str(signed)!r} back."
         )
     arguments = ["--ca-dir", str(ca), "--profile", str(profile_of(ca)), "--out", str(signed)]
     tool(
@@ -141,10 +139,10 @@ def approve(ca: Path, request: Path, signed: Path, *, days: int) -> None:
 
 
 def assemble(signed: Path, request: Path, kit: Path, fingerprint: str) -> None:
-    """Make the start kit from a signed request and the key that never left."""
+    """Make the start kit from a signed request and the key that never left the party."""
     if (kit / "startup").exists():
         raise SettingError(
-            f"There is a start kit in {str(kit)!r} already. Use it, or choose another folder."
+            f"There is already a start kit in {str(kit)!r}. Use it, or choose another folder."
         )
     if not signed.is_file():
         raise SettingError(f"There is no signed request {str(signed)!r}. Check its path.")
@@ -160,10 +158,10 @@ def assemble(signed: Path, request: Path, kit: Path, fingerprint: str) -> None:
         kit.parent.mkdir(parents=True, exist_ok=True)
         made.rename(kit)
     except StorageError as error:
-        if "fingerprint" in error.local.casefold():  # the engine would tell the one it found
+        if "fingerprint" in error.local.casefold():  # the engine's text would show the one it found
             raise SettingError(
-                "The fingerprint is not that of the federation which signed this. Do not join; ask "
-                "the coordinator by telephone."
+                "The fingerprint is not that of the federation that signed this request. Do not "
+                "join; ask the coordinator by telephone."
             ) from None
         raise
     finally:
@@ -171,13 +169,13 @@ def assemble(signed: Path, request: Path, kit: Path, fingerprint: str) -> None:
 
 
 def fingerprint_of(ca: Path) -> str:
-    """Return the fingerprint of the authority, to be told by another way."""
+    """Return the fingerprint of the authority, to be passed on through another channel."""
     facts = json.loads((ca / "ca.json").read_text())
     return str(facts["rootCA_fingerprint"])
 
 
 def settle_server(kit: Path) -> None:
-    """Write how the coordinator's engine runs: one job at a time, nothing streamed, no code."""
+    """Write the coordinator's engine settings: one job at a time, no streaming, no code."""
     store = kit / "jobs"
     _write(
         kit / "local" / "resources.json",
@@ -205,7 +203,7 @@ def settle_server(kit: Path) -> None:
                     "path": "nvflare.app_common.job_schedulers.job_scheduler.DefaultJobScheduler",
                     "args": {
                         "max_jobs": 1,
-                        "max_schedule_count": 1_000_000,  # until the parties are there
+                        "max_schedule_count": 1_000_000,  # until the parties are connected
                         "min_schedule_interval": 1.0,
                         "max_schedule_interval": 2.0,
                     },
@@ -225,7 +223,7 @@ def settle_server(kit: Path) -> None:
                     "ServerProcessJobLauncher",
                     "args": {},
                 },
-                {"id": "keeper", "path": _KEEPER, "args": {}},
+                {"id": "keeper", "path": KEEPER, "args": {}},
             ],
         },
     )
@@ -233,7 +231,7 @@ def settle_server(kit: Path) -> None:
 
 
 def settle_party(kit: Path) -> None:
-    """Write how a party's engine runs: its gate, no code, no shell, nothing streamed."""
+    """Write a party's engine settings: its gate, no code, no shell, no streaming."""
     _write(
         kit / "local" / "resources.json",
         {
@@ -241,7 +239,7 @@ def settle_party(kit: Path) -> None:
             "class_list_enforcement_mode": "enforce",
             "class_allow_list": ["spinney."],
             "allow_log_streaming": False,
-            "app_validator": {"path": _GATE, "args": {}},
+            "app_validator": {"path": GATE, "args": {}},
             "client": {"retry_timeout": 30, "compression": "Gzip"},
             "components": [
                 {
@@ -262,7 +260,7 @@ def settle_party(kit: Path) -> None:
                     "ClientProcessJobLauncher",
                     "args": {},
                 },
-                {"id": "place", "path": _PLACE, "args": {}},
+                {"id": "place", "path": PLACE, "args": {}},
             ],
         },
     )
@@ -283,7 +281,7 @@ def _storage(folder: Path) -> dict[str, Any]:
 
 
 def _logging() -> dict[str, Any]:
-    """Return where logs go: ours as JSON lines, the engine's warnings in a file of their own."""
+    """Return the logging settings: our logs as JSON lines, engine warnings in a separate file."""
     rotating = {
         "class": "logging.handlers.RotatingFileHandler",
         "level": "INFO",
@@ -296,7 +294,7 @@ def _logging() -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "plain": {"format": "%(asctime)s %(name)s %(levelname)s %(message)s"},
-            "json": {"()": "spinney.deployment.logs.JsonLines"},
+            "json": {"()": LOG_FORMAT},
         },
         "handlers": {
             "logFileHandler": {**rotating, "formatter": "plain", "filename": "log.txt"},

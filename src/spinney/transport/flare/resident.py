@@ -1,8 +1,8 @@
-"""A party's end of the wire: it answers one question at a time, and the same one the same way.
+"""A party's end of the connection: it answers one question at a time, and repeats its answers.
 
-It reads a question only if it belongs to the job this party has joined, has not been passed by,
-and is of a kind that the job's protocol asks. The work runs in a thread of its own; whoever asks
-meanwhile is told that it goes on.
+It reads a question only if it belongs to the job that this party has joined, is not older than the
+current one, and is of a kind that the job's protocol asks. The work runs in a separate thread;
+a caller that asks meanwhile learns that the work continues.
 """
 
 import logging
@@ -37,14 +37,14 @@ class Resident:
     party
         Answers questions.
     run, attempt
-        The job this party takes part in; questions of any other are refused.
+        The job that this party takes part in; questions of other jobs are refused.
     known
         The kinds of questions it reads.
     hold
-        How many seconds an asker waits for an answer before it is told that the work goes on;
-        well below the time that a message may take.
+        How many seconds a caller waits for an answer before it learns that the work continues;
+        well below the time limit of a message.
     limit
-        How many bytes a question may have.
+        The largest question, in bytes.
     """
 
     def __init__(
@@ -88,23 +88,23 @@ class Resident:
             return codec.encode(Answer(*here, WORKING, "", "", b""))
 
     def close(self) -> None:
-        """Take no more questions."""
+        """Accept no more questions."""
         with self._lock:
             self._closed = True
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _begun(self, envelope: Envelope) -> "Future[Answer]":
-        """Return the answer that is being made; begin it if the question is new."""
+        """Return the pending answer; begin it if the question is new."""
         if (envelope.run, envelope.attempt) != (self._run, self._attempt):
-            raise ProtocolError("The question belongs to another job than this party has joined.")
+            raise ProtocolError("The question belongs to a job that this party has not joined.")
         digest = sha256(envelope.kind.encode() + b"\0" + envelope.body).digest()
         with self._lock:
-            if self._closed:  # no refusal, which would end the run: it may go on in a new attempt
+            if self._closed:  # not a refusal, which would end the run: a new attempt may continue
                 raise CancelledError
             if envelope.number == self._number and self._answer is not None:
                 if digest != self._digest:
                     raise ProtocolError(
-                        f"Question {envelope.number} was asked before in other words. "
+                        f"Question {envelope.number} was asked before with different content. "
                         "Nothing was released."
                     )
                 return self._answer
@@ -114,7 +114,7 @@ class Resident:
                     "answered since. Nothing was released."
                 )
             if self._answer is not None and not self._answer.done():
-                raise ProtocolError("The question before this one is not answered yet.")
+                raise ProtocolError("The previous question is not answered yet.")
             self._number, self._digest = envelope.number, digest
             self._answer = self._worker.submit(self._worked, envelope)
             return self._answer

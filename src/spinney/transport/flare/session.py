@@ -1,4 +1,4 @@
-"""What a person may do with jobs, through the engine's own interface for people."""
+"""A person's session with the coordinator, through the engine's admin interface."""
 
 import json
 import logging
@@ -25,10 +25,10 @@ from spinney.errors import (
 from spinney.transport.flare.jobs import write_job
 
 RESULT_KIND, RESULT_NAME = "LOG", "result"
-"""What the engine's store calls a job's result: it knows kinds of its own only."""
+"""The name of a job's result in the engine's store, which knows only its own kinds."""
 
 _CONNECT_SECONDS: Final = 40.0
-_TRY_SECONDS: Final = 10.0  # a try that began too early does not notice that somebody answers now
+_TRY_SECONDS: Final = 10.0  # a try that began too early does not notice a coordinator started later
 _UNWELCOME: Final = "register_client unauthenticated"  # the engine's own words
 _EVERY: Final = 0.5  # seconds
 
@@ -61,12 +61,12 @@ class Session:
     def fetch(self, job: str, folder: Path) -> None:
         """Copy the files that the coordinator added to a job as its result.
 
-        The engine's own archive of a job is there only some seconds after the work is done.
+        The engine's own archive of a job appears only some seconds after the work is done.
         """
         found = self._done(self._inner.download_job_components, job)
         archive = None if found is None else Path(found) / f"{RESULT_KIND}_{RESULT_NAME}"
         if archive is None or not archive.is_file():
-            raise ProtocolError(f"The job {job!r} left no result.")
+            raise ProtocolError(f"The job {job!r} has no result.")
         folder.mkdir(parents=True, exist_ok=True)
         with ZipFile(archive) as files:
             for name in files.namelist():
@@ -93,12 +93,12 @@ def session(kit: Path) -> Iterator[Session]:
         from nvflare.fuel.flare_api.flare_api import new_secure_session  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError("nvflare", "flare", "A deployed job") from None
-    # Its cells log to stderr what we say in our own words; libraries' names vary.
+    # The engine's cells log to stderr what our errors say; the names of its loggers vary.
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     person, until = person_of(kit), monotonic() + _CONNECT_SECONDS
     while True:
         try:
-            # Our own output may be one JSON document, and errors are told in our own words.
+            # Our output may be one JSON document, and we report errors in our own words.
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 inner = new_secure_session(person, str(kit), timeout=_TRY_SECONDS)
             break
@@ -114,7 +114,7 @@ def session(kit: Path) -> Iterator[Session]:
 
 
 def person_of(kit: Path) -> str:
-    """Return whose start kit it is."""
+    """Return the name of the person that the start kit belongs to."""
     try:
         certificate = x509.load_pem_x509_certificate((kit / "startup" / "client.crt").read_bytes())
         json.loads((kit / "startup" / "fed_admin.json").read_text())
@@ -127,7 +127,7 @@ def person_of(kit: Path) -> str:
 
 
 def _told(error: Exception) -> SpinneyError:
-    """Return the engine's error in our words."""
+    """Translate the engine's error."""
     kind, text = type(error).__name__, " ".join(str(error).split())
     if kind in {"NoConnection", "SessionClosed", "ConnectionError", "TimeoutError"}:
         return ProtocolError(
@@ -142,8 +142,9 @@ def _told(error: Exception) -> SpinneyError:
         return PolicyError("The coordinator does not accept your certificate.")
     if _UNWELCOME in f"{text} {error.__context__}":
         return PolicyError(
-            "The coordinator does not let you in: you were removed from the federation. Ask it."
+            "The coordinator refused you: you were removed from the federation. Ask the "
+            "coordinator."
         )
     if kind == "JobNotFound":
-        return SettingError("There is no such job. 'spinney job list' shows all.")
+        return SettingError("There is no such job. 'spinney job list' shows all jobs.")
     return ProtocolError(f"The engine refused: {kind}: {text}"[:500])

@@ -1,7 +1,7 @@
-"""What travels between a coordinator and a party: a question in an envelope, and what comes back.
+"""Messages between a coordinator and a party: a question in an envelope, and its answer.
 
-The envelope says to which job and attempt a question belongs and gives it a number, so that the
-same question may be sent again and an old one cannot be. The body is the codec's bytes.
+The envelope says to which job and attempt a question belongs, and numbers it. So the same question
+can be sent again, but an old one is refused. The body is the codec's bytes.
 """
 
 import errno
@@ -12,7 +12,7 @@ from spinney.errors import InternalError, SpinneyError, StorageError
 from spinney.transport import codec
 
 QUESTION_LIMIT = 1 << 30
-"""No question may be longer, in bytes."""
+"""The largest question, in bytes."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 WORKING, REPLY, REFUSED = "working", "reply", "refused"
@@ -20,7 +20,7 @@ WORKING, REPLY, REFUSED = "working", "reply", "refused"
 
 @dataclass(frozen=True)
 class Envelope:
-    """A question, and where it belongs."""
+    """A question, with its job, attempt and number."""
 
     run: str
     attempt: int
@@ -31,7 +31,7 @@ class Envelope:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a party sends back: its reply, that it is still at work, or why it refuses."""
+    """A party's answer: its reply, that it is still working, or why it refuses."""
 
     run: str
     attempt: int
@@ -43,7 +43,7 @@ class Answer:
 
 
 def refusal(envelope: Envelope, error: Exception) -> Answer:
-    """Return an error as an answer: its public part only, and nothing of an unforeseen one."""
+    """Return an error as an answer: only its public part, and nothing of an unexpected error."""
     error = full_disk(error) or error
     known = isinstance(error, SpinneyError)
     kind = type(error).__name__ if known else InternalError.__name__
@@ -52,14 +52,14 @@ def refusal(envelope: Envelope, error: Exception) -> Answer:
 
 
 def full_disk(error: Exception) -> StorageError | None:
-    """Return what is told of an error that a full disk caused; None if it was something else."""
+    """Return the public error for a full disk; None if the cause is something else."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return StorageError("This party's disk is full. Make room on it, then try again.")
     return None
 
 
 def raised(answer: Answer, party: str) -> SpinneyError:
-    """Return the error of a refusal."""
+    """Return the error that a refusal describes."""
     kind = getattr(errors, answer.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, SpinneyError)):
         kind = InternalError
@@ -70,7 +70,7 @@ def raised(answer: Answer, party: str) -> SpinneyError:
 
 
 def opened(data: object, kind: type[Envelope] | type[Answer], limit: int) -> Envelope | Answer:
-    """Return an envelope or an answer that came over the wire, checked."""
+    """Decode and check an envelope or an answer."""
     if not isinstance(data, bytes):
         raise StorageError("A message is not a Spinney message.")
     message: Envelope | Answer = codec.decode(data, kind, limit=limit)

@@ -39,7 +39,7 @@ def test_only_structures_are_shown_party_by_party(tables, label):
 
 
 def test_under_masks_a_party_answers_no_score_that_is_not_masked(tables, label):
-    channel = masked(parties_of(tables))
+    channel = masked(parties_of(tables, is_masked=True))
     evolved = genetic_tree.train(channel, settings(label))
     ask = ScoresAsk(evolved.job, evolved.depth, 0, channel.parties, False, evolved.genes)
     with pytest.raises(ProtocolError, match="under masks only"):
@@ -59,7 +59,7 @@ def test_masks_over_one_active_party_hide_nothing_and_are_refused(tables, label)
 
 
 def test_a_party_refuses_to_be_the_only_one_in_a_masked_sum(tables, label):
-    channel = masked(parties_of(tables))
+    channel = masked(parties_of(tables, is_masked=True))
     job = EvolvingJob(settings(label), tables["0"].schema.digest(), len(tables), None)
     genes = genetic_tree.train(InProcess(parties_of(tables)), settings(label)).genes
     depth = (genes.shape[1] + 1).bit_length() - 1

@@ -1,7 +1,7 @@
 """Private trees and forests: questions and replies that fit, and those that are refused."""
 
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def test_a_question_that_comes_again_gets_the_same_numbers_and_costs_nothing(met
     first = party.answer(ask(tree))
     spent = run.spent()
     again = party.answer(ask(TreeSoFar(**vars_of(tree))))
-    (name,) = vars(first)
+    (field,) = fields(first)
+    name = field.name
     assert np.array_equal(getattr(first, name), getattr(again, name))
     assert run.spent() == spent
 
@@ -163,7 +164,7 @@ def test_replies_that_do_not_fit_end_the_job():
 
         def answer(self, ask):
             reply = self._party.answer(ask)
-            names = set(vars(reply)) & {"counters", "cuts"}
+            names = {field.name for field in fields(reply)} & {"counters", "cuts"}
             return replace(reply, **{n: getattr(reply, n)[:-1] for n in names}) if names else reply
 
     for method in METHODS:

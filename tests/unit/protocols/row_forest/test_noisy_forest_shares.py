@@ -17,6 +17,7 @@ from spinney.protocols.accounts.account import JoinAsk
 from spinney.protocols.row_forest.messages import NoisyLevelAsk
 from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
 from spinney.protocols.secure_sums.simulated import secured
+from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from unit.protocols.row_forest.noisy_forests import (  # type: ignore[import-not-found]
     RECORD,
@@ -64,8 +65,9 @@ class Leaves:
         self.party, self.level, self.gone = party, level, False
 
     def answer(self, ask):
-        if isinstance(ask, MaskedAsk) and isinstance(ask.in_hand, NoisyLevelAsk):
-            self.gone |= len(ask.in_hand.levels) == self.level
+        if isinstance(ask, MaskedAsk) and ask.kind == "NoisyLevelAsk":
+            question = codec.decode(ask.question, NoisyLevelAsk)
+            self.gone |= len(question.levels) == self.level
         if self.gone:
             raise PartyLostError("It does not answer.")
         return self.party.answer(ask)

@@ -19,6 +19,7 @@ from spinney.protocols.vertical_forest.messages import (
 )
 from spinney.protocols.vertical_forest.model import PartialModel, joined_model
 from spinney.protocols.vertical_forest.prediction import PartAsk
+from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label
@@ -56,12 +57,12 @@ def holdings(label: Label | None = None) -> dict[str, Holding]:
     return {"bank": bank, "shop": shop}
 
 
-def job(matching: Any = "keyed_hash", **changes: Any) -> matched_forest.Settings:
+def job(matching: Any = "keyed_hash", **changes: Any) -> MatchedSettings:
     own = {key: changes.pop(key) for key in ("held_out", "join_parts") if key in changes}
     forest = ForestSettings(task="classification", n_estimators=2, max_depth=3, seed=5)
     given: dict[str, Any] = {"forest": forest, "scheme": "paillier"} | changes
     vertical = vertical_forest.Settings(**given)
-    return matched_forest.Settings(vertical=vertical, label_party="bank", matching=matching, **own)
+    return MatchedSettings(vertical=vertical, label_party="bank", matching=matching, **own)
 
 
 class Overheard:
@@ -220,7 +221,7 @@ def test_common_rows_are_taken_once():
     sides = sides_of(settings)
     first = asked_of(settings, CommonAsk)
     matched_forest.train(InProcess(sides), settings)
-    with pytest.raises(ProtocolError, match="not all rows of this party"):
+    with pytest.raises(ProtocolError, match="Some matched rows are not rows of this party"):
         sides["shop"].answer(first)  # tags by another run's key
     side = sides["shop"]
     fewer = side._matched()._ids.tags(side._matched()._known_key())[:5]

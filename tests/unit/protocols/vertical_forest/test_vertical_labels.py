@@ -32,7 +32,7 @@ from unit.protocols.vertical_forest.vertical_parties import (  # type: ignore[im
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
 HIDDEN = {"labels": "encrypted", "scheme": "paillier"}
-FOREIGN = "of another key, damaged, or out of range"
+FOREIGN = "another key, are damaged, or are out of range"
 
 
 def test_ciphertexts_of_another_key_are_refused():

@@ -78,7 +78,7 @@ def test_a_prediction_with_a_party_absent_is_refused():
     sides = predicting(forest)
     del sides["shop"]
     with pytest.raises(PartyLostError, match="Party 'shop' is absent, and its cuts are nowhere"):
-        forest.roles_.predict(InProcess(sides))
+        predict_rows(forest.roles_, InProcess(sides))
 
 
 @pytest.mark.parametrize("intersect_at", ["label_party", "coordinator"])
@@ -101,7 +101,7 @@ def test_rows_that_a_party_does_not_have_go_where_missing_values_go():
     row_of = np.full(N, -1)
     row_of[held] = np.arange(held.size)
     sides["shop"] = PredictingParty(part, own, held.size, row_of=row_of)
-    found = forest.roles_.predict(InProcess(sides))
+    found = predict_rows(forest.roles_, InProcess(sides))
     gaps = X.copy()
     gaps.loc[row_of < 0, "visits"] = np.nan
     assert np.array_equal(found, forest.predict_proba(gaps))
