@@ -117,7 +117,7 @@ def test_a_private_job_pays_once_and_gives_the_same_bytes_again(tmp_path, case):
         kept = tmp_path / name / "records" / "runs"
         assert (kept / "run-2" / "model.spinney").read_bytes() == models[name]
         assert described(tmp_path / name / "ledger.db", "q3").jobs == spent[name]
-    masked = agreed.settings.secure_sum or case.startswith("private")
+    masked = agreed.given.secure_sum or case.startswith("private")
     assert agreed.is_masked == bool(masked)
 
 

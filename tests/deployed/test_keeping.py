@@ -1,7 +1,7 @@
 """What the coordinator does about runs whose engine job ended early, without the engine."""
 
-import os
 from dataclasses import dataclass, field
+from errno import ENOSPC
 from time import time
 from types import SimpleNamespace
 from typing import Any
@@ -139,11 +139,16 @@ def test_a_run_that_makes_no_progress_pauses(tmp_path):
     assert status.message == "Tried 5 times without progress. The party failed."
 
 
-def test_no_new_engine_job_is_made_where_there_is_no_room_to_note_it(tmp_path):
+def test_no_new_engine_job_is_made_where_there_is_no_room_to_note_it(tmp_path, monkeypatch):
     desk = Desk(tmp_path, "FINISHED:ABNORMAL")
-    (desk.folder.folder / f".status.{os.getpid()}.part").symlink_to("/dev/full")
-    with pytest.raises(StorageError, match="No space left on device"):
-        desk.look()
+
+    def full(*_):
+        raise OSError(ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("spinney.deployment.coordinator.runs.replace_file", full)
+        with pytest.raises(StorageError, match="No space left on device"):
+            desk.look()
     assert list(desk.manager.jobs) == ["run-1"]
     assert desk.look().state == "waiting"  # what stood in the way is gone
     assert status_of(tmp_path).attempt == 2

@@ -84,7 +84,7 @@ def test_noise_on_labels_alone_is_not_taken_for_noise_on_counts(tmp_path):
 def test_noise_in_shares_is_masked_whatever_the_job_says(tmp_path):
     settings = {"n_estimators": None, "n_rows": 500, "epsilon": 1.0, "method": '"propose"'}
     asked = agreed_job(tmp_path, 'protocol = "private_tree"', **settings)
-    assert asked.settings.secure_sum is None
+    assert asked.given.secure_sum is None
     assert asked.is_masked
     check_policy("north", Policy(secure_sum=True), asked, ASKER)
 

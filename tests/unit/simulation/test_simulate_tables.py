@@ -141,7 +141,7 @@ def test_facts_read_from_several_tables_are_joined(place):
     for name in "ab":
         text += f'[[party]]\nname = "{name}"\nsource = "csv"\npath = "{name}.csv"\n'
     with pytest.warns(PrivacyLeakWarning, match="range of 'age', categories of 'ward', classes"):
-        tables, _ = tables_of(load_job(place.job(text)), needs_ranges=False)
+        tables, _ = tables_of(load_job(place.job(text)), needs_ranges=True)
     assert tables["a"].schema == tables["b"].schema
     assert tables["a"].schema == Schema(
         (
