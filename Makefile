@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE   # or every process compiles every module anew
 
 .PHONY: help demo test test-slow check bench papers peers results docs clean
 help:            ## list the tasks
@@ -30,8 +31,9 @@ check: $(VENV)/.dev   ## lint, format, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check   ## everything CI runs: the checks and the fast tests
-	$(BIN)/python -m pytest
+WORKERS ?= 2
+test: check   ## everything CI runs: the checks and the fast tests, WORKERS=2 files at a time
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.bench   ## the slow tests: papers, quality on ../shared/data, long statistics
 	$(BIN)/python -m pytest -m slow

@@ -12,9 +12,8 @@ import numpy as np
 
 from data import drawn
 from harness import arguments, interleaved, save, table, timed, timed_by_cpu
+from spinney import GeneticTreeClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.genetic_tree import GeneticTreeClassifier
-from spinney.tables.deal import deal_rows
 
 _DEPTH = 8
 

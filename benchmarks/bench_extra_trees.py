@@ -12,9 +12,8 @@ from sklearn.ensemble import ExtraTreesClassifier as Theirs
 
 from data import drawn
 from harness import arguments, foreign, interleaved, median, ratio, save, table, timed, timed_by_cpu
+from spinney import ExtraTreesClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.extra_trees import ExtraTreesClassifier
-from spinney.tables.deal import deal_rows
 
 DEPTH, N_TREES, N_PARTIES = 10, 100, 5
 FLOOR, MOST_LOCAL = 5.0, 3.0

@@ -29,9 +29,8 @@ from harness import (
     timed,
     timed_by_cpu,
 )
+from spinney import HorizontalForestClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.tables.deal import deal_rows
 
 _DRAWN_SHARE = 0.632  # of the rows in a bootstrap
 _FIVE, _ONE, _SKLEARN = "spinney, 5 parties", "spinney, 1 party", "scikit-learn"

@@ -24,9 +24,8 @@ from harness import (
     timed,
     timed_by_cpu,
 )
+from spinney import HorizontalForestClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.tables.deal import deal_rows
 
 _USUAL = {"rows": 200_000, "columns": 30, "trees": 20, "depth": 10, "parties": 1}
 _FULL = {

@@ -13,12 +13,11 @@ import numpy as np
 
 from data import drawn
 from harness import CORES, arguments, foreign, interleaved, median, ratio, save, table
+from spinney import HorizontalForestClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.privacy.keys import KeyPair, Roster, SumSettings
 from spinney.privacy.masking import SecureSumCoordinator, SecureSumParty
 from spinney.privacy.streams import add_stream
-from spinney.tables.deal import deal_rows
 
 
 def best_of(repeats, work):

@@ -20,11 +20,10 @@ import pyarrow.parquet as pq
 
 from data import tiled
 from harness import arguments, save, table
+from spinney import HorizontalForestClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.protocols import horizontal_forest
 from spinney.protocols.settings import ForestSettings
-from spinney.tables.deal import deal_rows
 from spinney.tables.readers import Source, read_table
 from spinney.tables.schema import Column, Label, Schema
 from spinney.transport.in_process import InProcess

@@ -20,12 +20,8 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from data import CLASSIFICATION, REGRESSION, as_codes, shared
 from harness import CORES, RESULTS, arguments, save, table
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
-from spinney.tables.deal import deal_rows
 
 N_SPLITS = 5
 N_TREES = 100

@@ -9,10 +9,9 @@ from typing import Any
 
 from data import Split, drawn
 from harness import arguments, save, table
+from spinney import HorizontalForestClassifier, deal_rows
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
 from spinney.report.report import Report
-from spinney.tables.deal import deal_rows
 
 _MB = 1e6
 

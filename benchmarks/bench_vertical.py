@@ -27,12 +27,11 @@ from harness import (
     timed,
     timed_by_cpu,
 )
+from spinney import VerticalForestClassifier, deal_columns
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.vertical_forest import VerticalForestClassifier
 from spinney.privacy.homomorphic import available
-from spinney.protocols.vertical_forest.matching import MatchingParty, match, shared_sizes
+from spinney.protocols.vertical_forest.matching import MatchingParty, count_shared, match
 from spinney.protocols.vertical_forest.settings import MATCHINGS
-from spinney.tables.deal import deal_columns
 from spinney.transport.in_process import InProcess
 
 _DRAWN_SHARE = 0.632  # of the rows in a bootstrap
@@ -172,7 +171,7 @@ def matching(*, fast: bool) -> list[dict[str, Any]]:
     for way in (*MATCHINGS, "sizes only"):
         channel = InProcess({name: MatchingParty(own) for name, own in ids.items()})
         work = (
-            partial(shared_sizes, channel, lead="bank")
+            partial(count_shared, channel, lead="bank")
             if way == "sizes only"
             else partial(match, channel, way, lead="bank")
         )

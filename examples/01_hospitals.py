@@ -8,8 +8,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.tables.deal import deal_rows
+from spinney import HorizontalForestClassifier, deal_rows
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X, X_new, y, y_new = train_test_split(X, y, random_state=0, stratify=y)

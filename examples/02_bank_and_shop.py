@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from spinney.estimators.vertical_forest import VerticalForestClassifier
+from spinney import VerticalForestClassifier
 
 random = np.random.default_rng(0)
 n = 400

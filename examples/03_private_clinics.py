@@ -8,8 +8,7 @@ are declared.
 import numpy as np
 from matplotlib import pyplot as plt
 
-from spinney.estimators.private_forest import PrivateForestClassifier
-from spinney.tables.deal import deal_rows
+from spinney import PrivateForestClassifier, deal_rows
 from spinney.tables.schema import Column, Label, Schema
 
 random = np.random.default_rng(0)

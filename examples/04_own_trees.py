@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_wine
 
-from spinney.estimators.genetic_tree import GeneticTreeClassifier
-from spinney.tables.deal import deal_rows
+from spinney import GeneticTreeClassifier, deal_rows
 
 X, y = load_wine(return_X_y=True)
 site = np.array(["north", "south", "west"])[deal_rows(y, 3, skew=0.5, random_state=0)]

@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_iris
 
-from spinney.estimators.extra_trees import ExtraTreesClassifier
-from spinney.tables.deal import deal_rows
+from spinney import ExtraTreesClassifier, deal_rows
 from spinney.tables.schema import Column, Label, Schema
 
 X, y = load_iris(return_X_y=True)

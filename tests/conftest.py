@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,30 @@ settings.register_profile(
     "spinney", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("spinney")
+
+# Files that take longest, longest first: begun last, they would keep one worker alone at the end.
+LONG = (
+    "deployed/test_federation.py",
+    "deployed/test_every_protocol.py",
+    "contracts/test_estimator_contract.py",
+    "papers/test_harness.py",
+    "oracles/test_stored_models.py",
+    "statistical/test_noisy_forest_audit.py",
+    "oracles/test_columns_equal_pooled.py",
+    "contracts/test_message_frames.py",
+    "oracles/test_deals_equal_pooled.py",
+    "oracles/test_dropouts.py",
+    "statistical/test_planted_faults.py",
+    "unit/protocols/vertical_forest/test_vertical_resume.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin with the long files; their order is otherwise as it was, and so is that of the rest."""
+    here = Path(__file__).parent
+    place = {here / name: at for at, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
 
 
 @pytest.fixture
@@ -118,3 +143,24 @@ def tree_explainer():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return import_module("shap").TreeExplainer
+
+
+@cache
+def _drawn_once(draw, *given):
+    return draw(*given)
+
+
+@pytest.fixture
+def one_key(monkeypatch):
+    """Draw an Okamoto-Uchiyama key of each length once: it takes seconds, and hides nothing here.
+
+    For tests of what is computed with a key, and not of whose key it is or when it was drawn.
+    """
+    phe = pytest.importorskip("heu.phe")
+    setup = phe.setup
+
+    def kept(*given):
+        is_new = isinstance(given[0], phe.SchemaType)
+        return _drawn_once(setup, *given) if is_new else setup(*given)
+
+    monkeypatch.setattr(phe, "setup", kept)

@@ -11,8 +11,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from data import shared
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.tables.deal import deal_rows
+from spinney import HorizontalForestClassifier, deal_rows
 
 
 @cache

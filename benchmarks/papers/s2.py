@@ -20,8 +20,7 @@ from sklearn.model_selection import train_test_split
 
 from data import shared
 from papers.experiment import Experiment, Found, Grid, Paper
-from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
-from spinney.tables.deal import deal_columns
+from spinney import VerticalForestClassifier, VerticalForestRegressor, deal_columns
 
 SETS = ("ionosphere", "spambase", "waveform", "kddcup99_10pct", "superconduct_76")
 _ONE_WAY = 0.5e-3  # seconds a message takes between two parties in one building

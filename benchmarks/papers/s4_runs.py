@@ -14,10 +14,10 @@ from sklearn.preprocessing import KBinsDiscretizer
 from data import shared
 from papers import truex as truex_tree
 from papers.experiment import Found
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
-from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney import GeneticTreeClassifier, GeneticTreeRegressor
+from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings, as_text
 from spinney.tables.frames import columns_of
 from spinney.transport.in_process import InProcess
@@ -210,7 +210,7 @@ def truex(
         GeneticTreeClassifier(), train, rows.y[mine], is_classifier=True, needs_ranges=False,
         schema=None, categorical_features="from_dtype",
     )  # fmt: skip
-    tables = dealt_tables(given.table, site[mine])
+    tables = deal_tables(given.table, site[mine])
     parties: dict[str, Any] = {
         name: truex_tree.Party(table, Ledger.in_memory(name)) for name, table in tables.items()
     }
@@ -221,7 +221,7 @@ def truex(
         honest=n_active if n_active > 2 else 1,  # of two, each can subtract its own share
     )
     masks = {"honest": n_active - 1, "min_survivors": n_active}
-    channel = secured(parties, InProcess, truex_tree.SUMMED, job="truex", **masks)
+    channel = secure_parties(parties, InProcess, truex_tree.SUMMED, job="truex", **masks)
     settings = truex_tree.Settings(privacy=privacy, max_depth=_TRUEX_DEPTH)
     model = truex_tree.train(channel, settings).model
     found = predicted(model, columns_of(test, model.schema, unknown_categories="as_missing"))

@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 
 from papers.experiment import Cell, Found, Shown, Table
 from papers.s4_runs import SETS, TRUEX
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
+from spinney import GeneticTreeClassifier, GeneticTreeRegressor
 from spinney.protocols.genetic_tree.settings import POPULATION
 
 Records = list[tuple[Cell, Found]]

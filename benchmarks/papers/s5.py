@@ -23,9 +23,8 @@ from data import as_codes, shared
 from papers.experiment import Experiment, Found, Grid, Paper
 from papers.s5_balanced import balanced
 from papers.s5_permanent import PermanentResponse
-from spinney.estimators.extra_trees import ExtraTreesClassifier
+from spinney import ExtraTreesClassifier, deal_rows
 from spinney.protocols.extra_trees import labels as randomised_labels
-from spinney.tables.deal import deal_rows
 
 SMALL = ("spambase", "audit_2018_trial", "waveform")
 MIDDLE = ("credit_card_default", "bank_additional_full", "letter")

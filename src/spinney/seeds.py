@@ -20,7 +20,7 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-def mixed(words: Keys) -> Keys:
+def mix(words: Keys) -> Keys:
     """Return a well-mixed 64-bit hash of each word."""
     z = words + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * _MIX_1
@@ -28,11 +28,11 @@ def mixed(words: Keys) -> Keys:
     return z ^ (z >> np.uint64(31))
 
 
-def derived(seed: int, *path: int) -> int:
+def derive_seed(seed: int, *path: int) -> int:
     """Return the seed of the stream at `path` below `seed`."""
     state = np.array([seed], dtype=np.uint64)
     for step in path:
-        state = mixed(state ^ mixed(np.array([step], dtype=np.uint64)))
+        state = mix(state ^ mix(np.array([step], dtype=np.uint64)))
     return int(state[0])
 
 
@@ -68,7 +68,7 @@ def row_hashes(values: Values, target: np.ndarray[Any, Any]) -> Keys:
         state = (state ^ bits.view(np.uint32)) * _MIX_1
         state ^= state >> np.uint64(29)
     words = (np.asarray(target, dtype=np.float64) + 0.0).view(np.uint64)
-    return mixed(state ^ mixed(words))
+    return mix(state ^ mix(words))
 
 
 def row_keys(hashes: Keys) -> Keys:
@@ -85,5 +85,5 @@ def row_keys(hashes: Keys) -> Keys:
     run_start = np.repeat(starts, np.diff(np.r_[starts, ordered.size]))
     repeat = (np.arange(ordered.size) - run_start).astype(np.uint64)
     keys = np.empty_like(hashes)
-    keys[order] = np.where(repeat == 0, ordered, mixed(ordered ^ mixed(repeat)))
+    keys[order] = np.where(repeat == 0, ordered, mix(ordered ^ mix(repeat)))
     return keys

@@ -11,8 +11,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
+from spinney import deal_rows
 from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.tables.deal import deal_rows
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")

@@ -8,9 +8,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.estimators.private_tree import PrivateTreeClassifier
-from spinney.estimators.vertical_forest import VerticalForestClassifier
+from spinney import HorizontalForestClassifier, PrivateTreeClassifier, VerticalForestClassifier
 from spinney.protocols.model import ForestModel
 from spinney.report.report import Report
 from spinney.tables.schema import Column, Label, Schema

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from selenium.webdriver.common.by import By
 
-from spinney.estimators.horizontal_forest import HorizontalForestRegressor
+from spinney import HorizontalForestRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

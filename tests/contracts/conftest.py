@@ -3,7 +3,7 @@
 import pytest
 
 from contracts.forest_jobs import EXTRA, HORIZONTAL, tables_of  # type: ignore[import-not-found]
-from spinney.tables.deal import deal_rows
+from spinney import deal_rows
 
 
 @pytest.fixture(params=["two classes", "three classes", "amount"])

@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
-from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.protocols import extra_trees, horizontal_forest
 from spinney.protocols.extra_trees.messages import CutsAsk
 from spinney.protocols.horizontal_forest.messages import LevelAsk
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
@@ -48,7 +45,7 @@ class Forest:
     def masked(self, tables):
         """Return a channel whose sums are masked."""
         parties = {name: self.protocol.Party(table) for name, table in tables.items()}
-        return secured(parties, InProcess, self.protocol.SUMMED, job="test")
+        return secure_parties(parties, InProcess, self.protocol.SUMMED, job="test")
 
 
 HORIZONTAL = Forest(horizontal_forest, LevelAsk)
@@ -70,7 +67,7 @@ def tables_of(X, y, party, label):
         schema=None,
         categorical_features="from_dtype",
     )
-    return dealt_tables(given_input.table, party)
+    return deal_tables(given_input.table, party)
 
 
 def small_table(names=("a", "b"), label=None, classes=("no", "yes"), n=20, bounds=(-9.0, 9.0)):

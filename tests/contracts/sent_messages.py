@@ -21,7 +21,7 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
-from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import (
     explanation as explaining,
@@ -38,12 +38,13 @@ from spinney.protocols.secure_sums.roster import (
     KeyAsk,
     RosterParty,
     RosterReply,
-    secured_over,
+    secure_channel,
 )
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.vertical_forest import matching
 from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows
+from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.transport import codec
@@ -58,12 +59,12 @@ def kinds_of(base):
     """Return all questions of Spinney's own; not what several of them share."""
     every = {kind for child in base.__subclasses__() for kind in (child, *kinds_of(child))}
     # A dataclass with slots is made twice; its module has the second.
-    ours = (
+    ours: list[Any] = [
         kind
         for kind in every
         if kind.__module__.startswith("spinney.")
         and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
-    )
+    ]
     asked = (kind for kind in ours if not (kind.__name__.startswith("_") and kind.__subclasses__()))
     return sorted(asked, key=lambda kind: kind.__name__)
 
@@ -109,7 +110,7 @@ def sent_messages():
         schema=None,
         categorical_features="from_dtype",
     )
-    tables = dealt_tables(given_input.table, np.arange(60) % 3)
+    tables = deal_tables(given_input.table, np.arange(60) % 3)
     noted: dict[type, bytes] = {}
 
     def connect(parties):
@@ -132,7 +133,7 @@ def sent_messages():
     judges = {name: explaining.Party(table) for name, table in tables.items()}
     explaining.explain(connect(judges), explaining.question_of(grown.model))
     horizontal_forest.train(connect(parties()), replace(plain, binning="adaptive"))
-    masked = secured(parties(), connect, horizontal_forest.SUMMED, job="test")
+    masked = secure_parties(parties(), connect, horizontal_forest.SUMMED, job="test")
     horizontal_forest.train(masked, plain)
     extra = replace(plain, bootstrap=False, binning="magnitudes", thresholds="public")
     sides = {name: extra_trees.Party(table) for name, table in tables.items()}
@@ -144,7 +145,7 @@ def sent_messages():
     }
     extra_trees.train(connect(with_ledgers), replace(extra, binning="ranges", privacy=PAID))
     evolve(X, random, connect)
-    secured_over(
+    secure_channel(
         connect({name: Enrolled(name, tuple(tables)) for name in tables}), "j", tuple(tables)
     )
     noisy = replace(plain, binning="ranges", bootstrap=False, privacy=PAID)
@@ -153,7 +154,7 @@ def sent_messages():
         paying = {n: protocol.Party(t, ledger=Ledger.in_memory(n)) for n, t in tables.items()}
         protocol.train(connect(paying), asked)
     run_vertical(given_input.table, plain, connect)
-    for way in matching.MATCHINGS:
+    for way in MATCHINGS:
         people = {name: matching.MatchingParty([1, 2, 3]) for name in tables}
         matching.match(connect(people), way, lead="0")
     site = connect({"0": Willing()})
@@ -203,14 +204,14 @@ def evolve(X, random, connect):
     )
     sides: dict[str, Any] = {
         name: genetic_tree.Party(table, name)
-        for name, table in dealt_tables(amounts.table, np.arange(60) % 3).items()
+        for name, table in deal_tables(amounts.table, np.arange(60) % 3).items()
     }
     small: dict[str, Any] = {"population_size": 4, "n_generations": 2, "binning": "pooled"}
     genetic_tree.train(connect(sides), genetic_tree.Settings(task="regression", **small))
     two = fit_input(HorizontalForestClassifier(), X, np.arange(60) % 2, is_classifier=True, **how)
     sides = {
         name: genetic_tree.Party(table, name, ledger=Ledger.in_memory(name), only_noise=True)
-        for name, table in dealt_tables(two.table, np.arange(60) % 3).items()
+        for name, table in deal_tables(two.table, np.arange(60) % 3).items()
     }
     privacy = PrivacySettings(job="evolved", epsilon="10")
     small = {"population_size": 4, "n_generations": 2, "max_depth": 3, "privacy": privacy}

@@ -14,13 +14,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from spinney.estimators.horizontal_forest import (
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    VerticalForestClassifier,
+    VerticalForestRegressor,
+    deal_rows,
 )
-from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
-from spinney.tables.deal import deal_rows
 
 ESTIMATORS = [
     HorizontalForestClassifier,

@@ -14,10 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from spinney import GeneticTreeClassifier, GeneticTreeRegressor, deal_rows, load_model
 from spinney.errors import SettingError, TableError
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
-from spinney.estimators.models import load_model
-from spinney.tables.deal import deal_rows
 
 ESTIMATORS = [GeneticTreeClassifier, GeneticTreeRegressor]
 SMALL = {"population_size": 6, "n_generations": 3, "max_depth": 4, "random_state": 0}

@@ -13,9 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from spinney.estimators.private_forest import PrivateForestClassifier
-from spinney.estimators.private_tree import PrivateTreeClassifier
-from spinney.tables.deal import deal_rows
+from spinney import PrivateForestClassifier, PrivateTreeClassifier, deal_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 ESTIMATORS = [PrivateTreeClassifier, PrivateForestClassifier]

@@ -11,20 +11,21 @@ from contracts.forest_jobs import (  # type: ignore[import-not-found]
     job,
     masked,
 )
-from spinney.errors import ProtocolError
-from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from spinney.estimators.horizontal_forest import (
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    deal_rows,
 )
+from spinney.errors import ProtocolError
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import AdaptiveAsk
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.rows.levels import Job
 from spinney.protocols.rows.setup import FactsAsk
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.report.report import Report
-from spinney.tables.deal import deal_rows
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from spinney.trees.binning import Binning
@@ -156,7 +157,7 @@ def test_masks_lie_on_nothing_that_a_party_keeps(three_tables, label):
     def connect(secure):
         return InProcess({name: AskedTwice(party) for name, party in secure.items()})
 
-    channel = secured(parties, connect, horizontal_forest.SUMMED, job="test")
+    channel = secure_parties(parties, connect, horizontal_forest.SUMMED, job="test")
     found = horizontal_forest.train(channel, job(label, max_depth=4)).model
     plain = horizontal_forest.train(connected(three_tables), job(label, max_depth=4)).model
     assert found.to_bytes() == plain.to_bytes()

@@ -9,7 +9,7 @@ from contracts.forest_jobs import (  # type: ignore[import-not-found]
     connected,
     job,
 )
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney import HorizontalForestClassifier
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.party import Party
 

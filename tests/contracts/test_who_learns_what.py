@@ -7,7 +7,7 @@ import pytest
 
 import spinney.protocols
 from contracts.sent_messages import ASKS, REPLIES  # type: ignore[import-not-found]
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney import HorizontalForestClassifier
 from spinney.protocols import (
     explanation as explaining,
 )

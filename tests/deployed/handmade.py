@@ -16,7 +16,7 @@ from spinney.deployment.coordinator.runs import RunFolder, Status
 from spinney.deployment.job import (
     TRAIN,
     Agreed,
-    agreed_of,
+    agreement_of,
 )
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.process import RunParty
@@ -108,7 +108,7 @@ def agreed_job(
         f'[job]\nname = "q3"\nparties = [{names}]\n{job}\n[settings]\n{lines}\n[schema]{schema}'
         f"[simulation]\nheld_out = {held_out}\n"
     )
-    return agreed_of(load_job(path, deployed=True), kind)
+    return agreement_of(load_job(path, deployed=True), kind)
 
 
 class Sites:

@@ -7,13 +7,13 @@ from typing import Any
 from spinney.deployment.job import Agreed
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.tables import (
-    memory_for,
-    opened_ledger,
-    rows_for,
-    whole_table,
+    choose_rows,
+    open_label_memory,
+    open_ledger,
+    read_whole_table,
 )
-from spinney.protocols.genetic_tree.gathered import gathered
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.genetic_tree.gathered import gather_trees
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.spec import Site
 from spinney.transport.in_process import InProcess
 
@@ -27,17 +27,19 @@ def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
     with ExitStack() as books:
         for name in agreed.parties:
             party = load_party(folder / name / "party.toml")
-            whole = whole_table(party, agreed)
-            ledger = books.enter_context(closing(opened_ledger(party)))
-            memory = memory_for(party, settings, whole)
+            whole = read_whole_table(party, agreed)
+            ledger = books.enter_context(closing(open_ledger(party)))
+            memory = open_label_memory(party, settings, whole)
             site = Site(
                 name, 1, ledger, party.ledger.data, memory=memory, is_masked=agreed.is_masked
             )
-            sides[name] = agreed.spec.party(rows_for(whole, party, agreed), settings, site)
+            sides[name] = agreed.spec.party(choose_rows(whole, party, agreed), settings, site)
         channel: Any = InProcess(sides)
         if agreed.is_masked:
             honest = agreed.honest_among(len(sides))
-            channel = secured(sides, InProcess, agreed.summed, job=agreed.name, honest=honest)
+            channel = secure_parties(
+                sides, InProcess, agreed.summed, job=agreed.name, honest=honest
+            )
         training = agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
     common = {} if training.model is None else {"": training.model.to_bytes()}
     return common | _kept(training, sides, agreed)
@@ -49,5 +51,5 @@ def _kept(training: Any, sides: dict[str, Any], agreed: Agreed) -> dict[str, byt
         return {name: side.finished_model.to_bytes() for name, side in sides.items()}
     if agreed.spec.leaves != "own models":
         return dict.fromkeys(sides, training.model.to_bytes())
-    everyones = gathered(training, sides).model
+    everyones = gather_trees(training, sides).model
     return {name: everyones.of_owner(name).to_bytes() for name in sides}

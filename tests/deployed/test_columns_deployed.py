@@ -16,21 +16,20 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
-from spinney.cli.ledgers import described
+from spinney import load_model, load_report
+from spinney.cli.ledgers import describe_ledger
 from spinney.cli.models import PartDescription
-from spinney.cli.models import described as described_model
+from spinney.cli.models import describe_model as described_model
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.job import (
-    agreed_of,
+    agreement_of,
     evaluation_of,
     prediction_of,
 )
 from spinney.deployment.party.status import check
 from spinney.errors import BudgetError, PartyLostError, PolicyError, SettingError
-from spinney.estimators.models import load_model
 from spinney.jobs.file import load_job
 from spinney.protocols.vertical_forest.model import PartialModel
-from spinney.report.report import load_report
 
 BOTH = ("bank", "shop")
 COLUMNS = {
@@ -76,7 +75,7 @@ def job_of(folder, held_out=0.0, **settings):
         f'[settings]\n{lines}\n[schema]\nlabel = "left"\nclasses = ["no", "yes"]\n'
         f"[simulation]\nheld_out = {held_out}\n"
     )
-    return agreed_of(load_job(path, deployed=True))
+    return agreement_of(load_job(path, deployed=True))
 
 
 def conducted(folder, agreed, run="run-1", attempt=1, dies_after=None):
@@ -105,7 +104,7 @@ def test_each_party_keeps_its_part_of_the_forest_of_one_process(both):
     parts = models_of(both, agreed)
     for name in BOTH:
         assert part(both, name) == parts[name]
-        (job,) = described(both / name / "ledger.db", None).jobs
+        (job,) = describe_ledger(both / name / "ledger.db", None).jobs
         assert any("UNPROTECTED" in claim for claim in job.claims)
     assert not (folder / "model.spinney").exists()
     report = load_report(folder)
@@ -148,9 +147,9 @@ def test_a_killed_run_over_columns_goes_on_with_the_same_parts(both):
 def test_labels_that_were_randomised_go_with_their_rows_into_the_next_run(both):
     agreed = job_of(both, label_epsilon="4")
     conducted(both, agreed)
-    (spent,) = described(both / "bank" / "ledger.db", "q4").jobs
+    (spent,) = describe_ledger(both / "bank" / "ledger.db", "q4").jobs
     conducted(both, agreed, "run-2")  # its rows stand in another order
-    assert described(both / "bank" / "ledger.db", "q4").jobs == (spent,)
+    assert describe_ledger(both / "bank" / "ledger.db", "q4").jobs == (spent,)
     for name in BOTH:
         assert part(both, name, "run-2") == part(both, name)
 

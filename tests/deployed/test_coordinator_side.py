@@ -182,9 +182,16 @@ def test_a_job_says_what_it_costs(tmp_path):
     private = cost_of(agreed_job(tmp_path, epsilon=2.0))
     assert (plain.epsilon, private.epsilon) == ("no noise", "2")
     assert plain.rounds == 6 + 9  # six levels; schemas, facts, edges, quality, joining, model
+    assert plain.bytes is not None
+    assert plain.seconds is not None
+    assert masked.rounds is not None
+    assert masked.bytes is not None
     assert masked.rounds > 2 * plain.rounds
     assert masked.bytes > plain.bytes
     assert plain.seconds > 0
+    endless = cost_of(agreed_job(tmp_path, max_depth=None))
+    assert endless.rounds is None
+    assert "rounds and bytes have no limit, since max_depth is not set" in str(endless)
 
 
 def test_a_job_that_has_not_begun_says_whom_it_waits_for():
@@ -256,10 +263,10 @@ def test_a_run_is_found_by_its_job_s_name_and_a_proposal_is_not(monkeypatch, tmp
         jobs=lambda: metas, meta=lambda run: next(m for m in metas if m["job_id"] == run)
     )
     monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
-    assert jobs.shown("q3", tmp_path).run == "bbbb"
-    assert jobs.shown("ccc", tmp_path).run == "cccc"
+    assert jobs.show_run("q3", tmp_path).run == "bbbb"
+    assert jobs.show_run("ccc", tmp_path).run == "cccc"
     with pytest.raises(SettingError, match="No run is called 'q4'"):
-        jobs.shown("q4", tmp_path)
+        jobs.show_run("q4", tmp_path)
 
 
 def test_a_paused_run_is_not_aborted_for_somebody_else(monkeypatch, tmp_path):

@@ -17,13 +17,12 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
-from spinney.cli.ledgers import described
+from spinney import load_model, load_report
+from spinney.cli.ledgers import describe_ledger
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.job import evaluation_of
 from spinney.errors import SettingError
-from spinney.estimators.models import load_model
 from spinney.jobs.file import load_job
-from spinney.report.report import load_report
 
 EXACT = {
     "horizontal_forest": {},
@@ -93,7 +92,7 @@ def test_a_deployed_job_gives_the_bytes_of_one_process(tmp_path, case, secure_su
     for name in CLINICS:
         kept = tmp_path / name / "records" / "runs" / "run-1" / "model.spinney"
         assert kept.read_bytes() == models[name]
-        (job,) = described(tmp_path / name / "ledger.db", None).jobs
+        (job,) = describe_ledger(tmp_path / name / "ledger.db", None).jobs
         assert any("UNPROTECTED" in claim for claim in job.claims)
 
 
@@ -110,13 +109,13 @@ def test_a_private_job_pays_once_and_gives_the_same_bytes_again(tmp_path, case):
     for name in CLINICS:
         kept = tmp_path / name / "records" / "runs"
         models[name] = (kept / "run-1" / "model.spinney").read_bytes()
-        spent[name] = described(tmp_path / name / "ledger.db", "q3").jobs
+        spent[name] = describe_ledger(tmp_path / name / "ledger.db", "q3").jobs
     again = conducted(tmp_path, agreed, "run-2")
     assert (again / "model.spinney").read_bytes() == models["all"]
     for name in CLINICS:
         kept = tmp_path / name / "records" / "runs"
         assert (kept / "run-2" / "model.spinney").read_bytes() == models[name]
-        assert described(tmp_path / name / "ledger.db", "q3").jobs == spent[name]
+        assert describe_ledger(tmp_path / name / "ledger.db", "q3").jobs == spent[name]
     masked = agreed.given.secure_sum or case.startswith("private")
     assert agreed.is_masked == bool(masked)
 
@@ -154,7 +153,7 @@ def test_an_evaluation_is_a_job_that_sums_scores_and_importances(tmp_path, secur
     assert any(importance.permutation is not None for importance in report.importances)
     assert "Explain" in [entry.question for entry in report.disclosures]
     assert load_model(folder).model_.to_bytes() == (folder / "model.spinney").read_bytes()
-    notes = described(tmp_path / "north" / "ledger.db", "q3-evaluation run-2")
+    notes = describe_ledger(tmp_path / "north" / "ledger.db", "q3-evaluation run-2")
     assert "confusion matrices" in json.dumps(notes.to_json())
 
 

@@ -10,7 +10,7 @@ from deployed.loopback import (  # type: ignore[import-not-found]
     EXAMPLES,
     Federation,
 )
-from spinney.estimators.models import load_model
+from spinney import load_model
 
 
 @pytest.fixture(scope="module")

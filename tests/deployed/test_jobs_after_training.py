@@ -9,13 +9,12 @@ import pytest
 from deployed import by_columns, wide  # type: ignore[import-not-found]
 from deployed.loopback import CLINICS, EXAMPLES, Federation  # type: ignore[import-not-found]
 from oracles.pooled_explanation import Pooled  # type: ignore[import-not-found]
+from spinney import load_model, load_report
 from spinney.deployment.job import evaluation_of
 from spinney.deployment.party.config import load_party
-from spinney.deployment.party.tables import table_for
-from spinney.estimators.models import load_model
+from spinney.deployment.party.tables import open_table
 from spinney.jobs.file import load_job
 from spinney.protocols.explanation import explain, question_of
-from spinney.report.report import load_report
 from spinney.transport.in_process import InProcess
 
 pytestmark = pytest.mark.slow
@@ -46,7 +45,7 @@ def test_importances_of_five_parties_are_the_pooled_ones(running, secure_sum):
     found = load_report(running.root / "lead" / f"{name}-judged")
     model = load_model(running.root / "lead" / name).model_
     agreed = evaluation_of(load_job(path, deployed=True), trained["model"])
-    tables = [table_for(load_party(running.root / p / "party.toml"), agreed) for p in FIVE]
+    tables = [open_table(load_party(running.root / p / "party.toml"), agreed) for p in FIVE]
     pooled = explain(InProcess({"all": Pooled(tables)}), question_of(model))
     assert pooled is not None
     expected = load_report(running.root / "lead" / name).explained(model, pooled, "held-out")

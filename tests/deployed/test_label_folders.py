@@ -19,7 +19,7 @@ from spinney.deployment.costs import cost_of
 from spinney.deployment.job import PROPOSE
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.policy import Policy, check_policy
-from spinney.deployment.party.tables import table_for
+from spinney.deployment.party.tables import open_table
 from spinney.deployment.questions import ProposalAsk
 from spinney.errors import PolicyError, SettingError, TableError
 from spinney.privacy.budget import Unit
@@ -85,7 +85,7 @@ def test_answers_are_kept_beside_the_ledger_and_paid_for_once(clinics):
     for file in folder.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert (spent(clinics, "one"), spent(clinics, "two")) == (2, 0)
-    assert n_remembered(clinics) == table_for(party(clinics), extra_job(clinics)).n_rows
+    assert n_remembered(clinics) == open_table(party(clinics), extra_job(clinics)).n_rows
 
 
 def party(folder, name="north"):
@@ -125,7 +125,7 @@ def test_whether_a_row_is_held_out_depends_on_no_other_row_and_on_no_label(clini
     lines = own.read_text().splitlines(keepends=True)
 
     def kept():
-        table = table_for(party(clinics), agreed)
+        table = open_table(party(clinics), agreed)
         assert not isinstance(table, Holding)
         return set(records_of(table).ids.tolist())
 
@@ -150,7 +150,7 @@ def test_rows_without_an_id_cannot_be_remembered(clinics):
     assert not reply.accepts
     assert words in reply.reason
     with pytest.raises(SettingError, match="Name a row_id there"):
-        table_for(party(clinics), job)
+        open_table(party(clinics), job)
 
 
 def test_a_policy_knows_the_price_of_the_paper_s_filters(clinics):

@@ -23,7 +23,7 @@ from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
 from spinney.protocols.secure_sums.roster import (
     KeyAsk,
     RosterAsk,
-    secured_over,
+    secure_channel,
 )
 from spinney.transport import codec
 from spinney.transport.flare.channel import FlareChannel
@@ -47,7 +47,7 @@ def opened_by_four(four, **changes):
     """Return a masked channel to four parties that may lose one, and its job."""
     masked = agreed_job(four, "quorum = 3", FOUR, secure_sum="true", honest=3, **changes)
     channel = Sites(four, masked).channel()
-    return masked, secured_over(channel, "run-1/1", FOUR, honest=3, min_survivors=3)
+    return masked, secure_channel(channel, "run-1/1", FOUR, honest=3, min_survivors=3)
 
 
 def test_a_sum_is_opened_for_one_set_of_parties_only(four):
@@ -91,7 +91,7 @@ def test_a_party_takes_one_roster(clinics):
             return super().ask(ask, **how)
 
     wire = Sites(clinics, masked).channel(Listening)
-    secured_over(wire, "run-1/1", CLINICS)
+    secure_channel(wire, "run-1/1", CLINICS)
     (roster,) = rosters
     wire.ask(roster)  # the same once more changes nothing
     pair = ("lakeside", "north")
@@ -105,14 +105,14 @@ def test_a_threshold_that_two_lists_could_reach_is_refused(four):
     masked = agreed_job(four, "quorum = 2", FOUR, secure_sum="true")  # two may collude
     channel = Sites(four, masked).channel()
     with pytest.raises(ProtocolError, match=r"threshold=3 .* opened for two lists .* above 3"):
-        secured_over(channel, "run-1/1", FOUR, honest=2, min_survivors=3)
+        secure_channel(channel, "run-1/1", FOUR, honest=2, min_survivors=3)
 
 
 def test_a_roster_that_relies_on_more_honest_parties_is_refused(four):
     masked = agreed_job(four, "quorum = 2", FOUR, secure_sum="true")
     channel = Sites(four, masked).channel()
     with pytest.raises(ProtocolError, match="rests on 3 honest parties; this party relies on 2"):
-        secured_over(channel, "run-1/1", FOUR, honest=3)
+        secure_channel(channel, "run-1/1", FOUR, honest=3)
 
 
 def test_claims_of_other_jobs_are_not_told(clinics):
@@ -137,7 +137,7 @@ def test_masked_jobs_answer_no_summand_in_the_open(clinics):
     channel = Sites(clinics, masked).channel()
     with pytest.raises(ProtocolError, match="no keys of the others yet"):
         channel.ask(facts)
-    secured_over(channel, "run-1/1", CLINICS)
+    secure_channel(channel, "run-1/1", CLINICS)
     with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
         channel.ask(facts)
 
@@ -147,7 +147,7 @@ def test_a_mask_key_of_a_stranger_is_refused(clinics):
     Authority(2).kit(clinics / "north" / "kit", "north")  # the right name, another authority
     masked = agreed_job(clinics, secure_sum="true")
     with pytest.raises(ProtocolError, match="for party 'north' is not signed by that party"):
-        secured_over(Sites(clinics, masked).channel(), "run-1/1", CLINICS)
+        secure_channel(Sites(clinics, masked).channel(), "run-1/1", CLINICS)
 
 
 def test_a_party_cannot_sign_for_another(clinics):

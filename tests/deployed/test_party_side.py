@@ -16,12 +16,12 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     clinics_in,
     write_party,
 )
-from spinney.cli.ledgers import described
+from spinney.cli.ledgers import describe_ledger
 from spinney.deployment.job import PROPOSE, Agreed
 from spinney.deployment.party import admission as accepted
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.process import run_of
-from spinney.deployment.party.tables import table_for
+from spinney.deployment.party.tables import open_table
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.errors import (
     PolicyError,
@@ -35,7 +35,7 @@ from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.rows.levels import Job
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
-from spinney.protocols.secure_sums.roster import secured_over
+from spinney.protocols.secure_sums.roster import secure_channel
 from spinney.tables.holding import Holding
 from spinney.transport.flare.engine import Link
 from spinney.transport.in_process import InProcess
@@ -57,7 +57,7 @@ def pooled(agreed, folder):
     """Return the model that the parties' own code gives over the plain channel."""
     sides = {}
     for name in agreed.parties:
-        table = table_for(load_party(folder / name / "party.toml"), agreed)
+        table = open_table(load_party(folder / name / "party.toml"), agreed)
         assert not isinstance(table, Holding)
         sides[name] = horizontal_forest.Party(table)
     return trained(agreed, InProcess(sides)).model.to_bytes()
@@ -73,7 +73,7 @@ def test_the_same_train_and_party_give_the_same_bytes_masked_or_not(clinics):
     for name in CLINICS:
         shutil.rmtree(clinics / name / "records", ignore_errors=True)
     sites = Sites(clinics, masked, run="run-2")
-    channel = secured_over(sites.channel(), "run-2/1", CLINICS)
+    channel = secure_channel(sites.channel(), "run-2/1", CLINICS)
     assert trained(masked, channel).model.to_bytes() == expected
 
 
@@ -100,7 +100,7 @@ def test_a_new_attempt_goes_on_from_the_journal_with_the_same_bytes(clinics, tmp
 def test_what_a_job_without_noise_learns_is_in_the_ledger(clinics):
     agreed = agreed_job(clinics)
     trained(agreed, Sites(clinics, agreed).channel())
-    told = described(clinics / "north" / "ledger.db", None)
+    told = describe_ledger(clinics / "north" / "ledger.db", None)
     (job,) = told.jobs
     assert job.name == "q3 run-1"
     assert "UNPROTECTED" in str(told)

@@ -9,9 +9,9 @@ import pytest
 from deployed import by_columns  # type: ignore[import-not-found]
 from deployed.loopback import Federation  # type: ignore[import-not-found]
 from deployed.one_process import models_of  # type: ignore[import-not-found]
-from spinney.cli.ledgers import described
-from spinney.deployment.job import agreed_of
-from spinney.estimators.models import load_model
+from spinney import load_model
+from spinney.cli.ledgers import describe_ledger
+from spinney.deployment.job import agreement_of
 from spinney.jobs.file import load_job
 from spinney.jobs.registry import SPECS
 
@@ -79,7 +79,7 @@ def kept_at(federation, name, run, file="model.spinney"):
 
 def paid_in(ledger, job):
     """Return what a job paid for; what costs nothing is noted at every run."""
-    (account,) = described(ledger, job).jobs
+    (account,) = describe_ledger(ledger, job).jobs
     free = ("UNPROTECTED", "HIDDEN")
     return [release for release in account.releases if not release.cost.startswith(free)]
 
@@ -113,7 +113,7 @@ def test_a_private_model_is_that_of_one_process_with_the_noise_that_was_paid_for
     protocol, how = case.split()
     path = clinics.write_job(f"{protocol}-private-{how}", protocol, **NOISY[case])
     run = finished(clinics, path)
-    agreed = agreed_of(load_job(path, deployed=True))
+    agreed = agreement_of(load_job(path, deployed=True))
     assert agreed.is_masked == (how == "masked")
     ledgers = {name: clinics.root / name / "ledger.db" for name in clinics.parties}
     spent = {name: paid_in(path, agreed.name) for name, path in ledgers.items()}
@@ -131,7 +131,7 @@ def test_a_private_model_is_that_of_one_process_with_the_noise_that_was_paid_for
 def test_a_forest_over_columns_is_that_of_one_process(columns, case):
     path = by_columns.write_job(columns, case.replace(" ", "-"), **COLUMNS[case])
     run = finished(columns, path)
-    models = models_of(columns.root, agreed_of(load_job(path, deployed=True)))
+    models = models_of(columns.root, agreement_of(load_job(path, deployed=True)))
     for name in columns.parties:
         assert kept_at(columns, name, run, "part.spinney") == models[name]
     model = columns.root / "lead" / f"{path.stem}-run" / "model.spinney"

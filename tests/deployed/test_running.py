@@ -19,6 +19,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     status_of,
     write_party,
 )
+from spinney import load_report
 from spinney.deployment import process as running
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.coordinator.runs import RunFolder
@@ -28,7 +29,6 @@ from spinney.deployment.party.status import status
 from spinney.deployment.text import party_page
 from spinney.errors import PartyLostError, ProtocolError, SettingError, StorageError
 from spinney.protocols.rows.setup import SchemaAsk
-from spinney.report.report import load_report
 
 
 def refused(path: Path, words: str) -> None:

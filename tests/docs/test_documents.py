@@ -11,10 +11,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from spinney import __version__
+from spinney import __version__, load_model
 from spinney.cli.main import app
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.models import load_model
 from spinney.jobs.file import (
     JobConfig,
     PartyConfig,
@@ -117,7 +116,7 @@ def test_the_model_file_can_be_read_by_its_description_alone(tmp_path):
 
 def test_every_key_of_a_job_file_is_described():
     text = (ROOT / "docs/files.md").read_text(encoding="utf-8")
-    configs = (
+    configs: tuple[Any, ...] = (
         JobConfig,
         *(spec.job_settings for spec in SPECS.values()),
         SchemaConfig,

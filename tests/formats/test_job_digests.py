@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spinney.deployment.job import PROPOSE, Agreed, agreed_of
+from spinney.deployment.job import PROPOSE, Agreed, agreement_of
 from spinney.jobs.file import load_job
 
 KNOWN = json.loads((Path(__file__).parent / "data" / "job_digests.json").read_text("utf-8"))
@@ -27,10 +27,10 @@ def job(known, tmp_path):
 
 @each_job
 def test_a_job_file_has_the_digest_that_parties_accepted(known, job):
-    agreed = agreed_of(job)
+    agreed = agreement_of(job)
     assert agreed.to_bytes().decode() == known["json"]
     assert agreed.digest == known["digest"]
-    assert agreed_of(job, PROPOSE).digest == known["digest"]
+    assert agreement_of(job, PROPOSE).digest == known["digest"]
 
 
 @each_job

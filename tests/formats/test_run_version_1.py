@@ -21,7 +21,7 @@ from spinney.deployment.coordinator.runs import RunFolder
 from spinney.deployment.job import Agreed
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.process import RunParty
-from spinney.deployment.party.tables import opened_ledger
+from spinney.deployment.party.tables import open_ledger
 from spinney.deployment.text import line_of, releases_in
 from spinney.privacy.budget import Unit
 from spinney.transport import codec
@@ -118,7 +118,7 @@ def test_a_paused_run_goes_on_from_its_finished_rounds_to_its_end(name, place):
             assert own.read_bytes() == was.read_bytes()
     if name == "paused_private":
         for party in ("north", "south"):
-            ledger = opened_ledger(load_party(place / party / "party.toml"))
+            ledger = open_ledger(load_party(place / party / "party.toml"))
             ledger.verify()
             assert str(ledger.spent("wards-private", Unit.RECORD_ADD_REMOVE)) == "6"
             assert str(ledger.left_for_life("wards", Unit.RECORD_ADD_REMOVE)) == "10"

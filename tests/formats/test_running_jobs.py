@@ -30,7 +30,7 @@ from spinney.protocols import (
     vertical_forest,
 )
 from spinney.protocols.accounts.account import ExactJob
-from spinney.protocols.extra_trees.labels import opened_memory
+from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.protocols.vertical_forest.labels import LabelAccount
@@ -80,7 +80,7 @@ def party_of(mode: Mode, table: Any, ledger: Ledger) -> Any:
             how |= {"ledger": ledger, "data": data, "only_noise": mode.facts["only_noise"]}
             return genetic_tree.Party(table, mode.facts["party"], **how)
         case "extra_trees" if mode.facts["remembers_labels"]:
-            how["memory"] = opened_memory(mode.folder, mode.facts["party"], table)
+            how["memory"] = open_memory(mode.folder, mode.facts["party"], table)
         case "horizontal_forest" if mode.facts["exact"]:
             how["exact"] = ExactJob(**mode.facts["exact"])
     return PROTOCOLS[protocol].Party(table, ledger=ledger, data=data, **how)

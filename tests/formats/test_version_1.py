@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from spinney.estimators.models import load_model
-from spinney.report.report import load_report
+from spinney import load_model, load_report
 from spinney.trees import storage
 
 DATA = Path(__file__).parent / "data"

@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.tables.schema import Column, Label, Schema
 
 DATA = Path(__file__).parent / "data"

@@ -6,7 +6,7 @@ import numpy as np
 
 from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import ExplainAsk, ExplainReply
-from spinney.seeds import derived
+from spinney.seeds import derive_seed
 from spinney.tables.table import Table
 
 
@@ -29,7 +29,7 @@ class Pooled:
         cases = judge.by_trees(rows, ask.tree_counts)
         for column in ask.shuffled.tolist():
             for repeat in range(ask.n_repeats):
-                seed, changed = derived(ask.seed, column, repeat), rows.copy()
+                seed, changed = derive_seed(ask.seed, column, repeat), rows.copy()
                 for own in self._owned:
                     order = explaining.shuffling(self._keys[own], seed)
                     changed[own, column] = rows[own[order], column]

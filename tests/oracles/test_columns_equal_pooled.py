@@ -5,14 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spinney.estimators.horizontal_forest import (
+from spinney import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    VerticalForestClassifier,
+    VerticalForestRegressor,
+    deal_columns,
 )
-from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
-from spinney.tables.deal import deal_columns
 
-pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning"),
+    pytest.mark.usefixtures("one_key"),
+]
 
 TASKS = ["two classes", "three classes", "amount"]
 SMALL = {"n_estimators": 4, "random_state": 3}

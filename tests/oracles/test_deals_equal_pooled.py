@@ -12,13 +12,14 @@ from oracles.pooled_forests import (  # type: ignore[import-not-found]
     SMALL,
     model_bytes,
 )
-from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from spinney.estimators.horizontal_forest import (
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    deal_rows,
+    load_model,
 )
-from spinney.estimators.models import load_model
-from spinney.tables.deal import deal_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

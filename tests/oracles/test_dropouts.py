@@ -24,7 +24,7 @@ from spinney.protocols.secure_sums.channel import (
     MaskedAsk,
     RevealAsk,
 )
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.report.report import Report
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -92,8 +92,8 @@ class Leaves:
         if isinstance(ask, EpochAsk):
             self.stage = "keys"
         elif isinstance(ask, MaskedAsk):
-            assert ask.in_hand is not None
-            self.stage = stage_of(ask.in_hand)
+            known = {kind.__name__: kind for kind in horizontal_forest.SUMMED}
+            self.stage = stage_of(ask.unwrapped(known))
         elif isinstance(ask, RevealAsk):
             moment = LATE
         self.is_gone |= self.leaving == Leaving(self.stage, moment)
@@ -152,7 +152,7 @@ def masked(n_parties: int, leaving: dict[str, Leaving], **options: Any) -> Any:
     def connect(wrapped: dict[str, Any]) -> InProcess:
         return InProcess({name: Leaves(p, leaving.get(name)) for name, p in wrapped.items()})
 
-    return secured(
+    return secure_parties(
         parties_of(n_parties), connect, horizontal_forest.SUMMED, job="dropouts", **options
     )
 
@@ -277,7 +277,7 @@ def test_who_misses_one_round_is_asked_no_more(stage):
             made[name] = Hiccups(party, Leaving(stage) if name == "p1" else None)
         return InProcess(made)
 
-    channel = secured(parties_of(3), connect, horizontal_forest.SUMMED, job="dropouts")
+    channel = secure_parties(parties_of(3), connect, horizontal_forest.SUMMED, job="dropouts")
     reference = InTheOpen(parties_of(3), {"p1": Leaving(stage)})
     assert forest_bytes(channel, job()) == forest_bytes(reference, job())
     missed = [r for r in channel.rounds if "p1" not in r.answered]
@@ -292,7 +292,7 @@ def test_a_party_that_was_left_out_refuses_to_come_back():
         wrapped.update(parties)
         return InProcess({name: Hiccups(p, None) for name, p in parties.items()})
 
-    channel = secured(parties_of(3), connect, horizontal_forest.SUMMED, job="dropouts")
+    channel = secure_parties(parties_of(3), connect, horizontal_forest.SUMMED, job="dropouts")
     party: Any = channel._inner._party_of_name["p1"]  # type: ignore[attr-defined]
     party.leaving = Leaving("Facts")
     with pytest.raises(ProtocolError, match="'p1' was not in an earlier sum of this job"):

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 from oracles.pooled_explanation import Pooled  # type: ignore[import-not-found]
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import ProtocolError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
 from spinney.protocols import explanation as explaining
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
@@ -58,7 +55,7 @@ def test_masked_sums_explain_the_same(fitted):
     model, table = fitted
     ask = explaining.question_of(model, n_repeats=2)
     plain = explaining.explain(InProcess(parties_of(table, 3)), ask)
-    masked = secured(parties_of(table, 3), InProcess, explaining.SUMMED, job="explained")
+    masked = secure_parties(parties_of(table, 3), InProcess, explaining.SUMMED, job="explained")
     assert explaining.explain(masked, ask) == plain
     assert plain is not None
     assert plain.n_rows == table.n_rows

@@ -4,15 +4,11 @@ from typing import Any
 
 import pytest
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
-from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
+from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.horizontal_forest.party import Party
-from spinney.tables.deal import deal_rows
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 
@@ -32,7 +28,7 @@ def trained(X, y, party, *, task, through_codec=False, wrap=None, **changes):
         schema=None,
         categorical_features="from_dtype",
     )
-    tables = dealt_tables(given_input.table, party)
+    tables = deal_tables(given_input.table, party)
     wrap = wrap or (lambda make: make())
     parties = {name: wrap(lambda table=table: Party(table)) for name, table in tables.items()}
     channel = InProcess(parties, through_codec=through_codec)

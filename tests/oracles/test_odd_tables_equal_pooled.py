@@ -12,15 +12,11 @@ from oracles.pooled_forests import (  # type: ignore[import-not-found]
     SMALL,
     model_bytes,
 )
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
 from spinney.estimators.inputs import fit_input
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.tables.columns import VectorColumns
-from spinney.tables.deal import deal_rows
 from spinney.transport.in_process import InProcess
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")

@@ -11,11 +11,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import SchemaError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
 
 # One tree over all rows and columns, no zoom: every distinct value has a cell of its own.
 WHOLE = {"n_estimators": 1, "bootstrap": False, "max_features": None, "max_cells": 255}

@@ -27,18 +27,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
-from spinney.estimators.horizontal_forest import (
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GeneticTreeClassifier,
+    GeneticTreeRegressor,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    PrivateForestClassifier,
+    PrivateTreeClassifier,
+    VerticalForestClassifier,
+    VerticalForestRegressor,
+    deal_columns,
+    deal_rows,
+    load_model,
 )
-from spinney.estimators.models import load_model
-from spinney.estimators.private_forest import PrivateForestClassifier
-from spinney.estimators.private_tree import PrivateTreeClassifier
-from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
 from spinney.privacy import entropy
-from spinney.tables.deal import deal_columns, deal_rows
 
 STORED = Path(__file__).with_name("stored_models.json")
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

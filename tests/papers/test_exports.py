@@ -8,10 +8,7 @@ import pandas as pd
 import pytest
 import treelite
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 TABLES = sorted(path.stem for path in DATA.glob("*.parquet"))

@@ -5,7 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from spinney.privacy.labels import BloomResponse, bloom_filters, unpacked
+from spinney.privacy.labels import BloomResponse, bloom_filters, unpack_bits
 
 s5 = import_module("papers.s5")
 PAPER = "s5"
@@ -60,7 +60,7 @@ def test_f1_of_two_classes_is_that_of_the_second_and_of_several_the_accuracy():
 def test_the_permanent_step_alone_turns_a_quarter_of_the_bits_at_the_same_price():
     alone = s5.PermanentResponse(3)
     labels = np.repeat(np.arange(3), 4000)
-    turned = unpacked(alone._randomised(labels), 32) != bloom_filters(3)[labels]
+    turned = unpack_bits(alone._randomised(labels), 32) != bloom_filters(3)[labels]
 
     assert turned.mean() == pytest.approx(0.25, abs=0.005)  # 7 standard deviations
     assert alone.cost() == BloomResponse(3).cost()

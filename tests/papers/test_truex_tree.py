@@ -8,15 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spinney import GeneticTreeClassifier, deal_rows
 from spinney.errors import PolicyError, ProtocolError, SettingError
-from spinney.estimators.genetic_tree import GeneticTreeClassifier
-from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import PARTY_TOTALS
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
-from spinney.tables.deal import deal_rows
 from spinney.tables.frames import columns_of
 from spinney.transport.in_process import InProcess
 
@@ -41,7 +40,7 @@ def tables_of(X, y, n_parties=4):
         GeneticTreeClassifier(), X, y, is_classifier=True, needs_ranges=False, schema=None,
         categorical_features="from_dtype",
     )  # fmt: skip
-    return dealt_tables(given.table, deal_rows(y, n_parties, random_state=0))
+    return deal_tables(given.table, deal_rows(y, n_parties, random_state=0))
 
 
 def settings(epsilon="4", **how):
@@ -81,7 +80,9 @@ def test_noise_in_shares_leaves_under_masks_only():
     with pytest.raises(ProtocolError, match="its counts may leave only under a mask"):
         truex_tree.train(InProcess(parties, through_codec=True), settings(**how))
     parties, _ = sides(tables_of(X, y))
-    channel = secured(parties, InProcess, truex_tree.SUMMED, job="truex", honest=3, min_survivors=4)
+    channel = secure_parties(
+        parties, InProcess, truex_tree.SUMMED, job="truex", honest=3, min_survivors=4
+    )
     training = truex_tree.train(channel, settings("40", **how))
     guess = training.model.predict(columns_of(X, training.model.schema)).argmax(axis=1)
     assert np.mean(guess == y) > 0.95

@@ -17,7 +17,7 @@ import numpy as np
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_tree
 from spinney.protocols.accounts.account import ClaimsAsk, ClaimsReply
-from spinney.protocols.private_tree.coordinator import decided
+from spinney.protocols.private_tree.coordinator import decide_level
 from spinney.protocols.private_tree.messages import (
     BoundsAsk,
     CellsAsk,
@@ -71,7 +71,7 @@ class Watched:
         channel, chosen = Alone(self.party), []
 
         def noting(to: Channel, grown: Grown) -> Any:
-            choice = decided(to, grown)
+            choice = decide_level(to, grown)
             chosen.append((grown, choice.cut))
             return choice
 

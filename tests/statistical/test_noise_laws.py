@@ -100,7 +100,7 @@ def test_the_exponential_coin(x):
 @pytest.mark.parametrize(("epsilon", "n_categories"), [("1", 2), ("2", 5), ("1/2", 26)])
 def test_randomised_response_keeps_with_its_probability(epsilon, n_categories):
     keep = 1 / (1 + (n_categories - 1) * math.exp(-Fraction(epsilon)))
-    kept = int(samplers.kept(Fraction(epsilon), n_categories, N).sum())
+    kept = int(samplers.draw_kept(Fraction(epsilon), n_categories, N).sum())
     assert stats.binomtest(kept, N, keep).pvalue > PLAUSIBLE
     wrong = 1 / (1 + (n_categories - 1) * math.exp(-1.2 * Fraction(epsilon)))
     assert stats.binomtest(kept, N, wrong).pvalue < CERTAIN

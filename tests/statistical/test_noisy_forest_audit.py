@@ -12,7 +12,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.row_forest.messages import noisy_job, plan_of
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from statistical.audit import audit  # type: ignore[import-not-found]
@@ -104,7 +104,7 @@ def shared(settings: Any, rows: MemoryTable) -> Any:
     parties: dict[str, Any] = {
         name: Noting(Party(own, ledger=Ledger.in_memory(name))) for name, own in tables.items()
     }
-    channel = secured(parties, InProcess, horizontal_forest.SUMMED, job="q", min_survivors=3)
+    channel = secure_parties(parties, InProcess, horizontal_forest.SUMMED, job="q", min_survivors=3)
     horizontal_forest.train(channel, settings)
     pairs = zip(parties["a"].released, parties["b"].released, strict=True)
     return [(ask, one + two) for (ask, one), (_, two) in pairs]

@@ -9,11 +9,11 @@ import pytest
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
-from spinney.protocols.accounts.account import Purse
+from spinney.protocols.accounts.account import Account
 from spinney.protocols.row_forest.perturbed_input import (
     InputPlan,
     _codes,
-    perturbed,
+    perturb_table,
 )
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import VectorColumns
@@ -40,9 +40,9 @@ def perturbed_evidence(record: Any, epsilon: Fraction, n: int) -> Any:
     rows = copies(record, n)
     privacy = PrivacySettings(job="q", mechanism="perturbed_input", epsilon=str(epsilon))
     plan, ledger = InputPlan(SCHEMA, privacy, 1), Ledger.in_memory("one")
-    purse = Purse(ledger, rows)
+    purse = Account(ledger, rows)
     purse.join(plan)
-    seen = _codes(perturbed(rows, plan, purse))
+    seen = _codes(perturb_table(rows, plan, purse))
     assert ledger.spent("q", Unit.RECORD_REPLACE) == epsilon
     first, second = (_codes(copies(other, 1)) for other in RECORDS)
     ratio = np.zeros(n)

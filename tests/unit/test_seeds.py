@@ -14,7 +14,7 @@ CELLS = st.floats(width=32, allow_infinity=False)
 def test_a_hash_is_the_same_on_every_machine():
     """Values of SplitMix64 as its authors publish them, from state 0."""
     states = np.arange(3, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    assert [hex(word) for word in seeds.mixed(states).tolist()] == [
+    assert [hex(word) for word in seeds.mix(states).tolist()] == [
         "0xe220a8397b1dcdaf",
         "0x6e789e6aa1b965f4",
         "0x6c45d188009454f",
@@ -23,15 +23,15 @@ def test_a_hash_is_the_same_on_every_machine():
 
 def test_streams_below_a_seed_are_their_own():
     found = {
-        seeds.derived(7),
-        seeds.derived(7, 0),
-        seeds.derived(7, 1),
-        seeds.derived(7, 0, 1),
-        seeds.derived(7, 1, 0),
-        seeds.derived(8, 0),
+        seeds.derive_seed(7),
+        seeds.derive_seed(7, 0),
+        seeds.derive_seed(7, 1),
+        seeds.derive_seed(7, 0, 1),
+        seeds.derive_seed(7, 1, 0),
+        seeds.derive_seed(8, 0),
     }
     assert len(found) == 6
-    assert seeds.derived(7, 0, 1) == seeds.derived(7, 0, 1)
+    assert seeds.derive_seed(7, 0, 1) == seeds.derive_seed(7, 0, 1)
     assert all(0 <= seed < 2**64 for seed in found)
 
 
@@ -84,7 +84,7 @@ def test_the_keys_of_a_table_do_not_depend_on_its_order(rows, data):
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
 def test_equal_rows_get_keys_of_their_own_that_belong_to_their_content(words):
-    hashes = seeds.mixed(np.array(words, np.uint64) + np.uint64(99))  # as hashes of rows are
+    hashes = seeds.mix(np.array(words, np.uint64) + np.uint64(99))  # as hashes of rows are
     keys = seeds.row_keys(hashes)
     assert np.unique(keys).size == keys.size
     for word in set(words):
@@ -93,7 +93,7 @@ def test_equal_rows_get_keys_of_their_own_that_belong_to_their_content(words):
 
 
 def test_distinct_rows_keep_their_hash_as_key():
-    hashes = seeds.mixed(np.arange(5, dtype=np.uint64))
+    hashes = seeds.mix(np.arange(5, dtype=np.uint64))
     assert seeds.row_keys(hashes) is hashes
     assert seeds.row_keys(hashes[:0]).size == 0
 

@@ -48,23 +48,23 @@ from spinney.privacy.release import (
     OnlyMasked,
 )
 from spinney.protocols.accounts.account import (
+    Account,
     ClaimsAsk,
     JoinReply,
-    Purse,
     claims_of,
 )
 from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.facts import (
-    binned,
+    bin_table,
     leaf_values,
     public_binning,
 )
 from spinney.protocols.rows.setup import (
     SchemaAsk,
     SchemaReply,
-    agreed_schema,
+    agree_on_schema,
     require_schema,
 )
 from spinney.protocols.training import Phases, Training
@@ -121,7 +121,7 @@ class Party:
 
     def __init__(self, table: Table, ledger: Ledger, *, data: str | None = None) -> None:
         self._table = table
-        self._purse = Purse(ledger, table, data)
+        self._purse = Account(ledger, table, data)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -139,7 +139,7 @@ class Party:
     @cached_property
     def _rows(self) -> FitTable:
         binning = cells_of(self._table.schema)
-        table = binned(self._table, binning, n_threads=1, target_bits=TARGET_BITS)
+        table = bin_table(self._table, binning, n_threads=1, target_bits=TARGET_BITS)
         return FitTable.of(table, binning, len(self._table.schema.label.classes or ()))
 
     @cached_property
@@ -204,7 +204,7 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
     """Grow one tree for all parties."""
     phases = Phases()
     with phases.phase("agreeing"):
-        schema = agreed_schema(channel)
+        schema = agree_on_schema(channel)
         binning = cells_of(schema)
         channel.ask(TruexJoinAsk(settings, schema.digest(), len(channel.parties)))
     with phases.phase("growing"):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spinney.cli.errors import told
+from spinney.cli.errors import report_errors
 
 coordinator = typer.Typer(no_args_is_help=True, help="Run a federation's coordinator.")
 party = typer.Typer(no_args_is_help=True, help="Take part in a federation with your own table.")
@@ -39,7 +39,7 @@ def coordinator_init(
     context: typer.Context, path: CoordinatorFile, *, debug: Debug = False
 ) -> None:
     """Make the authority that signs certificates, and the coordinator's own start kit."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import init  # noqa: PLC0415
 
         fingerprint = init(path)
@@ -58,7 +58,7 @@ def coordinator_approve(
     debug: Debug = False,
 ) -> None:
     """Sign a request, so that its sender can join."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import approve  # noqa: PLC0415
 
         made = approve(path, request, days)
@@ -78,7 +78,7 @@ def coordinator_remove(
     debug: Debug = False,
 ) -> None:
     """Shut a party or a person out, whatever certificate it holds."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import remove  # noqa: PLC0415
 
         remove(path, name)
@@ -88,7 +88,7 @@ def coordinator_remove(
 @coordinator.command("run")
 def coordinator_run(context: typer.Context, path: CoordinatorFile, *, debug: Debug = False) -> None:
     """Run the coordinator until it is told to stop."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.process import run_coordinator  # noqa: PLC0415
 
         raise typer.Exit(run_coordinator(path, typer.echo))
@@ -110,7 +110,7 @@ def party_request(
     debug: Debug = False,
 ) -> None:
     """Make a key, which stays here, and a request, which goes to the coordinator."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import request  # noqa: PLC0415
 
         made = request(name, federation, role, organisation, out)
@@ -130,7 +130,7 @@ def party_join(
     debug: Debug = False,
 ) -> None:
     """Make the start kit where the key is."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import join  # noqa: PLC0415
 
         join(signed, request, kit, fingerprint)
@@ -149,7 +149,7 @@ def party_check(
     debug: Debug = False,
 ) -> None:
     """Open the table, check it and the policy, and say what a job could ask; nothing leaves."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import text as telling  # noqa: PLC0415
         from spinney.deployment.party import status as checking  # noqa: PLC0415
 
@@ -162,7 +162,7 @@ def party_status(
     context: typer.Context, path: PartyFile, *, as_json: Json = False, debug: Debug = False
 ) -> None:
     """Say whether the party runs, what left it, and what its budget still allows."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import text as telling  # noqa: PLC0415
         from spinney.deployment.party import status as checking  # noqa: PLC0415
 
@@ -174,7 +174,7 @@ def party_status(
 @party.command("run")
 def party_run(context: typer.Context, path: PartyFile, *, debug: Debug = False) -> None:
     """Join the federation and answer jobs that the policy allows, until told to stop."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment.process import run_party  # noqa: PLC0415
 
         raise typer.Exit(run_party(path, typer.echo))
@@ -190,9 +190,9 @@ def job_propose(
     debug: Debug = False,
 ) -> None:
     """Ask every party for yes or no, and say what the job would cost; starts nothing."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling
+        from spinney.deployment import text as telling  # noqa: PLC0415
 
         made = jobs.propose(path, kit, _teller())
         typer.echo(telling.as_json(made) if as_json else telling.proposal(made))
@@ -212,7 +212,7 @@ def job_start(
     debug: Debug = False,
 ) -> None:
     """Start a job; parties that refuse say by which rule."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
         run = jobs.start(path, kit)
@@ -231,7 +231,7 @@ def job_evaluate(
     debug: Debug = False,
 ) -> None:
     """Have the parties judge a finished run's model: its score, and which columns matter."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
         _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
@@ -248,7 +248,7 @@ def job_predict(
     debug: Debug = False,
 ) -> None:
     """Predict by a forest over columns, with all its parties; its label party gets the result."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
         _followed(jobs.predict(run, path, kit), kit, None, wait=True, as_json=as_json)
@@ -267,7 +267,7 @@ def job_resume(
     debug: Debug = False,
 ) -> None:
     """Go on with a paused run from its last finished round."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
         known = jobs.resume(run, path, kit)
@@ -285,7 +285,7 @@ def job_follow(
     debug: Debug = False,
 ) -> None:
     """Watch a run until it is over, and fetch its model."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         _followed(run, kit, out, wait=True, as_json=as_json)
 
 
@@ -294,11 +294,11 @@ def job_list(
     context: typer.Context, *, kit: Kit = _KIT, as_json: Json = False, debug: Debug = False
 ) -> None:
     """List all runs, newest first."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling
+        from spinney.deployment import text as telling  # noqa: PLC0415
 
-        found = jobs.listed(kit)
+        found = jobs.list_runs(kit)
         lines = "\n".join(map(telling.line_of, found)) or "There are no runs."
         typer.echo(telling.as_json(found) if as_json else lines)
 
@@ -313,27 +313,27 @@ def job_show(
     debug: Debug = False,
 ) -> None:
     """Say how a run stands."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling
+        from spinney.deployment import text as telling  # noqa: PLC0415
 
-        found = jobs.shown(run, kit)
+        found = jobs.show_run(run, kit)
         typer.echo(telling.as_json(found) if as_json else telling.page_of(found))
 
 
 @job.command("abort")
 def job_abort(context: typer.Context, run: Run, *, kit: Kit = _KIT, debug: Debug = False) -> None:
     """End a run for good."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling
+        from spinney.deployment import text as telling  # noqa: PLC0415
 
         typer.echo(telling.line_of(jobs.abort(run, kit)))
 
 
 def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: bool) -> None:
     from spinney.deployment import client as jobs  # noqa: PLC0415
-    from spinney.deployment import text as telling
+    from spinney.deployment import text as telling  # noqa: PLC0415
 
     if wait:
         found, folder = jobs.follow(run, kit, out, _teller())

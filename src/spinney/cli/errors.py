@@ -39,7 +39,7 @@ class Ending:
 
 
 @contextmanager
-def told(*, debug: bool) -> Iterator[Ending]:
+def report_errors(*, debug: bool) -> Iterator[Ending]:
     """Run a command; if it fails, say why in one line on stderr and exit with its code.
 
     Parameters

@@ -21,12 +21,12 @@ from spinney.report.file_names import (
     REPORT,
     file_in,
 )
-from spinney.report.hardening import hardened
+from spinney.report.hardening import harden
 from spinney.report.release import Hardening
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import for_page
 from spinney.tables.readers import NOTHING, Source
-from spinney.tables.schema import Label, Schema, listed
+from spinney.tables.schema import Label, Schema, join_words
 from spinney.tables.table import BATCH_ROWS
 
 FORMATS = ("onnx", "treelite", "spinney")
@@ -34,7 +34,7 @@ Wanted = Callable[[Hardening], Hardening]
 """What the command line changes in the terms that hold by default."""
 
 
-def exported(
+def export_model(
     source: Path, target: Path, form: str, wanted: Wanted, party: str | None = None
 ) -> tuple[str, ...]:
     """Write a model in another form, hardened; return what was done to it.
@@ -54,14 +54,14 @@ def exported(
     against = [] if report is None else [one.party for one in report.holders if not one.consents]
     if against:
         raise PolicyError(
-            f"{listed(map(repr, against))} did not consent to join its part with the others'. A "
+            f"{join_words(map(repr, against))} did not consent to join its part with the others'. A "
             "vertical forest leaves its parties only if all of them agree: a job with "
             "join_parts = true asks them."
         )
     how = wanted(Hardening() if report is None or report.release is None else report.release)
     if report is not None and report.release is not None:
         how.require_within(report.release)
-    model, done = hardened(whole if party is None else whole.of_owner(party), how)
+    model, done = harden(whole if party is None else whole.of_owner(party), how)
     if form == "onnx":
         write_whole(target, onnx_forest(model).SerializeToString())
     elif form == "treelite":

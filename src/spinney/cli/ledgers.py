@@ -12,7 +12,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
 
 
-class Release(msgspec.Struct, frozen=True):
+class LedgerLine(msgspec.Struct, frozen=True):
     """One line of the ledger: something that left, and what it cost or why it cost nothing."""
 
     entry: int
@@ -26,7 +26,7 @@ class JobAccount(msgspec.Struct, frozen=True):
 
     name: str
     claims: tuple[str, ...]
-    releases: tuple[Release, ...]
+    releases: tuple[LedgerLine, ...]
 
 
 class LedgerDescription(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class LedgerDescription(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-def described(path: Path, job: str | None) -> LedgerDescription:
+def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
     """Read a ledger, all of it or one job, and say what was released at what cost."""
     with _opened(path) as ledger:
         entries = ledger.entries()
@@ -77,7 +77,7 @@ def described(path: Path, job: str | None) -> LedgerDescription:
         return LedgerDescription(ledger.party, len(entries), budgets, jobs)
 
 
-def verified(path: Path) -> str:
+def verify_ledger(path: Path) -> str:
     """Check a ledger's chain, signatures, replies and budgets; say how far it reaches."""
     with _opened(path) as ledger:
         anchor = ledger.verify()
@@ -100,14 +100,14 @@ def _is_of(entry: Entry, job: str) -> bool:
     return isinstance(entry.body, Charged | Disclosed) and entry.body.question.job == job
 
 
-def _release(entry: Entry) -> Release:
+def _release(entry: Entry) -> LedgerLine:
     match entry.body:
         case Charged() as charge:
             times = f" x {charge.n_releases}" if charge.n_releases > 1 else ""
             cost = f"{charge.cost.measure} {float(charge.cost.amount):.6g}{times}"
-            return Release(entry.seq, entry.at, charge.what, f"{cost}, {charge.cost.unit}")
+            return LedgerLine(entry.seq, entry.at, charge.what, f"{cost}, {charge.cost.unit}")
         case Disclosed() as told:
             disclosure = told.disclosure
             why = f"{disclosure.protection} ({disclosure.why})"
-            return Release(entry.seq, entry.at, disclosure.what, why)
+            return LedgerLine(entry.seq, entry.at, disclosure.what, why)
     raise LedgerError("This entry is no release.")

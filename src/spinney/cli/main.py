@@ -10,7 +10,7 @@ import typer
 
 from spinney import __version__
 from spinney.cli import deployed as cli_deployed
-from spinney.cli.errors import told
+from spinney.cli.errors import report_errors
 
 app = typer.Typer(
     name="spinney",
@@ -92,10 +92,10 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Five simulated companies grow one forest, and see what joining brings."""
-    with told(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import shown  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with shown() as stages:
+        with show_progress() as stages:
             stages.begin("starting")
             from spinney.simulation import demo as work  # noqa: PLC0415
 
@@ -128,10 +128,10 @@ def simulate(
     debug: Debug = False,
 ) -> None:
     """Run a job file over one local table dealt out to parties, or one table per party."""
-    with told(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import shown  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with shown() as stages:
+        with show_progress() as stages:
             stages.begin("starting")
             from spinney.simulation import run as work  # noqa: PLC0415
 
@@ -154,13 +154,13 @@ def model_show(
     debug: Debug = False,
 ) -> None:
     """Say what a saved model is: its trees, its columns, its label; or print a tree as text."""
-    with told(debug=debug or context.obj):
-        from spinney.cli.models import described, tree_as_text  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj):
+        from spinney.cli.models import describe_model, tree_as_text  # noqa: PLC0415
 
         if tree is not None:
             typer.echo(tree_as_text(path, tree))
             return
-        found = described(path)
+        found = describe_model(path)
         typer.echo(found.to_json() if as_json else str(found))
 
 
@@ -195,15 +195,15 @@ def model_export(
     debug: Debug = False,
 ) -> None:
     """Write a model for another runtime, hardened as the run's parties agreed, or by default."""
-    with told(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import shown  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with shown() as stages:
+        with show_progress() as stages:
             stages.begin(f"writing {out}")
-            from spinney.cli.export import exported  # noqa: PLC0415
+            from spinney.cli.export import export_model  # noqa: PLC0415
 
             numbers = (smallest_leaf, threshold_digits, value_digits)
-            done = exported(
+            done = export_model(
                 path, out, to, lambda how: how.changed(*numbers, exact_counts=exact_counts), party
             )
         ending.written = True
@@ -224,10 +224,10 @@ def model_predict(
     debug: Debug = False,
 ) -> None:
     """Predict for every row of a file; needs no network."""
-    with told(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import shown  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj) as ending:
+        from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with shown() as stages:
+        with show_progress() as stages:
             stages.begin(f"predicting the rows of {table}")
             from spinney.cli.export import predict_file  # noqa: PLC0415
 
@@ -244,7 +244,7 @@ def report_open(
     debug: Debug = False,
 ) -> None:
     """Open a run's page in the browser; where there is none, say where the page is."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         import webbrowser  # noqa: PLC0415
 
         from spinney.cli.models import page_in  # noqa: PLC0415
@@ -265,7 +265,7 @@ def report_show(
     debug: Debug = False,
 ) -> None:
     """Print a run's report as text."""
-    with told(debug=debug or context.obj):
+    with report_errors(debug=debug or context.obj):
         from spinney.report.report import load_report  # noqa: PLC0415
 
         found = load_report(path)
@@ -291,10 +291,10 @@ def runs_list(
     debug: Debug = False,
 ) -> None:
     """List past runs and how well their models do."""
-    with told(debug=debug or context.obj):
-        from spinney.cli.runs import in_json, listed_runs, runs_as_text  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj):
+        from spinney.cli.runs import in_json, list_runs, runs_as_text  # noqa: PLC0415
 
-        found = listed_runs(folder)
+        found = list_runs(folder)
         typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
 
 
@@ -308,10 +308,10 @@ def runs_compare(
     debug: Debug = False,
 ) -> None:
     """Show two runs side by side: their scores, costs and settings."""
-    with told(debug=debug or context.obj):
-        from spinney.cli.runs import compared_runs, in_json  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj):
+        from spinney.cli.runs import compare_runs, in_json  # noqa: PLC0415
 
-        found = compared_runs(first, second)
+        found = compare_runs(first, second)
         typer.echo(in_json(found) if as_json else str(found))
 
 
@@ -328,20 +328,20 @@ def ledger_show(
     debug: Debug = False,
 ) -> None:
     """Say what left the party, what each release cost, and what that promises to whom."""
-    with told(debug=debug or context.obj):
-        from spinney.cli.ledgers import described  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj):
+        from spinney.cli.ledgers import describe_ledger  # noqa: PLC0415
 
-        found = described(path, job)
+        found = describe_ledger(path, job)
         typer.echo(found.to_json() if as_json else str(found))
 
 
 @ledger.command("verify")
 def ledger_verify(context: typer.Context, path: LedgerFile, *, debug: Debug = False) -> None:
     """Check that no entry was changed or lost, and that no budget was passed."""
-    with told(debug=debug or context.obj):
-        from spinney.cli.ledgers import verified  # noqa: PLC0415
+    with report_errors(debug=debug or context.obj):
+        from spinney.cli.ledgers import verify_ledger  # noqa: PLC0415
 
-        typer.echo(verified(path))
+        typer.echo(verify_ledger(path))
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ class PartDescription(msgspec.Struct, frozen=True):
         return "\n".join(lines + [f"  {name:<{width}}  {n}" for name, n in ranked])
 
 
-def described(path: Path) -> ModelDescription | PartDescription:
+def describe_model(path: Path) -> ModelDescription | PartDescription:
     """Read a saved model, or that of a run's folder, and say what it is; a part likewise."""
     file = file_in(path, MODEL)
     part = file_in(path, PART)

@@ -28,7 +28,7 @@ class RunLine(msgspec.Struct, frozen=True):
     ended: str = ""  # why it ended before its end
 
 
-def listed_runs(folder: Path) -> tuple[RunLine, ...]:
+def list_runs(folder: Path) -> tuple[RunLine, ...]:
     """Return the runs in a folder, by name."""
     if not folder.is_dir():
         raise StorageError(
@@ -91,7 +91,7 @@ _FACTS: dict[str, Callable[[Report], str]] = {
 }
 
 
-def compared_runs(first: Path, second: Path) -> RunComparison:
+def compare_runs(first: Path, second: Path) -> RunComparison:
     """Return two runs beside each other."""
     a, b = load_report(first), load_report(second)
     facts = {name: (of(a), of(b)) for name, of in _FACTS.items()}

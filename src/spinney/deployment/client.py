@@ -22,7 +22,7 @@ from spinney.deployment.job import (
     PROPOSE,
     TRAIN,
     Agreed,
-    agreed_of,
+    agreement_of,
     evaluation_of,
     prediction_of,
 )
@@ -48,7 +48,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 def propose(path: Path, kit: Path, tell: Tell) -> Proposal:
     """Ask every party for yes or no; nothing is started."""
-    job = agreed_of(load_job(path, deployed=True), PROPOSE)
+    job = agreement_of(load_job(path, deployed=True), PROPOSE)
     with session(kit) as opened:
         run = _submitted(opened, job)
         status = _followed(opened, run, tell)
@@ -59,7 +59,7 @@ def propose(path: Path, kit: Path, tell: Tell) -> Proposal:
 
 def start(path: Path, kit: Path) -> str:
     """Start a job; return the run's id."""
-    job = agreed_of(load_job(path, deployed=True))
+    job = agreement_of(load_job(path, deployed=True))
     with session(kit) as opened:
         return _submitted(opened, job)
 
@@ -68,7 +68,7 @@ def evaluate(run: str, path: Path, kit: Path) -> str:
     """Start a job that evaluates a finished run's model; return the evaluation's id."""
     job = load_job(path, deployed=True)
     with session(kit) as opened:
-        status = _trained(opened, run, agreed_of(job))
+        status = _trained(opened, run, agreement_of(job))
         return _submitted(opened, evaluation_of(job, status.model))
 
 
@@ -76,7 +76,7 @@ def predict(run: str, path: Path, kit: Path) -> str:
     """Start a job that predicts by a finished run's forest; return the prediction's id."""
     job = load_job(path, deployed=True)
     with session(kit) as opened:
-        status = _trained(opened, run, agreed_of(job))
+        status = _trained(opened, run, agreement_of(job))
         return _submitted(opened, prediction_of(job, status.run))
 
 
@@ -106,14 +106,14 @@ def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> tuple[Status
     return status, whereto
 
 
-def listed(kit: Path) -> list[Status]:
+def list_runs(kit: Path) -> list[Status]:
     """Return all runs, newest first; their attempts are not listed one by one."""
     with session(kit) as opened:
         metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
         return [status_in(opened.meta(str(meta["job_id"]))) for meta in metas]
 
 
-def shown(run: str, kit: Path) -> Status:
+def show_run(run: str, kit: Path) -> Status:
     """Return how a run stands."""
     with session(kit) as opened:
         return status_in(opened.meta(_run_of(opened, run)))
@@ -157,7 +157,7 @@ def _abort_paused(opened: Session, paused: Status) -> Status:
 
 def resume(run: str, path: Path, kit: Path) -> str:
     """Go on with a paused run from its last finished round; return its id, once that is noted."""
-    job = agreed_of(load_job(path, deployed=True))
+    job = agreement_of(load_job(path, deployed=True))
     with session(kit) as opened:
         known = _run_of(opened, run)
         status = status_in(opened.meta(known))

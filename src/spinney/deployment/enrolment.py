@@ -70,7 +70,7 @@ class Approval(msgspec.Struct, frozen=True):
 def approve(path: Path, request_file: Path, days: int) -> Approval:
     """Sign a request of a party or a person."""
     file = load_coordinator(path)
-    name, kind = kits.asked_in(request_file)
+    name, kind = kits.read_request(request_file)
     if kind not in _ROLE_OF_KIND:
         raise SettingError(
             f"The request of {name!r} asks for a certificate of the kind {kind!r}. Only parties "

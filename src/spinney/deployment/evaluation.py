@@ -49,7 +49,7 @@ def digest_of(model: bytes) -> str:
     return sha256(model).hexdigest()
 
 
-def finished_run(runs: Path, model: str) -> RunFolder:
+def find_run(runs: Path, model: str) -> RunFolder:
     """Return the coordinator's run that made a model."""
     for folder in sorted(path for path in runs.iterdir() if path.is_dir()):
         run = RunFolder(runs, folder.name)
@@ -59,7 +59,7 @@ def finished_run(runs: Path, model: str) -> RunFolder:
     raise SettingError("The coordinator has no finished run with this model. Train it first.")
 
 
-def evaluated(
+def evaluate_model(
     channel: Channel, model: ForestModel, report: Report, rows: str
 ) -> tuple[Report, Explained]:
     """Ask the parties, and return the run's report with what they say."""

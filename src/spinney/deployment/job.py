@@ -147,7 +147,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def evaluation_of(job: JobFile, model: str) -> Agreed:
     """Return the job that evaluates the model which a job file's training left."""
-    trained = agreed_of(job)
+    trained = agreement_of(job)
     if trained.spec.leaves == "own models":
         raise SettingError(
             "Every party has a tree of its own in this job; there is no common one to evaluate. "
@@ -165,7 +165,7 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
 
 def prediction_of(job: JobFile, run: str) -> Agreed:
     """Return the job that predicts by the forest over columns which a run grew."""
-    trained = agreed_of(job)
+    trained = agreement_of(job)
     if trained.spec.divides != "columns":
         raise SettingError(
             "A model over rows is a file, and predicts with no network: spinney model predict."
@@ -175,7 +175,7 @@ def prediction_of(job: JobFile, run: str) -> Agreed:
     )
 
 
-def agreed_of(job: JobFile, kind: str = TRAIN) -> Agreed:
+def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
     """Return what all parties are told of a job file; its tables and paths stay behind."""
     parties = job.job.parties or tuple(party.name for party in job.parties)
     if not parties:

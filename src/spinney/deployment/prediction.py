@@ -86,7 +86,7 @@ class ColumnsPrediction:
         write_whole(self._folder / PREDICTIONS, text.getvalue().encode())
 
 
-def predicted(channel: Channel, roles: bytes, way: str, *, n_jobs: int | None) -> int:
+def predict_matched_rows(channel: Channel, roles: bytes, way: str, *, n_jobs: int | None) -> int:
     """Let the parties match their rows and predict them; return how many there are."""
     known = codec.decode(roles, Roles)
     match(channel, way, lead=known.label_party)

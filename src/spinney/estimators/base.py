@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.inputs import checked_features, is_complete
+from spinney.estimators.inputs import check_features, is_complete
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
@@ -53,7 +53,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the mean of the trees, (n_rows, n_outputs); of another model if given."""
         check_is_fitted(self)
         model = model or self.model_
-        X = checked_features(self, X, self.categorical_features, reset=False)
+        X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, model.schema, unknown_categories=self.unknown_categories)
         return model.predict(columns, n_threads=thread_count(self.n_jobs))
 
@@ -102,7 +102,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X as exported models take it: a row a line, categories numbered, NaN missing."""
         check_is_fitted(self)
         self._require_sound_parameters()
-        X = checked_features(self, X, self.categorical_features, reset=False)
+        X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
         return np.ascontiguousarray(columns.values(slice(None)).T)
 
@@ -180,7 +180,7 @@ def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
     return like if np.array_equal(like, found) else found
 
 
-def printed(phase: str, done: int, total: int) -> None:
+def print_progress(phase: str, done: int, total: int) -> None:
     """Print progress as lines."""
     step = f" {done}/{total}" if total else f" {done}" if done else ""
     print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  asked for by verbose

@@ -7,7 +7,7 @@ from typing import Any
 
 from spinney.errors import SettingError
 from spinney.tables.names import feature_names
-from spinney.tables.schema import listed
+from spinney.tables.schema import join_words
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def column_parties(
     if not isinstance(label_party, str) or label_party not in columns:
         raise SettingError(
             f"label_party must name the one party that holds the labels: "
-            f"{listed(map(repr, columns))}; got {label_party!r}. A party that holds labels only "
+            f"{join_words(map(repr, columns))}; got {label_party!r}. A party that holds labels only "
             "has an empty list in column_party."
         )
     return ColumnParties(columns, label_party)
@@ -82,7 +82,7 @@ def _places(party: str, own: Any, place_of: Mapping[str, int], n_columns: int) -
         elif isinstance(column, Integral) and 0 <= int(column) < n_columns:
             places.append(int(column))
         else:
-            known = listed(place_of) if place_of else f"places 0 to {n_columns - 1}"
+            known = join_words(place_of) if place_of else f"places 0 to {n_columns - 1}"
             raise SettingError(
                 f"column_party gives party {party!r} the column {column!r}, which the table does "
                 f"not have. It has: {known}."
@@ -104,6 +104,6 @@ def _require_one_owner(columns: Mapping[str, tuple[int, ...]], names: Sequence[s
     missing = [repr(name) for place, name in enumerate(names) if place not in owner]
     if missing:
         raise SettingError(
-            f"column_party gives nobody the column {listed(missing)}. Give it to a party, or drop "
+            f"column_party gives nobody the column {join_words(missing)}. Give it to a party, or drop "
             "it from X."
         )

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from spinney.errors import SettingError, TableError
-from spinney.estimators.inputs import checked_features
+from spinney.estimators.inputs import check_features
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import genetic_tree
@@ -181,7 +181,7 @@ class EvolvedTrees(RowsEstimator):
         if party is None:
             return self._predicted(X)
         check_is_fitted(self)
-        X = checked_features(self, X, self.categorical_features, reset=False)
+        X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
         labels = np.asarray(party)
         if labels.ndim == 0:

@@ -12,10 +12,10 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from spinney.errors import PrivacyLeakWarning, SchemaError, SettingError, TableError
 from spinney.tables.cells import cells_of
-from spinney.tables.describe import completed, describe
+from spinney.tables.describe import complete_schema, describe
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.names import feature_names
-from spinney.tables.schema import LabelKind, Schema, listed
+from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
 
 _NAMED_FACTS = 20  # how many facts a warning spells out
@@ -43,7 +43,7 @@ def fit_input(
     n_threads: int | None = None,
 ) -> FitInput:
     """Check X and y and return them as one table, whose rows `n_threads` hash."""
-    X = checked_features(estimator, X, categorical_features, reset=True)
+    X = check_features(estimator, X, categorical_features, reset=True)
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
     if schema is not None and is_private:
@@ -61,7 +61,7 @@ def fit_input(
         if schema is None:
             schema = found
         else:
-            schema, facts = completed(schema, found)
+            schema, facts = complete_schema(schema, found)
     else:
         facts = ()
     if schema.label.kind != kind:
@@ -76,7 +76,7 @@ def fit_input(
     return FitInput(table, labels, facts)
 
 
-def checked_features(
+def check_features(
     estimator: BaseEstimator, X: Any, categorical_features: Any, *, reset: bool
 ) -> Any:
     """Return X as scikit-learn's contract wants it checked; data frames keep their columns."""
@@ -86,7 +86,7 @@ def checked_features(
     return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
 
 
-def dealt_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
+def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
     """Return each party's own table, in the order of their names; None is one party."""
     if party is None:
         return {"all": table}
@@ -176,7 +176,7 @@ def _require_order(X: Any, schema: Schema) -> None:
     names = feature_names(X)
     if names is not None and names != schema.names and set(names) == set(schema.names):
         raise SchemaError(
-            f"X has the schema's columns in another order. The schema has: {listed(schema.names)}. "
+            f"X has the schema's columns in another order. The schema has: {join_words(schema.names)}. "
             "Pass them in that order: X[list(schema.names)]."
         )
 
@@ -209,7 +209,7 @@ def _require_facts(schema: Schema) -> None:
         missing.append(f"the range of {label.name!r}")
     if missing:
         raise SettingError(
-            f"The schema does not declare {listed(missing)}. A private job reads no public fact "
+            f"The schema does not declare {join_words(missing)}. A private job reads no public fact "
             "from the data; declare them, or pass no schema to simulate without."
         )
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from spinney.privacy.label_memory import LabelMemory
-from spinney.protocols.extra_trees.labels import opened_memory
+from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.extra_trees.settings import LabelNoise
 from spinney.tables.table import Table
 
@@ -25,5 +25,5 @@ def memories(estimator: Any, tables: Mapping[str, Table]) -> dict[str, LabelMemo
         return {}
     folder = Path(estimator.label_memory)
     return {
-        name: opened_memory(folder, quote(name, safe=""), table) for name, table in tables.items()
+        name: open_memory(folder, quote(name, safe=""), table) for name, table in tables.items()
     }

@@ -6,8 +6,8 @@ from abc import ABCMeta, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from spinney.estimators.base import ForestEstimator, classes_like, printed
-from spinney.estimators.inputs import dealt_tables, fit_input, warn_of_leaks
+from spinney.estimators.base import ForestEstimator, classes_like, print_progress
+from spinney.estimators.inputs import deal_tables, fit_input, warn_of_leaks
 from spinney.estimators.private import is_private
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
@@ -71,7 +71,8 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         progress: Progress,
     ) -> Trained:
         """Run the protocol over the parties' tables."""
-        return self._trained(tables, settings, ledgers, progress)[0]
+        training: Trained = self._trained(tables, settings, ledgers, progress)[0]
+        return training
 
     def _trained(
         self,
@@ -151,16 +152,19 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         if party is not None or self._is_private:
             warn_of_leaks(read_facts)
         classes = given.table.schema.label.classes or ()
-        tables = dealt_tables(given.table, party)
+        tables = deal_tables(given.table, party)
         sizes = {name: table.n_rows for name, table in tables.items()}
         from spinney.protocols.settings import with_read_facts  # noqa: PLC0415  protocols come late
 
         settings = with_read_facts(self._settings(classes, sizes), read_facts)
         ledgers = ledgers_of(list(tables)) if self._pays(settings) else {}
-        training = self._train(tables, settings, ledgers, printed if self.verbose else silent)
+        training = self._train(
+            tables, settings, ledgers, print_progress if self.verbose else silent
+        )
         if self._is_classifier:
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
+        assert training.model is not None  # over rows there is always one
         self._adopt(training.model)
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
 

@@ -9,9 +9,9 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator, classes_like, printed
+from spinney.estimators.base import ForestEstimator, classes_like, print_progress
 from spinney.estimators.column_party import ColumnParties, column_parties
-from spinney.estimators.inputs import checked_features, fit_input, warn_of_leaks
+from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
 from spinney.protocols.settings import ForestSettings, as_text
 from spinney.protocols.vertical_forest.settings import VerticalSettings
 from spinney.seeds import job_seed
@@ -119,7 +119,7 @@ class VerticalForest(ForestEstimator):
         from spinney.privacy.ledger import Ledger  # noqa: PLC0415
         from spinney.protocols import vertical_forest  # noqa: PLC0415
         from spinney.protocols.vertical_forest.labels import LabelAccount  # noqa: PLC0415
-        from spinney.protocols.vertical_forest.leakage import label_leakage  # noqa: PLC0415
+        from spinney.protocols.vertical_forest.leakage import measure_label_leakage  # noqa: PLC0415
         from spinney.report.holders import holders_of  # noqa: PLC0415
         from spinney.report.report import Report  # noqa: PLC0415
 
@@ -140,12 +140,12 @@ class VerticalForest(ForestEstimator):
             settings,
             owners=parties.owners,
             n_jobs=self.n_jobs,
-            progress=printed if self.verbose else silent,
+            progress=print_progress if self.verbose else silent,
         )
         self.partial_models_ = {name: side.finished_model for name, side in sides.items()}
         self.roles_ = training.roles
         holder = sides[parties.label_party]
-        leakage = label_leakage(holder) if len(sides) > 1 else None
+        leakage = measure_label_leakage(holder) if len(sides) > 1 else None
         held: tuple[Holder, ...] = ()
         if len(sides) > 1:
             names = table.schema.names
@@ -164,10 +164,10 @@ class VerticalForest(ForestEstimator):
         loaded: ForestModel | None = self.__dict__.get("_joined")
         if loaded is not None:
             return loaded
-        from spinney.protocols.vertical_forest.model import joined_model  # noqa: PLC0415  loads numba
+        from spinney.protocols.vertical_forest.model import join_model  # noqa: PLC0415  loads numba
 
         parts: dict[str, PartialModel] = self.partial_models_
-        return joined_model(parts, self._consenting(parts))
+        return join_model(parts, self._consenting(parts))
 
     @model_.setter
     def model_(self, model: "ForestModel") -> None:
@@ -197,7 +197,7 @@ class VerticalForest(ForestEstimator):
             predict_rows,
         )
 
-        X = checked_features(self, X, self.categorical_features, reset=False)
+        X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
         values = columns.values(slice(None))
         parts: dict[str, PartialModel] = self.partial_models_

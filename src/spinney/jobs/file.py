@@ -22,7 +22,7 @@ from spinney.jobs.sections import (
 from spinney.protocols.settings import Task, require_choice
 from spinney.protocols.spec import JobFacts, Spec
 from spinney.report.release import Hardening
-from spinney.tables.schema import Category, listed
+from spinney.tables.schema import Category, join_words
 
 _TASKS = ("classification", "regression")
 _SOURCES = ("csv", "parquet", "sql")
@@ -179,7 +179,7 @@ def settings_section(given: dict[str, Any], spec: Spec[Any], where: str) -> Any:
         if owners and key not in _keys(spec):
             raise SettingError(
                 f"protocol = {spec.name!r} has no setting {key!r}: it belongs to "
-                f"{listed(owners)}. Drop it, or change protocol."
+                f"{join_words(owners)}. Drop it, or change protocol."
             )
     return section(given, "settings", spec.job_settings, where)
 

@@ -17,9 +17,9 @@ from spinney.jobs.file import (
     TableConfig,
 )
 from spinney.jobs.tables import (
+    naming_party,
     source_of,
     tables_of,
-    told_at,
 )
 from spinney.tables.columns import VectorColumns
 from spinney.tables.deal import deal_columns
@@ -43,7 +43,7 @@ def holdings_of(
     holdings, facts = {}, ()
     for party in job.parties:
         own = for_columns(job, party, has_label=party.name == label_party)
-        with told_at(party):
+        with naming_party(party):
             tables, found = tables_of(own, needs_ranges=needs_ranges)
             assert own.table is not None
             holdings[party.name] = holding_of(
@@ -142,7 +142,7 @@ def _require_own_columns(holdings: Mapping[str, Holding]) -> None:
             owner[column.name] = name
 
 
-def pooled(holdings: Mapping[str, Holding]) -> Holding:
+def pool_holdings(holdings: Mapping[str, Holding]) -> Holding:
     """Return all parties' columns and the label in one place, party after party."""
     parts = [held.features.values(slice(None)) for held in holdings.values() if held.features]
     (holder,) = (held for held in holdings.values() if held.label is not None)

@@ -22,7 +22,7 @@ from spinney.jobs.sections import section, sections
 from spinney.jobs.tables import source_of
 from spinney.tables.describe import Findings
 from spinney.tables.readers import Source, findings_of_source
-from spinney.tables.schema import LabelKind, listed
+from spinney.tables.schema import LabelKind, join_words
 from spinney.tables.table import BATCH_ROWS
 
 
@@ -74,7 +74,7 @@ def without_ids(job: JobFile, table: TableConfig, label: str) -> JobFile:
     if not ids or not rest:
         return job
     warnings.warn(
-        f"In {listed(map(repr, ids))} every row has a value of its own, as in an id: the forest "
+        f"In {join_words(map(repr, ids))} every row has a value of its own, as in an id: the forest "
         "does not ask for that. To have it asked, list it among a job file's columns.",
         SpinneyWarning,
         stacklevel=2,

@@ -8,10 +8,10 @@ import numpy as np
 
 from spinney.errors import SpinneyWarning
 from spinney.jobs.file import SimulationConfig
-from spinney.seeds import derived, job_seed, mixed
+from spinney.seeds import derive_seed, job_seed, mix
 from spinney.tables.deal import deal_rows
 from spinney.tables.records import records_of
-from spinney.tables.schema import listed
+from spinney.tables.schema import join_words
 from spinney.tables.table import MemoryTable
 
 _DEAL, _HOLD_BACK = 0, 1  # what a seed is drawn for
@@ -42,7 +42,7 @@ def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) 
     """Return parties that each hold a table of their own; nothing is pooled."""
     return Parties(
         {
-            name: held_back(table, simulation, number)
+            name: hold_back(table, simulation, number)
             for number, (name, table) in enumerate(tables.items())
         },
         None,
@@ -59,7 +59,7 @@ def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
         return
     holders = [name for name, table in tables.items() if np.isin(shared, table.all_keys).any()]
     warnings.warn(
-        f"The same rows lie at several parties: {listed(repr(name) for name in holders)}. Parties "
+        f"The same rows lie at several parties: {join_words(repr(name) for name in holders)}. Parties "
         "draw them into the same trees, so the forest differs a little from that of the tables "
         "put together. Name a row_id that is unique over all parties, if they are not the same.",
         SpinneyWarning,
@@ -67,7 +67,7 @@ def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
     )
 
 
-def dealt_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...]) -> Parties:
+def deal_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...]) -> Parties:
     """Return parties to which one table is dealt; the pooled rows are theirs, in their order."""
     n_parties = len(names)
     site = deal_rows(
@@ -76,17 +76,17 @@ def dealt_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str
         skew=simulation.skew or 0.0,
         sizes=simulation.sizes,
         stratified=bool(simulation.stratified),
-        random_state=derived(job_seed(simulation.random_state), _DEAL),
+        random_state=derive_seed(job_seed(simulation.random_state), _DEAL),
     )
     rows = {
-        name: held_back(table.select(np.flatnonzero(site == party)), simulation, party)
+        name: hold_back(table.select(np.flatnonzero(site == party)), simulation, party)
         for party, name in enumerate(names)
     }
     parts = [party.training.rows for party in rows.values() if party.training.rows is not None]
     return Parties(rows, table.select(np.concatenate(parts)))
 
 
-def held_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
+def hold_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
     """Hold back a share of a party's rows, the same share of every class."""
     everything = np.arange(table.n_rows)
     n_held_out = round(simulation.held_out * table.n_rows)
@@ -98,15 +98,15 @@ def held_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> 
         2,
         sizes=(table.n_rows - n_held_out, n_held_out),
         stratified=True,
-        random_state=derived(job_seed(simulation.random_state), _HOLD_BACK, number),
+        random_state=derive_seed(job_seed(simulation.random_state), _HOLD_BACK, number),
     )
     return PartyRows(table.select(everything[side == 0]), table.select(everything[side == 1]))
 
 
-def kept_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:
+def keep_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:
     """Hold back about a share of the rows, each by its own id alone, and return the others.
 
     In a private job a record more, or another label, must move no other row.
     """
-    draws = mixed(records_of(table).ids ^ np.uint64(derived(seed, _HOLD_BACK)))
+    draws = mix(records_of(table).ids ^ np.uint64(derive_seed(seed, _HOLD_BACK)))
     return table.select(np.flatnonzero(draws >= np.uint64(held_out * 2.0**64)))

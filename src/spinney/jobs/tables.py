@@ -21,7 +21,7 @@ from spinney.jobs.file import (
 )
 from spinney.jobs.sections import ColumnConfig
 from spinney.tables.agree import agree
-from spinney.tables.describe import Findings, column_of, completed, label_of
+from spinney.tables.describe import Findings, column_of, complete_schema, label_of
 from spinney.tables.readers import (
     NOTHING,
     Format,
@@ -30,8 +30,8 @@ from spinney.tables.readers import (
     findings_of_source,
     read_table,
 )
-from spinney.tables.schema import Column, Kind, Label, LabelKind, Schema, facts_in, listed
-from spinney.tables.spool import spooled
+from spinney.tables.schema import Column, Kind, Label, LabelKind, Schema, facts_in, join_words
+from spinney.tables.spool import spool
 from spinney.tables.table import MemoryTable
 
 
@@ -67,13 +67,13 @@ class Declared:
             self.columns.get(name) or found.column(name) for name in self.names or found.names
         )
         known = (column for column in self.columns.values() if column.name not in found.names)
-        full, _ = completed(
+        full, _ = complete_schema(
             Schema(tuple(columns), self.label), Schema((*found.columns, *known), found.label)
         )
         return full
 
 
-def declared(job: JobFile, table: TableConfig) -> Declared:
+def declaration_of(job: JobFile, table: TableConfig) -> Declared:
     """Return what a job file says of one table."""
     label = table.label or job.schema.label
     if label is None:
@@ -90,7 +90,7 @@ def declared(job: JobFile, table: TableConfig) -> Declared:
     unlisted = [name for name in facts if names is not None and name not in names]
     if unlisted:
         raise SettingError(
-            f"The job declares {listed(map(repr, unlisted))} but does not list it among its "
+            f"The job declares {join_words(map(repr, unlisted))} but does not list it among its "
             "columns. List it, or drop it."
         )
     columns = {name: _column(name, given) for name, given in facts.items()}
@@ -105,7 +105,7 @@ def open_in_any(given: Iterable[Declared], *, needs_ranges: bool) -> tuple[str, 
     return tuple(dict.fromkeys(name for names in opens for name in names or ()))
 
 
-def found_in(said: Declared, source: Source, names: tuple[str, ...] | None) -> SourceFindings:
+def find_facts(said: Declared, source: Source, names: tuple[str, ...] | None) -> SourceFindings:
     """Return what a table's rows show of its label and of these columns; None: of all."""
     wanted = names or (said.names or ())[:1] or None
     found = findings_of_source(source, said.label.name, said.label.kind, columns=wanted)
@@ -114,7 +114,7 @@ def found_in(said: Declared, source: Source, names: tuple[str, ...] | None) -> S
     return found
 
 
-def joined(
+def join_findings(
     found: Mapping[str, SourceFindings], labels: Mapping[str, Label], *, needs_ranges: bool
 ) -> Schema:
     """Return what the rows of all parties show together; names and kinds must be the same.
@@ -133,7 +133,7 @@ def joined(
     return Schema(columns, label_of(bare.label.name, bare.label.kind, label))
 
 
-def read_facts(said: Declared, schema: Schema) -> tuple[str, ...]:
+def list_read_facts(said: Declared, schema: Schema) -> tuple[str, ...]:
     """Name the facts of a schema that its job file does not declare."""
     columns = tuple(said.columns.values()) or (Column("-", "boolean"),)
     stated = facts_in(Schema(columns, said.label))
@@ -199,13 +199,13 @@ def tables_of(
         configs = {"table": job.table}
     sources = {}
     for name, config in configs.items():
-        with told_at(config):
+        with naming_party(config):
             sources[name] = source_of(config, job.folder)
     schema, facts = _schema(job, configs, sources, needs_ranges=needs_ranges)
     tables = {}
     for name, config in configs.items():
-        with told_at(config):
-            tables[name] = spooled(read_table(sources[name], schema))
+        with naming_party(config):
+            tables[name] = spool(read_table(sources[name], schema))
     return tables, facts
 
 
@@ -252,17 +252,17 @@ def _schema(
     needs_ranges: bool,
 ) -> tuple[Schema, tuple[str, ...]]:
     """Return the schema that all tables share, and what had to be read off them, naming it."""
-    given = {name: declared(job, config) for name, config in configs.items()}
+    given = {name: declaration_of(job, config) for name, config in configs.items()}
     names = open_in_any(given.values(), needs_ranges=needs_ranges)
     found = {}
     if names != () or any(said.label_is_open for said in given.values()):
         for name, config in configs.items():
-            with told_at(config):
-                found[name] = found_in(given[name], sources[name], names)
+            with naming_party(config):
+                found[name] = find_facts(given[name], sources[name], names)
     labels = {name: said.label for name, said in given.items()}
-    together = joined(found, labels, needs_ranges=needs_ranges) if found else None
+    together = join_findings(found, labels, needs_ranges=needs_ranges) if found else None
     schemas = {name: said.filled(together) for name, said in given.items()}
-    facts = {fact: None for name in given for fact in read_facts(given[name], schemas[name])}
+    facts = {fact: None for name in given for fact in list_read_facts(given[name], schemas[name])}
     if facts:
         warnings.warn(
             f"Public facts were read from the tables: {', '.join(facts)}. That is fine in a "
@@ -274,7 +274,7 @@ def _schema(
 
 
 @contextmanager
-def told_at(config: TableConfig) -> Iterator[None]:
+def naming_party(config: TableConfig) -> Iterator[None]:
     """Name the party at whose table an error arose."""
     try:
         yield

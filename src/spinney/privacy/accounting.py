@@ -19,7 +19,7 @@ from typing import Self
 
 from spinney.errors import BudgetError, SettingError
 from spinney.privacy.budget import Cost, Measure, Unit, bootstrap_cost, subsampled_cost
-from spinney.privacy.scopes import Budget, Draw, Scope, Step, shown
+from spinney.privacy.scopes import Budget, Draw, Scope, Step, format_number
 
 _ZERO = Fraction(0)
 
@@ -104,7 +104,7 @@ class Shortfall:
         word = "epsilon" if self.budget.measure is Measure.PURE else "rho"
         numbers = (self.asked, max(_ZERO, self.left))
         for digits in (6, 12, 17):  # enough digits to show the difference
-            asked, left = (f"{word}={shown(number, digits)}" for number in numbers)
+            asked, left = (f"{word}={format_number(number, digits)}" for number in numbers)
             if asked != left:
                 break
         start = f"Charge refused for {what}: asked {asked}"

@@ -26,7 +26,7 @@ from spinney.privacy.ledger_store import (
     LifeBudgets,
     Opened,
     Row,
-    decoded,
+    decode_entry,
 )
 from spinney.privacy.scopes import EVERYONE, PARTY_TOTALS, Protection, Question, Scope, Step, View
 
@@ -47,7 +47,7 @@ class Entry:
     @classmethod
     def of(cls, row: Row) -> Self:
         """Decode a row."""
-        return cls(row.seq, row.at, decoded(row))
+        return cls(row.seq, row.at, decode_entry(row))
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ class SecretHE(AdditiveHE, Protocol):
         """Return the numbers; raise `ProtocolError` if one is negative or has more bits."""
 
 
-def unpacked(numbers: Sequence[int], n: int, width: int, per: int) -> list[int]:
+def unpack(numbers: Sequence[int], n: int, width: int, per: int) -> list[int]:
     """Return the `n` numbers that `AdditiveHE.packed` put side by side, the first lowest."""
     mask = (1 << width) - 1
     found = [number >> (width * place) & mask for number in numbers for place in range(per)]

@@ -50,11 +50,11 @@ class Table:
         words = entropy.words(count)
         drawn = np.searchsorted(self.thresholds, words)
         for place in np.flatnonzero(self.thresholds[drawn] == words):  # practically never
-            drawn[place] = inverted(self.law, int(words[place]), _WORD)
+            drawn[place] = invert(self.law, int(words[place]), _WORD)
         return drawn
 
 
-def inverted(law: Law, known: int, bits: int) -> int:
+def invert(law: Law, known: int, bits: int) -> int:
     """Return the first k with U < F(k), for a uniform U whose first bits are known.
 
     Parameters

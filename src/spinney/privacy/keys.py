@@ -234,7 +234,7 @@ class SharesReply:
     sender: str
 
 
-def encoded(*parts: str | bytes | int) -> bytes:
+def encode_parts(*parts: str | bytes | int) -> bytes:
     """Return the parts as unambiguous bytes: kind, length and content of each."""
     pieces = []
     for part in parts:
@@ -251,11 +251,11 @@ def encoded(*parts: str | bytes | int) -> bytes:
 def digest(*parts: str | bytes | int) -> bytes:
     """Return the SHA-256 of the encoded parts."""
     state = Hash(SHA256())
-    state.update(encoded(*parts))
+    state.update(encode_parts(*parts))
     return state.finalize()
 
 
-def derived(
+def derive_key(
     secret: bytes, purpose: str, *, job: bytes, round_number: int, names: Iterable[str]
 ) -> bytes:
     """Return the key for one purpose, job, round and set of names.
@@ -273,18 +273,18 @@ def derived(
     names
         The party or the two parties that the key belongs to, in any order.
     """
-    info = encoded("spinney secure sum 1", purpose, job, round_number, *sorted(names))
+    info = encode_parts("spinney secure sum 1", purpose, job, round_number, *sorted(names))
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
 
 
 def self_mask_key(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
     """Return the key of the self mask, which only the seed's owner knows."""
-    return derived(seed, "self mask", job=agreed, round_number=number, names=(name,))
+    return derive_key(seed, "self mask", job=agreed, round_number=number, names=(name,))
 
 
 def self_check(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
     """Return a value that verifies a recovered self seed and reveals nothing else about it."""
-    return derived(seed, "self check", job=agreed, round_number=number, names=(name,))
+    return derive_key(seed, "self check", job=agreed, round_number=number, names=(name,))
 
 
 def pair_mask_key(
@@ -292,7 +292,7 @@ def pair_mask_key(
 ) -> bytes:
     """Return the key of the mask of two parties with the same settings and the same history."""
     secret = own.shared_with(public)
-    return derived(secret, "pair mask", job=told, round_number=number, names=names)
+    return derive_key(secret, "pair mask", job=told, round_number=number, names=names)
 
 
 def fingerprint(key: bytes, about: bytes, vectors: Iterable[Words]) -> bytes:
@@ -303,6 +303,6 @@ def fingerprint(key: bytes, about: bytes, vectors: Iterable[Words]) -> bytes:
     tag = Poly1305(key)
     tag.update(about)
     for vector in vectors:
-        tag.update(encoded(vector.dtype.name, *vector.shape))
+        tag.update(encode_parts(vector.dtype.name, *vector.shape))
         tag.update(vector.reshape(-1).view(np.uint8).data)
     return tag.finalize()

@@ -178,7 +178,9 @@ class UnaryResponse(Mechanism):
 
     def _randomised(self, values: Integers) -> Integers:
         shape = (values.size, self.n_classes)
-        bits: Bools = ~samplers.kept(self.epsilon, 2, values.size * self.n_classes).reshape(shape)
+        bits: Bools = ~samplers.draw_kept(self.epsilon, 2, values.size * self.n_classes).reshape(
+            shape
+        )
         bits[np.arange(values.size), values] = samplers.uniform_below(2, values.size) == 1
         return _packed(bits).astype(np.int64)
 
@@ -218,7 +220,7 @@ def _packed(bits: NDArray[np.floating] | Bools) -> NDArray[np.uint32]:
     return np.packbits(padded, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
-def unpacked(words: NDArray[np.uint32], n_bits: int) -> Floats:
+def unpack_bits(words: NDArray[np.uint32], n_bits: int) -> Floats:
     """Return the bits of words, (n_labels, n_bits) of 0 and 1."""
     flat = np.ascontiguousarray(words.astype("<u4")).view(np.uint8).reshape(len(words), -1)
     return np.unpackbits(flat, axis=1, bitorder="little")[:, :n_bits].astype(np.float64)

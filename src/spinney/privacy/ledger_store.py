@@ -171,7 +171,7 @@ Body: TypeAlias = Opened | LifeBudgets | JobOpened | Charged | Disclosed | Answe
 _KINDS: Final[dict[str, type[Body]]] = {cls.__name__: cls for cls in Body.__args__}
 
 
-def decoded(row: Row) -> Body:
+def decode_entry(row: Row) -> Body:
     """Decode an entry, or raise `LedgerError`."""
     try:
         body: Body = msgspec.json.decode(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import MissingExtraError, ProtocolError, TableError
 from spinney.privacy.entropy import secret_bytes
-from spinney.privacy.keys import KEY_BYTES, KeyPair, derived
+from spinney.privacy.keys import KEY_BYTES, KeyPair, derive_key
 
 IdKind = Literal["text", "whole numbers"]
 TAG_BYTES: Final = 16
@@ -103,14 +103,14 @@ def _as_words(tags: Tags) -> NDArray[Any]:
 # --- a key that the coordinator carries but cannot read -------------------------------------------
 
 
-def sealed_key(key: bytes, own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
+def seal_key(key: bytes, own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
     """Return a key as a letter that only the owner of `public` can open."""
     nonce = secret_bytes(_NONCE_BYTES)
     secret = _letter_key(own, public, names)
     return nonce + ChaCha20Poly1305(secret).encrypt(nonce, key, None)
 
 
-def opened_key(letter: bytes, own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
+def open_key(letter: bytes, own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
     """Return the key in a letter from the owner of `public`."""
     secret = _letter_key(own, public, names)
     try:
@@ -128,7 +128,7 @@ def new_matching_key() -> bytes:
 
 
 def _letter_key(own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
-    return derived(
+    return derive_key(
         own.shared_with(public), "matching key", job=b"matching", round_number=0, names=names
     )
 

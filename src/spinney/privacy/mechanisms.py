@@ -231,7 +231,9 @@ class RandomisedResponse(Mechanism):
         n_rows = reported.sum(axis=-1, keepdims=True)
         keep = self.keep_probability
         other = (1 - keep) / (self.n_categories - 1)
-        return projected((reported - n_rows * other) / (keep - other), n_rows.astype(np.float64))
+        return project_to_simplex(
+            (reported - n_rows * other) / (keep - other), n_rows.astype(np.float64)
+        )
 
     def _check(self, values: Integers) -> None:
         if values.size and not 0 <= values.min() <= values.max() < self.n_categories:
@@ -239,7 +241,7 @@ class RandomisedResponse(Mechanism):
 
     def _randomised(self, values: Integers) -> Integers:
         shift = 1 + samplers.uniform_below(self.n_categories - 1, values.size)
-        shift[samplers.kept(self.epsilon, self.n_categories, values.size)] = 0
+        shift[samplers.draw_kept(self.epsilon, self.n_categories, values.size)] = 0
         moved: Integers = (values + shift.reshape(values.shape)) % self.n_categories
         return moved
 
@@ -335,7 +337,7 @@ def _joined(text: str, shares: Shares | None) -> str:
     return f"{text} {shares.describe()}" if shares else text
 
 
-def projected(counts: Floats, total: Floats) -> Floats:
+def project_to_simplex(counts: Floats, total: Floats) -> Floats:
     """Return the nearest nonnegative points with the given sums, along the last axis.
 
     Subtracts from each entry the number that makes the positive parts add up to the sum (Held,

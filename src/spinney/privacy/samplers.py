@@ -26,7 +26,7 @@ import numpy as np
 
 from spinney.privacy import entropy, wide_shares
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.inversion import Law, Table, inverted, uniform_below
+from spinney.privacy.inversion import Law, Table, invert, uniform_below
 from spinney.typing import Bools, Integers
 
 __all__ = [
@@ -35,8 +35,8 @@ __all__ = [
     "bernoulli_exp",
     "discrete_gaussian",
     "discrete_laplace",
+    "draw_kept",
     "geometric",
-    "kept",
     "one_sided_shares",
     "shares",
     "uniform_below",
@@ -68,7 +68,9 @@ def one_sided_shares(decay: Fraction, honest: int, count: int) -> Integers:
         return geometric(decay, count)
     if decay < _TABLE_DECAY:
         outlives = partial(_outlives, decay)
-        return _batched(count, lambda size: wide_shares.one_sided(decay, honest, size, outlives))
+        return _batched(
+            count, lambda size: wide_shares.draw_one_sided(decay, honest, size, outlives)
+        )
     return _batched(count, _share_table(decay, honest).draw)
 
 
@@ -108,10 +110,10 @@ def discrete_gaussian(variance: Fraction, count: int) -> Integers:
 
 def bernoulli_exp(x: Fraction) -> bool:
     """Return True with probability exp(-x), exactly."""
-    return inverted(_coin(x), int(entropy.words(1)[0]), _WORD) == 0
+    return invert(_coin(x), int(entropy.words(1)[0]), _WORD) == 0
 
 
-def kept(epsilon: Fraction, n_categories: int, count: int) -> Bools:
+def draw_kept(epsilon: Fraction, n_categories: int, count: int) -> Bools:
     """Return True with probability e**epsilon / (e**epsilon + n_categories - 1)."""
     return np.equal(_keep_table(epsilon, n_categories).draw(count), 0)
 

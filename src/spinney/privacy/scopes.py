@@ -317,11 +317,13 @@ class Budget:
 
     def __str__(self) -> str:
         if self.measure is Measure.PURE:
-            return f"epsilon={shown(self.amount)} per {self.unit}"
-        return f"rho={shown(self.amount)} (delta={shown(self.delta)}) per {self.unit}"
+            return f"epsilon={format_number(self.amount)} per {self.unit}"
+        return (
+            f"rho={format_number(self.amount)} (delta={format_number(self.delta)}) per {self.unit}"
+        )
 
 
-def shown(value: Fraction, digits: int = 6) -> str:
+def format_number(value: Fraction, digits: int = 6) -> str:
     """Return a number as text with this many digits."""
     return f"{float(value):.{digits}g}"
 

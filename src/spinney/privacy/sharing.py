@@ -49,7 +49,7 @@ _SECRETS = 1 << 256  # how many secrets there are
 _BOTH_SHARES = struct.Struct(f"{SHARE_BYTES}s{SHARE_BYTES}s")  # of the self seed, of the pair key
 
 
-def dealt(secret: bytes, *, threshold: int, n_parties: int) -> list[bytes]:
+def deal_shares(secret: bytes, *, threshold: int, n_parties: int) -> list[bytes]:
     """Return one share of a 32-byte secret per party; any `threshold` of them recover it.
 
     Fewer shares reveal nothing about it (Shamir 1979).
@@ -81,7 +81,7 @@ def weights(positions: Sequence[int]) -> list[int]:
     return result
 
 
-def recovered(weight_of_share: Iterable[int], shares: Iterable[bytes]) -> bytes:
+def recover_secret(weight_of_share: Iterable[int], shares: Iterable[bytes]) -> bytes:
     """Return the secret behind the shares; meaningless if they do not belong to one secret."""
     terms = zip(weight_of_share, shares, strict=True)
     value = sum(weight * int.from_bytes(share, "little") for weight, share in terms) % PRIME
@@ -150,7 +150,9 @@ class EpochKeys(_Epoch):
             pair_keys += held.pair_key.public
             checks += keys.self_check(held.self_seed, self._agreed, number, self._name)
             for secret in (held.self_seed, held.pair_key.private):
-                shares = dealt(secret, threshold=self._settings.threshold, n_parties=len(roster))
+                shares = deal_shares(
+                    secret, threshold=self._settings.threshold, n_parties=len(roster)
+                )
                 for content, share in zip(contents, shares, strict=True):
                     content.extend(share)
         letters = tuple(
@@ -169,13 +171,13 @@ class EpochKeys(_Epoch):
         secret = self._key.shared_with(self._settings.roster.public_key(other))
         first = self.ask.first_round
         names = (self._name, other)
-        key = keys.derived(secret, "letter", job=self._agreed, round_number=first, names=names)
+        key = keys.derive_key(secret, "letter", job=self._agreed, round_number=first, names=names)
         return ChaCha20Poly1305(key)
 
     def _about(self, sender: str, recipient: str, pair_keys: bytes) -> bytes:
         ask = self.ask
         epoch = (ask.epoch, ask.first_round, ask.n_rounds)
-        return keys.encoded(self._agreed, *epoch, sender, recipient, pair_keys)
+        return keys.encode_parts(self._agreed, *epoch, sender, recipient, pair_keys)
 
     def take(self, ask: SharesAsk) -> SharesReply:
         """Open the letters to this party; an epoch takes only one set of letters."""
@@ -233,7 +235,9 @@ class EpochKeys(_Epoch):
         """
         held = self._held(number)
         own, seed = self._name, held.self_seed
-        key = keys.derived(seed, "fingerprint", job=self._agreed, round_number=number, names=(own,))
+        key = keys.derive_key(
+            seed, "fingerprint", job=self._agreed, round_number=number, names=(own,)
+        )
         seen = keys.fingerprint(key, history, vectors)
         if held.masked not in (None, seen):
             raise ProtocolError(
@@ -327,7 +331,7 @@ class EpochBook(_Epoch):
         }
         masks: list[MaskKey] = []
         for place, name in enumerate(self.participants):
-            secret = recovered(weight_of_share, [shares[helper][place] for helper in helpers])
+            secret = recover_secret(weight_of_share, [shares[helper][place] for helper in helpers])
             if name in survivors:
                 right = self._of_round(self._replies[name].self_checks, number)
                 fits = keys.self_check(secret, self._agreed, number, name) == right

@@ -27,7 +27,7 @@ import numpy as np
 
 from spinney.privacy import entropy
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.inversion import Law, Table, inverted, uniform_below
+from spinney.privacy.inversion import Law, Table, invert, uniform_below
 from spinney.typing import Bools, Integers
 
 _FIRST = 14  # the first block begins at 2**14
@@ -39,7 +39,7 @@ _GUARD = 64  # additional bits, since logarithms are multiplied by numbers as la
 Outlives = Callable[[Integers], Bools]
 
 
-def one_sided(decay: Fraction, honest: int, count: int, outlives: Outlives) -> Integers:
+def draw_one_sided(decay: Fraction, honest: int, count: int, outlives: Outlives) -> Integers:
     """Return draws from NB(1/honest, exp(-decay)).
 
     Parameters
@@ -102,7 +102,7 @@ def _by_rho(size: Integers, honest: int) -> Bools:
     words = entropy.words(size.size)
     kept: Bools = words < _SURE
     for place in np.flatnonzero(~kept):
-        kept[place] = inverted(_rho(int(size[place]), honest), int(words[place]), 64) == 0
+        kept[place] = invert(_rho(int(size[place]), honest), int(words[place]), 64) == 0
     return kept
 
 

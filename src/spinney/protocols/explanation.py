@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.protocols.model import ForestModel
-from spinney.seeds import derived, mixed
+from spinney.seeds import derive_seed, mix
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
@@ -126,7 +126,7 @@ class Party:
         for column in ask.shuffled.tolist():
             for repeat in range(ask.n_repeats):
                 shuffled = rows.copy()
-                order = shuffling(keys, derived(ask.seed, column, repeat))
+                order = shuffling(keys, derive_seed(ask.seed, column, repeat))
                 shuffled[:, column] = rows[order, column]
                 cases.append(judge.counted(judge.predicted(shuffled)))
         points = []
@@ -159,7 +159,7 @@ class Party:
 def shuffling(keys: Keys, seed: int) -> Integers:
     """Return which row's value each row gets: by the rows' keys, not by their order."""
     order = np.empty(keys.size, np.int64)
-    order[np.argsort(keys)] = np.argsort(mixed(keys ^ np.uint64(seed)))
+    order[np.argsort(keys)] = np.argsort(mix(keys ^ np.uint64(seed)))
     return order
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from spinney.errors import SettingError, StorageError
 from spinney.tables.columns import Columns
-from spinney.tables.schema import Schema, listed
+from spinney.tables.schema import Schema, join_words
 from spinney.trees import storage
-from spinney.trees.binning import binned_categories
+from spinney.trees.binning import bin_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.trees.forest import Forest, RowValues
 from spinney.trees.leaf_counts import NodeNoise
@@ -40,7 +40,7 @@ class ForestModel:
         """Return the model of one party's own tree."""
         if party not in self.owners:
             raise SettingError(
-                f"No party is called {party!r}. The model has trees of: {listed(self.owners)}."
+                f"No party is called {party!r}. The model has trees of: {join_words(self.owners)}."
             )
         tree = self.forest.tree(self.owners.index(party))
         return ForestModel(self.protocol, self.schema, tree, self.bin_of_category, (party,))
@@ -72,7 +72,7 @@ class ForestModel:
         rows: RowValues = np.ascontiguousarray(values.T)
         for column, bins in enumerate(self.bin_of_category):
             if len(bins):
-                rows[:, column] = binned_categories(values[column], bins)
+                rows[:, column] = bin_categories(values[column], bins)
         return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -16,7 +16,7 @@ from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
 
 
-def hardened(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
+def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
     """Return the model as it may leave, and what was done to it in words."""
     forest, done = model.forest, []
     is_class = model.schema.label.kind == "class"

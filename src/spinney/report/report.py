@@ -27,7 +27,7 @@ from spinney.report.explained import (
 from spinney.report.file_names import REPORT, file_in
 from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
 from spinney.report.release import Hardening
-from spinney.tables.schema import listed
+from spinney.tables.schema import join_words
 from spinney.transport.channel import Round
 
 FORMAT = 1
@@ -53,7 +53,7 @@ class RoundTraffic(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Disclosure(msgspec.Struct, frozen=True):
+class DisclosureRow(msgspec.Struct, frozen=True):
     """A kind of statistic that left the parties."""
 
     question: str
@@ -85,7 +85,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     quality: tuple[PartyQuality, ...]
     traffic: tuple[RoundTraffic, ...]
     seconds: dict[str, float]  # by phase
-    disclosures: tuple[Disclosure, ...]
+    disclosures: tuple[DisclosureRow, ...]
     settings: dict[str, Any]
     version: str = __version__
     format: int = FORMAT
@@ -289,7 +289,7 @@ def _require_known_parties(report: Report, name: str) -> None:
     unknown = sorted(met - set(report.parties))
     if unknown:
         raise StorageError(
-            f"{name!r} is not a sound report: it tells of {listed(map(repr, unknown))}, who is "
+            f"{name!r} is not a sound report: it tells of {join_words(map(repr, unknown))}, who is "
             "not among its parties. Use the file as Spinney wrote it."
         )
 
@@ -311,16 +311,16 @@ def _seen_by(r: Round) -> str:
     return "the coordinator, as a sum" if is_masked(r) else "the coordinator, summed, not masked"
 
 
-def _disclosures(rounds: Sequence[Round]) -> tuple[Disclosure, ...]:
+def _disclosures(rounds: Sequence[Round]) -> tuple[DisclosureRow, ...]:
     """Return one entry for each kind of question, in the order of first asking."""
-    found: dict[str, Disclosure] = {}
+    found: dict[str, DisclosureRow] = {}
     for r in rounds:
         before = found.get(r.question)
         up = dict(r.bytes_up)
         if before is not None:
             parties = dict.fromkeys((*before.bytes_up, *up))  # not every round asks them all
             up = {p: before.bytes_up.get(p, 0) + up.get(p, 0) for p in parties}
-        found[r.question] = Disclosure(
+        found[r.question] = DisclosureRow(
             r.question,
             r.reveals,
             (before.times if before else 0) + 1,

@@ -14,7 +14,7 @@ from spinney.report.file_names import (
     PAGE,
     REPORT,
 )
-from spinney.report.hardening import hardened
+from spinney.report.hardening import harden
 from spinney.report.page.page import page_of
 from spinney.report.release import Hardening
 from spinney.report.report import Report
@@ -70,7 +70,7 @@ def for_page(
     """Return what a page may hold of a model, and what was done to it."""
     if model is None or release is None:
         return model, ()
-    return hardened(model, release)
+    return harden(model, release)
 
 
 def _move(beside: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spinney.jobs.file import JobFile
-from spinney.jobs.holdings import holdings_of, pooled
+from spinney.jobs.holdings import holdings_of, pool_holdings
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.spec import ColumnsSpec, Site
@@ -21,11 +21,11 @@ from spinney.report.holders import holders_of
 from spinney.simulation.comparison import (
     Comparison,
     PartyComparison,
-    compared,
+    compare_scores,
 )
 from spinney.simulation.progress import Stages, Step
-from spinney.simulation.unfinished import telling_what_there_is
-from spinney.simulation.watching import Heard, watched
+from spinney.simulation.unfinished import reporting_early_end
+from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.holding import Holding
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
@@ -58,7 +58,7 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     training = {name: side.training for name, side in sides.items()}
     _, plain = spec.baseline(settings)
     step = stages.begin("pooled forest", n_trees)
-    whole = _alone(spec, pooled(training), plain, n_jobs, step)
+    whole = _alone(spec, pool_holdings(training), plain, n_jobs, step)
     local = {}
     for name in own:
         step = stages.begin(f"forest of {name!r}'s columns alone", n_trees)
@@ -102,7 +102,7 @@ def _judged(
     n_jobs: int | None,
 ) -> tuple[PartyComparison, ...]:
     """Judge all forests by the rows that were held back."""
-    n_threads, every = thread_count(n_jobs), pooled(held_out)
+    n_threads, every = thread_count(n_jobs), pool_holdings(held_out)
     assert every.label is not None
     assert every.target is not None
     together = {
@@ -116,7 +116,7 @@ def _judged(
             own = _labelled(held_out, name)
             said = {"local": _predicted(grown.local[name], own, n_threads), **together}
         is_class = every.label.kind == "class"
-        found.append(compared(name, rows.n_rows, every.target, said, is_class=is_class))
+        found.append(compare_scores(name, rows.n_rows, every.target, said, is_class=is_class))
     return tuple(found)
 
 
@@ -131,11 +131,11 @@ def _joint(
 ) -> tuple[Training, Sides, Roles]:
     """Return the forest that the parties grow; in a simulation its parts are in one place."""
     sides = {name: spec.party(holding, settings, sites[name]) for name, holding in holdings.items()}
-    channel = InProcess(watched(sides, heard))
+    channel = InProcess(watch_parties(sides, heard))
     ledgers = {name: site.ledger for name, site in sites.items() if site.ledger is not None}
     shown = spec.described(settings)
     n_jobs = next(iter(sites.values())).n_jobs
-    with telling_what_there_is(spec.name, channel, shown, ledgers):
+    with reporting_early_end(spec.name, channel, shown, ledgers):
         grown = spec.train(channel, settings, n_jobs=n_jobs, progress=step)
     training = Training(
         grown.model or spec.join(sides),

@@ -21,19 +21,19 @@ from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import Explained
 from spinney.protocols.secure_sums.simulated import connect_parties
 from spinney.protocols.spec import Site, Spec
-from spinney.protocols.training import Training
+from spinney.protocols.training import Trained, Training
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.report import Holder, PartyQuality, Report
 from spinney.simulation.intervals import Interval, intervals
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.scores import (
     LESS_IS_BETTER,
-    predicted_on,
+    predict_table,
     score_names,
     scores_of,
 )
-from spinney.simulation.unfinished import telling_what_there_is
-from spinney.simulation.watching import Heard, watched
+from spinney.simulation.unfinished import reporting_early_end
+from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.table import MemoryTable
 from spinney.transport.channel import Answering, Channel
 from spinney.trees.threads import thread_count
@@ -165,10 +165,12 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     n_trees = running.protocol.n_trees(settings)
     step = stages.begin("joint forest", n_trees)
     channel = _channel(parties.training, settings, running, ledgers, stages.heard)
-    with telling_what_there_is(
+    with reporting_early_end(
         running.protocol.name, channel, running.protocol.described(settings), ledgers
     ):
-        joint = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+        joint = _with_model(
+            running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+        )
     explained = None
     # exact counts of own rows would cost budget; trees of single parties have no common answer
     if held_out and not settings.privacy and not joint.model.owners:
@@ -219,9 +221,13 @@ def _train(
     step: Step,
 ) -> Training:
     channel = _channel(tables, settings, running, _ledgers(tables, settings))
-    trained: Training = running.protocol.train(
-        channel, settings, n_jobs=running.n_jobs, progress=step
-    )
+    trained = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
+    return _with_model(trained)
+
+
+def _with_model(trained: Trained) -> Training:
+    """Return a training that left one model, as every protocol compared here does."""
+    assert isinstance(trained, Training)
     return trained
 
 
@@ -242,7 +248,7 @@ def _channel(
         for name, table in tables.items()
     }
     return connect_parties(
-        watched(sides, heard),
+        watch_parties(sides, heard),
         protocol.summed,
         is_masked=running.secure_sum,
         privacy=settings.privacy,
@@ -266,14 +272,14 @@ def _judged(
     truth, predicted = np.zeros(0), {}
     for model, training in trained.items():
         if training is not None:
-            truth, predicted[model] = predicted_on(
+            truth, predicted[model] = predict_table(
                 training.model, rows.held_out, n_threads=n_threads
             )
     is_class = rows.held_out.schema.label.kind == "class"
-    return compared(name, rows.training.n_rows, truth, predicted, is_class=is_class)
+    return compare_scores(name, rows.training.n_rows, truth, predicted, is_class=is_class)
 
 
-def compared(
+def compare_scores(
     name: str,
     n_training: int,
     truth: NDArray[Any],

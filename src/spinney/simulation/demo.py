@@ -4,14 +4,14 @@ from pathlib import Path
 
 from spinney.jobs.file import SimulationConfig
 from spinney.jobs.registry import spec_of
-from spinney.jobs.rows import dealt_out
+from spinney.jobs.rows import deal_out
 from spinney.protocols import horizontal_forest
 from spinney.protocols.settings import ForestSettings
 from spinney.report.run_folder import require_writable
 from spinney.simulation.comparison import Running, compare
 from spinney.simulation.outcome import Outcome
 from spinney.simulation.progress import Stages
-from spinney.simulation.run import written
+from spinney.simulation.run import write_outcome
 from spinney.simulation.telco import telco_table
 
 PARTIES = ("north", "east", "south", "west", "centre")
@@ -46,6 +46,6 @@ def run_demo(n_trees: int, folder: Path, stages: Stages) -> Outcome:
     require_writable(folder)
     stages.begin("reading the Telco table")
     simulation = SimulationConfig(n_parties=len(PARTIES), stratified=True)
-    parties = dealt_out(telco_table(), simulation, PARTIES)
+    parties = deal_out(telco_table(), simulation, PARTIES)
     running = Running(spec_of(horizontal_forest.NAME))
-    return written("demo", compare(parties, settings, running, stages), folder)
+    return write_outcome("demo", compare(parties, settings, running, stages), folder)

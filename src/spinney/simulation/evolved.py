@@ -13,11 +13,11 @@ from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.simulated import connect_parties
-from spinney.simulation.comparison import Comparison, PartyComparison, Running, compared
+from spinney.simulation.comparison import Comparison, PartyComparison, Running, compare_scores
 from spinney.simulation.progress import Stages, Step
-from spinney.simulation.scores import predicted_on
-from spinney.simulation.unfinished import telling_what_there_is
-from spinney.simulation.watching import Heard, watched
+from spinney.simulation.scores import predict_table
+from spinney.simulation.unfinished import reporting_early_end
+from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 
@@ -48,9 +48,9 @@ def compare_personal(
             trees["pooled"] = pooled
         said = {}
         for which, tree in trees.items():
-            truth, said[which] = predicted_on(tree, rows.held_out, n_threads=n_threads)
+            truth, said[which] = predict_table(tree, rows.held_out, n_threads=n_threads)
         is_class = training.model.schema.label.kind == "class"
-        return compared(name, rows.training.n_rows, truth, said, is_class=is_class)
+        return compare_scores(name, rows.training.n_rows, truth, said, is_class=is_class)
 
     found = tuple(judged(name, rows) for name, rows in parties.rows.items())
     return Comparison(training, found, None, ledgers if settings.privacy else {})
@@ -72,13 +72,13 @@ def _trained(
         for name, table in tables.items()
     }
     channel = connect_parties(
-        watched(parties, heard),
+        watch_parties(parties, heard),
         spec.summed,
         is_masked=running.secure_sum,
         privacy=settings.privacy,
         honest=running.honest,
     )
     paid = ledgers if settings.privacy else {}
-    with telling_what_there_is(spec.name, channel, spec.described(settings), paid):
+    with reporting_early_end(spec.name, channel, spec.described(settings), paid):
         training = spec.train(channel, settings, n_jobs=running.n_jobs, progress=step)
     return spec.gather(training, parties)

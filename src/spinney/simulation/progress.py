@@ -4,6 +4,7 @@ A command has stages (read, prepare, grow this forest and that one); a stage has
 levels that training tells of. Nothing heavy is imported here: the bar is up before numpy is.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -19,7 +20,6 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from spinney.cli.errors import say
 
 Step = Callable[[str, int, int], None]  # phase, steps done, steps in all or 0 if unknown
 COMPILING = "compiling kernels, once: later runs skip it"
@@ -45,7 +45,7 @@ class Stages:
 
     def remark(self, text: str) -> None:
         """Say something about the present stage."""
-        say(f"spinney: {text}")
+        print(f"spinney: {text}", file=sys.stderr)  # noqa: T201  a command's own words
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
@@ -105,7 +105,7 @@ class _BarStages(Stages):
 
 
 @contextmanager
-def shown() -> Iterator[Stages]:
+def show_progress() -> Iterator[Stages]:
     """Show a bar on stderr while the block runs, if stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:

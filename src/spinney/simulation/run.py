@@ -15,7 +15,7 @@ from spinney.jobs.own_table import (
     without_ids,
 )
 from spinney.jobs.rows import (
-    dealt_out,
+    deal_out,
     own_tables,
     warn_of_shared_rows,
 )
@@ -72,7 +72,7 @@ def simulate(
         write_run(into, None, ended.report)
         stages.remark(f"The job ended before its end. What there is of it: {into / PAGE}")
         raise ended.reason from None
-    return written(job.job.name, comparison, into, job.release)
+    return write_outcome(job.job.name, comparison, into, job.release)
 
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
@@ -86,7 +86,7 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
     settings = job.protocol_settings(first.schema.label.classes)
     settings = with_read_facts(settings, read_facts)
     if job.table is not None:
-        parties = dealt_out(first, job.simulation, job.facts().parties)
+        parties = deal_out(first, job.simulation, job.facts().parties)
     else:
         parties = own_tables(tables, job.simulation)
         if spec.repeats_rows(settings):  # else every tree reads every row
@@ -97,7 +97,7 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
     return compare_all(parties, settings, running, stages)
 
 
-def written(
+def write_outcome(
     name: str, comparison: Comparison, folder: Path, release: Hardening | None = None
 ) -> Outcome:
     """Write the joint forest and its report, and return what the comparison amounts to."""

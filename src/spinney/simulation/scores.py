@@ -33,7 +33,7 @@ def scores_of(truth: NDArray[Any], predicted: Floats, *, is_class: bool) -> dict
     return _number_scores(truth, predicted[:, 0])
 
 
-def predicted_on(
+def predict_table(
     model: ForestModel, table: Table, *, n_threads: int
 ) -> tuple[NDArray[Any], Floats]:
     """Return the labels of a table's rows, and what a model says of each."""

@@ -24,7 +24,7 @@ class EndedEarlyError(Exception):
 
 
 @contextmanager
-def telling_what_there_is(
+def reporting_early_end(
     protocol: str,
     channel: Channel,
     settings: Mapping[str, object],

@@ -22,7 +22,7 @@ class _Watched:
         return reply
 
 
-def watched(parties: Mapping[str, Answering], heard: Heard) -> dict[str, Answering]:
+def watch_parties(parties: Mapping[str, Answering], heard: Heard) -> dict[str, Answering]:
     """Return the parties; after each answer `heard` is told how many have answered so far."""
     answered: set[str] = set()
 

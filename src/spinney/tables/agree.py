@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from spinney.errors import SchemaError, SettingError
-from spinney.tables.schema import Column, Label, Schema, listed
+from spinney.tables.schema import Column, Label, Schema, join_words
 
 _LISTS = {"categories", "classes"}
 
@@ -45,7 +45,7 @@ def _differences(first: str, reference: Schema, party: str, schema: Schema) -> I
         if column.name not in known:
             yield (
                 f"Party {party!r} has no column {column.name!r}, which party {first!r} has. "
-                f"It has: {listed(schema.names)}. Rename it, or drop it from the job."
+                f"It has: {join_words(schema.names)}. Rename it, or drop it from the job."
             )
             continue
         yield from _unequal(
@@ -60,7 +60,7 @@ def _differences(first: str, reference: Schema, party: str, schema: Schema) -> I
     if schema.names != reference.names and set(schema.names) == set(reference.names):
         yield (
             f"Party {party!r} orders its columns differently from party {first!r}: "
-            f"{listed(schema.names)}. Declare them at both in the order {listed(reference.names)}."
+            f"{join_words(schema.names)}. Declare them at both in the order {join_words(reference.names)}."
         )
     yield from _unequal(first, party, "the label", reference.label, schema.label)
 
@@ -84,7 +84,7 @@ def _unequal(
 def _worded(value: Any) -> str:
     if value is None:
         return "nothing"
-    return f"[{listed(map(repr, value))}]" if isinstance(value, tuple) else repr(value)
+    return f"[{join_words(map(repr, value))}]" if isinstance(value, tuple) else repr(value)
 
 
 def _only_one_names(fact: str, mine: Any, theirs: Any) -> str:
@@ -94,4 +94,4 @@ def _only_one_names(fact: str, mine: Any, theirs: Any) -> str:
     if set(mine) == set(theirs):
         return " Only their order differs, and the order matters."
     only = [repr(member) for member in (*mine, *theirs) if (member in mine) != (member in theirs)]
-    return f" Only one of them names {listed(only)}."
+    return f" Only one of them names {join_words(only)}."

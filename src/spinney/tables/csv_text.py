@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinney.errors import SchemaError, SpinneyError, TableError
-from spinney.tables.schema import listed
+from spinney.tables.schema import join_words
 
 _DELIMITERS = (",", ";", "\t", "|")
 _WORD_OF_TYPE = {"DOUBLE": "numbers", "BIGINT": "whole numbers", "BOOLEAN": "booleans"}
@@ -38,7 +38,7 @@ def csv_header(path: str) -> CsvHeader:
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise TableError(
-            f"The CSV file has more than one column called {listed(map(repr, repeated))}. "
+            f"The CSV file has more than one column called {join_words(map(repr, repeated))}. "
             "Give every column a different name."
         )
     return CsvHeader(delimiter, names)

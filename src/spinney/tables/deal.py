@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spinney.errors import SettingError
 from spinney.seeds import generator, job_seed
 from spinney.tables.names import feature_names
-from spinney.tables.schema import listed
+from spinney.tables.schema import join_words
 from spinney.typing import Integers
 
 _QUANTILE_GROUPS = 10
@@ -215,7 +215,7 @@ def _party_names(names: Sequence[str]) -> list[str]:
     if not is_list or not all(isinstance(name, str) for name in names):
         raise SettingError(f"names must be a list of the parties' names, as text; got {names!r}.")
     if len(set(names)) < len(names):
-        raise SettingError(f"The parties' names must differ; got {listed(names)}.")
+        raise SettingError(f"The parties' names must differ; got {join_words(names)}.")
     return list(names)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spinney.errors import SettingError, TableError
 from spinney.tables.cells import INFINITIES, Cells, Nature, cells_of, refuse_unusable
 from spinney.tables.names import default_names, feature_names
-from spinney.tables.opening import Frame, limits, opened, refuse_infinite
+from spinney.tables.opening import Frame, limits, open_frame, refuse_infinite
 from spinney.tables.schema import (
     Category,
     Column,
@@ -23,7 +23,7 @@ from spinney.tables.schema import (
     Schema,
     facts_in,
     in_order,
-    listed,
+    join_words,
     plain,
 )
 
@@ -89,7 +89,7 @@ def describe(
     label_name
         Default: the name of `y` if it has one, else "y".
     """
-    table = opened(X)
+    table = open_frame(X)
     names = _names(X, table, column_names)
     wanted = wants_categories(categorical_features, names)
     if isinstance(table, Frame):
@@ -105,7 +105,7 @@ def describe(
     return schema, facts_in(schema)
 
 
-def completed(declared: Schema, found: Schema) -> tuple[Schema, tuple[str, ...]]:
+def complete_schema(declared: Schema, found: Schema) -> tuple[Schema, tuple[str, ...]]:
     """Fill the facts that a declared schema leaves open from a schema read from the data.
 
     Returns the full schema, and a description of each filled fact.
@@ -227,7 +227,7 @@ def _names(
     given = tuple(column_names)
     if own is not None and own != given:
         raise SettingError(
-            f"The table already has column names: {listed(own)}. "
+            f"The table already has column names: {join_words(own)}. "
             "Leave column_names out, or rename the columns."
         )
     if len(given) != n_columns:
@@ -244,7 +244,7 @@ def _place(item: Category, names: Sequence[str]) -> int:
         return item % len(names)
     raise SettingError(
         f"categorical_features names {item!r}, which is not a column. "
-        f"The table has {len(names)} columns: {listed(names)}."
+        f"The table has {len(names)} columns: {join_words(names)}."
     )
 
 

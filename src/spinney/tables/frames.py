@@ -14,12 +14,12 @@ from spinney.errors import SchemaError, SettingError, TableError
 from spinney.tables.categories import MISSING, UNKNOWN, CategoryCodes, CategoryIndex, values_of
 from spinney.tables.cells import WORD_OF_NATURE, Cells, cells_of, refuse_unusable
 from spinney.tables.columns import Columns, MatrixColumns, VectorColumns
-from spinney.tables.describe import completed, describe
+from spinney.tables.describe import describe
 from spinney.tables.names import feature_names
-from spinney.tables.opening import Frame, is_plainly_finite, limits, opened, refuse_infinite
-from spinney.tables.schema import Category, Column, Label, Schema, in_order, listed
+from spinney.tables.opening import Frame, is_plainly_finite, limits, open_frame, refuse_infinite
+from spinney.tables.schema import Category, Column, Label, Schema, in_order, join_words
 
-__all__ = ["columns_of", "completed", "describe", "encode_target", "feature_names"]
+__all__ = ["columns_of", "describe", "encode_target", "feature_names"]
 
 UnknownCategories = Literal["refuse", "as_missing"]
 
@@ -39,7 +39,7 @@ def columns_of(
         What to do with a category that the schema does not name: "refuse" it, or treat it
         "as_missing".
     """
-    table = opened(X)
+    table = open_frame(X)
     _require_choice(unknown_categories)
     if isinstance(table, Frame):
         return columns_of_frame(table, schema, unknown_categories)
@@ -124,14 +124,14 @@ def _in_schema_order(frame: Frame, schema: Schema) -> tuple[Cells, ...]:
     missing = [name for name in schema.names if name not in frame.names]
     if missing:
         raise SchemaError(
-            f"The table has no column {listed(map(repr, missing))}. It has: "
-            f"{listed(frame.names)}. Rename or add it, or drop it from the schema."
+            f"The table has no column {join_words(map(repr, missing))}. It has: "
+            f"{join_words(frame.names)}. Rename or add it, or drop it from the schema."
         )
     extra = [name for name in frame.names if name not in schema.names]
     if extra:
         raise SchemaError(
-            f"The table has a column {listed(map(repr, extra))} that the schema does not name. "
-            f"The schema has: {listed(schema.names)}. Drop the column, or add it to the schema."
+            f"The table has a column {join_words(map(repr, extra))} that the schema does not name. "
+            f"The schema has: {join_words(schema.names)}. Drop the column, or add it to the schema."
         )
     cells_of_name = dict(zip(frame.names, frame.cells, strict=True))
     return tuple(cells_of_name[name] for name in schema.names)
@@ -141,7 +141,7 @@ def _require_width(n_columns: int, schema: Schema) -> None:
     if n_columns != len(schema.columns):
         raise SchemaError(
             f"The table has {n_columns} columns; the schema has {len(schema.columns)}: "
-            f"{listed(schema.names)}. Pass exactly these, in this order."
+            f"{join_words(schema.names)}. Pass exactly these, in this order."
         )
 
 
@@ -173,12 +173,12 @@ def _checked_codes(column: Column, cells: Cells, unknown: UnknownCategories) -> 
     if nature == "text" and not index.has_text:
         raise SchemaError(
             f"The {where} holds text, but its categories are numbers: "
-            f"{listed(index.categories)}. Convert it, or declare its categories as text."
+            f"{join_words(index.categories)}. Convert it, or declare its categories as text."
         )
     if nature in {"number", "boolean"} and not index.has_numbers:
         raise SchemaError(
             f"The {where} holds {WORD_OF_NATURE[nature]}, but its categories are text: "
-            f"{listed(index.categories)}. Convert it, or declare its categories as numbers."
+            f"{join_words(index.categories)}. Convert it, or declare its categories as numbers."
         )
     codes = cells.codes(index)
     if unknown == "refuse":
@@ -193,9 +193,9 @@ def _refuse_unknown(
         return
     met = {value for value in cells.distinct() if value not in set(known)}
     raise SchemaError(
-        f"The {where} holds a {what} that the schema does not name. It names: {listed(known)}. "
+        f"The {where} holds a {what} that the schema does not name. It names: {join_words(known)}. "
         f"Add the {what} to the schema, or leave those rows out.",
-        local=f"Not named: {listed(map(repr, in_order(met)))}.",
+        local=f"Not named: {join_words(map(repr, in_order(met)))}.",
     )
 
 

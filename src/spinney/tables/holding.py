@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import TableError
-from spinney.seeds import mixed
+from spinney.seeds import mix
 from spinney.tables.columns import Columns, Rows, VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
@@ -60,7 +60,7 @@ class Holding:
     @property
     def keys(self) -> Keys:
         """A key for every row, made from its position in the common order."""
-        return mixed(np.arange(self.n_rows, dtype=np.uint64))
+        return mix(np.arange(self.n_rows, dtype=np.uint64))
 
     def select(self, rows: Rows) -> "Holding":
         """Return the same columns and label for some rows, without ids."""

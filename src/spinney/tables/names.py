@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spinney.errors import TableError
-from spinney.tables.schema import listed
+from spinney.tables.schema import join_words
 
 
 def feature_names(X: Any) -> tuple[str, ...] | None:
@@ -32,7 +32,7 @@ def feature_names(X: Any) -> tuple[str, ...] | None:
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise TableError(
-            f"The table has more than one column called {listed(repeated)}. "
+            f"The table has more than one column called {join_words(repeated)}. "
             "Give every column a different name."
         )
     return names

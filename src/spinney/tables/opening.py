@@ -25,7 +25,7 @@ class Frame:
     cells: tuple[Cells, ...]
 
 
-def opened(X: Any) -> Frame | NDArray[Any]:
+def open_frame(X: Any) -> Frame | NDArray[Any]:
     """Return X as a numeric matrix if it is one, else as columns; copy only if necessary."""
     found = _opened(X, feature_names(X))
     if len(found.cells if isinstance(found, Frame) else found.T) == 0:

@@ -24,7 +24,7 @@ from spinney.tables.describe import (
 from spinney.tables.files import CsvStream, ParquetStream
 from spinney.tables.frames import UnknownCategories
 from spinney.tables.opening import Frame
-from spinney.tables.schema import LabelKind, Schema, listed
+from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import BATCH_ROWS, SourceTable, Stream, Table
 
 Format = Literal["csv", "parquet", "sql"]
@@ -193,13 +193,13 @@ def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) 
     missing = [name for name in (*wanted, row_id) if name is not None and name not in names]
     if missing:
         raise SchemaError(
-            f"The table has no column {listed(map(repr, missing))}. Rename it in the query, or "
+            f"The table has no column {join_words(map(repr, missing))}. Rename it in the query, or "
             "drop it from the schema.",
-            local=f"It has: {listed(names)}.",
+            local=f"It has: {join_words(names)}.",
         )
     repeated = [name for name in dict.fromkeys(wanted) if names.count(name) > 1]
     if repeated:
         raise TableError(
-            f"The table has more than one column called {listed(map(repr, repeated))}. "
+            f"The table has more than one column called {join_words(map(repr, repeated))}. "
             "Give every column of the query a different name."
         )

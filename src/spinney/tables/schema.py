@@ -87,7 +87,7 @@ class Schema:
         repeated = _repeated(self.names)
         if repeated:
             raise SchemaError(
-                f"The schema declares {listed(repeated)} more than once. "
+                f"The schema declares {join_words(repeated)} more than once. "
                 "Give every column a different name."
             )
         if self.label.name in self.names:
@@ -106,7 +106,7 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise SchemaError(f"The schema has no column {name!r}. It has: {listed(self.names)}.")
+        raise SchemaError(f"The schema has no column {name!r}. It has: {join_words(self.names)}.")
 
     def digest(self) -> str:
         """Return the SHA-256 of the schema as canonical JSON; equal schemas have equal digests."""
@@ -171,7 +171,7 @@ def in_order(categories: Iterable[Category]) -> tuple[Category, ...]:
     return (*sorted(numbers), *sorted(texts))
 
 
-def listed(names: Iterable[Any], at_most: int = 12) -> str:
+def join_words(names: Iterable[Any], at_most: int = 12) -> str:
     """Return names as a message shows them: the first few, then how many more."""
     texts = [str(name) for name in names]
     shown = ", ".join(texts[:at_most])
@@ -228,7 +228,7 @@ def _checked_categories(where: str, fact: str, given: Any) -> tuple[Category, ..
     repeated = _repeated(kept)
     if repeated:
         raise SettingError(
-            f"The {fact} of {where} name {listed(repeated)} more than once. Name each one once."
+            f"The {fact} of {where} name {join_words(repeated)} more than once. Name each one once."
         )
     return kept
 

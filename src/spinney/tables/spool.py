@@ -19,7 +19,7 @@ from spinney.typing import Values
 _CELL = np.dtype(np.float32)
 
 
-def spooled(table: Table) -> MemoryTable:
+def spool(table: Table) -> MemoryTable:
     """Read a table once, in batches, and return it with its cells on disk."""
     is_class = table.schema.label.kind == "class"
     target = np.empty(table.n_rows, dtype=np.int32 if is_class else np.float64)

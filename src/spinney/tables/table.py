@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError, TableError
-from spinney.seeds import mixed, row_hashes, row_keys
+from spinney.seeds import mix, row_hashes, row_keys
 from spinney.tables.cells import cells_of
 from spinney.tables.columns import Columns, MatrixColumns, Rows, VectorColumns
 from spinney.tables.frames import UnknownCategories, columns_of_frame, encode_target
@@ -263,12 +263,12 @@ class _Part:
     @property
     def words(self) -> Keys:
         """What identifies a row: its content and its id. (Parties may reuse the same ids.)"""
-        return self.hashes if self.ids is None else mixed(self.hashes ^ mixed(self.ids))
+        return self.hashes if self.ids is None else mix(self.hashes ^ mix(self.ids))
 
     def added_to(self, fingerprint: int, start: int) -> int:
         """Return the fingerprint of the rows before `start` and these; it depends on the order."""
         places = np.arange(start, start + len(self.hashes), dtype=np.uint64)
-        return (fingerprint + int(mixed(self.words ^ mixed(places)).sum())) % 2**64
+        return (fingerprint + int(mix(self.words ^ mix(places)).sum())) % 2**64
 
 
 def _encoded(

@@ -89,7 +89,7 @@ def is_summable(ask: Ask[Any]) -> bool:
     return hasattr(ask.reply_type, "of_vectors")
 
 
-def summed(first: Summand, others: Iterable[Summand]) -> Summand:
+def sum_replies(first: Summand, others: Iterable[Summand]) -> Summand:
     """Return the sum of replies, accumulated in the memory of the first.
 
     Each reply is freed before the next is made, so at most two are held.

@@ -17,7 +17,7 @@ from typing import Any
 
 from spinney.errors import PartyLostError, ProtocolError, SpinneyError
 from spinney.transport import codec
-from spinney.transport.channel import Answering, Ask, Channel, Reply, Round, Summand, summed
+from spinney.transport.channel import Answering, Ask, Channel, Reply, Round, Summand, sum_replies
 
 _NOTHING = "none: the coordinator sees each party's reply"
 _IN_PROCESS_SUM = "summed by the channel; not masked"
@@ -74,7 +74,7 @@ class InProcess(Channel):
         with closing(answering) as answers:
             replies = (reply for _, reply in answers)
             first = next(replies, None)
-            total: Summand | None = None if first is None else summed(first, replies)
+            total: Summand | None = None if first is None else sum_replies(first, replies)
         if total is None or len(sizes.up) < (quorum or 0):
             raise PartyLostError(
                 f"Only {len(sizes.up)} parties answered {type(ask).__name__}; {quorum} are needed."

@@ -26,7 +26,7 @@ class AdaptiveHistograms:
     moments: Integers  # (n_cells, width) class counts, or weight and target sum
 
 
-def streamed(
+def stream_histograms(
     table: BinnedTable,
     columns: Columns,
     standing: Standing,
@@ -55,7 +55,7 @@ def streamed(
     return found
 
 
-def merged(
+def merge_histograms(
     parts: list[AdaptiveHistograms], columns: Columns, slots: Slots, *, is_regression: bool
 ) -> AdaptiveHistograms:
     """Merge the parties' histograms and reduce them to the number of bins (Algorithm 3)."""

@@ -69,9 +69,7 @@ class Binning:
         """Write the bins of a batch, (n_columns, n_rows); adaptive: the values themselves."""
         if self.adaptive_bins:
             for column, bins in enumerate(self.bin_of_category):
-                out[column] = (
-                    binned_categories(values[column], bins) if len(bins) else values[column]
-                )
+                out[column] = bin_categories(values[column], bins) if len(bins) else values[column]
             return
         padded = self.padded_edges
 
@@ -154,7 +152,7 @@ class BinnedTable:
         return picked
 
 
-def binned_categories(column: Values, bins: NDArray[np.uint8]) -> Values:
+def bin_categories(column: Values, bins: NDArray[np.uint8]) -> Values:
     """Return the bin of each category, NaN where it is missing."""
     missing = np.isnan(column)
     index = np.where(missing, 0, column).astype(np.intp)

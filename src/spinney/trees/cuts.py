@@ -102,7 +102,7 @@ class Candidates:
         )
 
 
-def drawn(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
+def draw_candidates(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
     """Draw the candidates of every open node; every party computes the same ones."""
     columns = frontier.columns
     n_features = drawing.features_of_node(frontier.bits, columns.n_columns)
@@ -279,7 +279,7 @@ def _cells(slots: Slots) -> Integers:
     return np.repeat(slots.offset.ravel() - begin, cells) + np.arange(int(cells.sum()))
 
 
-def grown_by(growth: Growth, parts: list[Decided]) -> None:
+def grow_by(growth: Growth, parts: list[Decided]) -> None:
     """Grow a level by the best cuts of its nodes, batch by batch."""
     best = BestSplits.of_parts([part.best for part in parts])
     growth.grow(best, features=np.concatenate([part.features for part in parts]))

@@ -41,7 +41,7 @@ class OpenKeys:
         """Return the roots of all trees; `exhausted` columns have only one value."""
         keys = tree_keys(seed, n_trees)
         every = np.tile(exhausted, (n_trees, 1))
-        return cls(n_slots, seeds.mixed(keys ^ np.uint64(1)), keys, every)
+        return cls(n_slots, seeds.mix(keys ^ np.uint64(1)), keys, every)
 
     @property
     def n_open(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import edit_distance as kernels
-from spinney.trees.genome import connected
+from spinney.trees.genome import find_connected
 from spinney.typing import Bools, Integers
 
 Structure = NDArray[np.int16]  # (n_genes,)
@@ -54,7 +54,7 @@ def normalised_distance(
     one: Structure, other: Structure, depth: int, other_depth: int
 ) -> float | None:
     """Return the distance divided by the nodes of both trees: 0 equal, 1 nothing in common."""
-    both = int(connected(one, depth).sum() + connected(other, other_depth).sum())
+    both = int(find_connected(one, depth).sum() + find_connected(other, other_depth).sum())
     found = edit_distance(one, other, depth, other_depth)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def normalised_distance(
 
 
 def _post_order(genes: Structure, depth: int) -> _PostOrder:
-    present: Bools = connected(genes, depth)
+    present: Bools = find_connected(genes, depth)
     label: list[int] = []
     leftmost: list[int] = []
 

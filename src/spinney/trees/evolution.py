@@ -68,7 +68,7 @@ class Population:
         self.score = np.concatenate([self.score, scores])
         self.n_judged = np.concatenate([self.n_judged, np.ones(len(genes), np.int64)])
         if self.distinct:
-            read = genome.without_detached(self.genes, self.breeding.depth)
+            read = genome.drop_detached(self.genes, self.breeding.depth)
             _, first = np.unique(read, axis=0, return_index=True)
             self._keep(np.sort(first))
         order = np.argsort(-self.score, kind="stable")
@@ -80,15 +80,15 @@ class Population:
         rules, n = self.breeding, self.breeding.n_survivors
         # survivors are ordered best first, so the lowest index wins its tournament
         drawn = random.integers(0, len(self.genes), (n + n % 2, rules.tournament_size))
-        children = genome.crossed(random, self.genes[drawn.min(axis=1)], n)
-        return genome.mutated(random, children, rules.n_columns, rules.flip_ratio, rules.swap_ratio)
+        children = genome.cross(random, self.genes[drawn.min(axis=1)], n)
+        return genome.mutate(random, children, rules.n_columns, rules.flip_ratio, rules.swap_ratio)
 
     def _is_protected(self, which: Integers) -> Bools:
         if not len(self.protected):
             return np.zeros(which.size, np.bool_)
         depth = self.breeding.depth
-        kept = {line.tobytes() for line in genome.without_detached(self.protected, depth)}
-        read = genome.without_detached(self.genes[which], depth)
+        kept = {line.tobytes() for line in genome.drop_detached(self.protected, depth)}
+        read = genome.drop_detached(self.genes[which], depth)
         return np.array([line.tobytes() in kept for line in read], np.bool_)
 
     def _keep(self, which: Integers) -> None:

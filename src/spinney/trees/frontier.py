@@ -122,7 +122,7 @@ class Frontier:
             columns,
             draws,
             np.arange(n_trees, dtype=np.int32),
-            seeds.mixed(keys ^ np.uint64(1)),
+            seeds.mix(keys ^ np.uint64(1)),
             keys,
             np.full(n_trees, bits, np.uint8),
             np.zeros_like(high),
@@ -261,4 +261,4 @@ def bit_lengths(rows: Integers) -> NDArray[np.uint8]:
 
 def tree_keys(seed: int, n_trees: int) -> Keys:
     """Return the key of every tree; its bootstrap and all its draws are derived from the key."""
-    return seeds.mixed(seeds.mixed(np.arange(n_trees, dtype=np.uint64)) ^ np.uint64(seed))
+    return seeds.mix(seeds.mix(np.arange(n_trees, dtype=np.uint64)) ^ np.uint64(seed))

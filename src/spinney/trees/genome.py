@@ -40,7 +40,7 @@ def parents(depth: int) -> Integers:
     return parent
 
 
-def connected(genes: Genes, depth: int) -> Bools:
+def find_connected(genes: Genes, depth: int) -> Bools:
     """Return which genes are nodes: those connected to the root."""
     found: Bools = genes >= 0
     for gene, parent in enumerate(parents(depth)):
@@ -49,14 +49,14 @@ def connected(genes: Genes, depth: int) -> Bools:
     return found
 
 
-def without_detached(genes: Genes, depth: int) -> Genes:
+def drop_detached(genes: Genes, depth: int) -> Genes:
     """Return the structures with detached genes set to NIL."""
-    return np.where(connected(genes, depth), genes, np.int16(NIL))
+    return np.where(find_connected(genes, depth), genes, np.int16(NIL))
 
 
 def n_nodes(genes: Genes, depth: int) -> Integers:
     """Return how many decision nodes each structure has."""
-    found: Integers = connected(genes, depth).sum(axis=-1, dtype=np.int64)
+    found: Integers = find_connected(genes, depth).sum(axis=-1, dtype=np.int64)
     return found
 
 
@@ -68,7 +68,7 @@ def initial(random: Random, n: int, depth: int, n_columns: int, leaf_ratio: floa
     return genes
 
 
-def crossed(random: Random, pool: Genes, n: int) -> Genes:
+def cross(random: Random, pool: Genes, n: int) -> Genes:
     """Return `n` offspring of consecutive pairs of parents: one-point crossover."""
     first, second = pool[0::2], pool[1::2]
     length = pool.shape[1]
@@ -78,7 +78,7 @@ def crossed(random: Random, pool: Genes, n: int) -> Genes:
     return children.reshape(-1, length)[:n]
 
 
-def mutated(
+def mutate(
     random: Random, genes: Genes, n_columns: int, flip_ratio: float, swap_ratio: float
 ) -> Genes:
     """Return the structures after one of three mutations, the same for all of them."""

@@ -13,7 +13,7 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Frontier, bit_lengths, line_sums
-from spinney.trees.layout import LeafValues, LevelNodes, is_leaf, laid_out, nodes_of_leaves
+from spinney.trees.layout import LeafValues, LevelNodes, is_leaf, lay_out, nodes_of_leaves
 from spinney.trees.level import Level
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
@@ -220,4 +220,4 @@ class Growth:
         nodes = [*self._nodes, self._next]
         if leaf_moments is not None:
             nodes = nodes_of_leaves(nodes[0].tree.size, self.levels, leaf_moments)
-        return laid_out(nodes, self.levels, self._gains, binning, values)
+        return lay_out(nodes, self.levels, self._gains, binning, values)

@@ -78,7 +78,7 @@ class Above:
     parties: tuple[str, ...]  # whose rows they count
 
 
-def with_derived(frontier: Frontier, above: Above, asked: Counters) -> Counters:
+def add_derived(frontier: Frontier, above: Above, asked: Counters) -> Counters:
     """Return the histograms of all open nodes, given the counted ones.
 
     A derived node's histogram is its parent's minus its sibling's. This works if every node counts

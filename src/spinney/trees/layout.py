@@ -62,7 +62,7 @@ def forest_of_leaves(
     """Return the forest that the levels describe, given its leaves' moments; gains are zero."""
     nodes = nodes_of_leaves(n_trees, levels, leaf_moments)
     gains = [np.zeros(int((level.feature >= 0).sum())) for level in levels]
-    return laid_out(nodes, levels, gains, binning, values)
+    return lay_out(nodes, levels, gains, binning, values)
 
 
 def nodes_of_leaves(
@@ -96,7 +96,7 @@ def is_leaf(nodes: LevelNodes, level: Level) -> Bools:
     return leaf
 
 
-def laid_out(
+def lay_out(
     nodes: list[LevelNodes],
     levels: tuple[Level, ...],
     gains: list[Floats],

@@ -95,7 +95,7 @@ class NodeNoise:
     gain: Floats  # (n_nodes,) of the gain of a split; 0 for leaves
 
 
-def finished(
+def finish_trees(
     leaves: NumberedLeaves, counts: Integers, variance: Floats, shrinkage: float
 ) -> tuple[Forest, NodeNoise]:
     """Return the forest built from the noisy counts of its leaves.
@@ -125,7 +125,7 @@ def finished(
     return replace(forest, gain=gain, value=shares), NodeNoise(np.sqrt(spread), error)
 
 
-def pruned(forest: Forest, noise: NodeNoise, min_samples: int) -> tuple[Forest, NodeNoise]:
+def prune(forest: Forest, noise: NodeNoise, min_samples: int) -> tuple[Forest, NodeNoise]:
     """Turn nodes into leaves if their noisy counts add up to fewer rows than a leaf must hold."""
     nodes = _Family.of(forest)
     small = forest.moments.sum(axis=1) < min_samples
@@ -247,7 +247,7 @@ def share_intervals(
     return low, np.where(most > 0, high, 1.0)
 
 
-def shrunk(forest: Forest, values: Floats, rows: Floats, strength: float) -> Floats:
+def shrink(forest: Forest, values: Floats, rows: Floats, strength: float) -> Floats:
     """Return the nodes' values, each shrunk towards its ancestors' values.
 
     Hierarchical shrinkage (Agarwal, Tan, Ronen, Singh and Yu 2022): a node keeps n / (n + strength)

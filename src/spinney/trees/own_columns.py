@@ -273,7 +273,7 @@ def own_best(
 
     def task(first: int, last: int) -> None:
         part = slots.part(first, last)
-        counters = counted(table, nodes, part, (first, last), search.n_classes)
+        counters = count_cells(table, nodes, part, (first, last), search.n_classes)
         weight = root_weight[first:last]
         parts[first] = best_of_slots(
             counters.reshape(-1, width), part, nodes.columns, search, weight
@@ -283,10 +283,10 @@ def own_best(
     n_bytes = slots.n_cells * width * (4 if search.n_classes else 8)
     n_tasks = max(TASKS_PER_THREAD * search.n_threads, n_bytes // _TASK_BYTES)
     run_ranges(task, equal_ranges(work, n_tasks), search.n_threads)
-    return joined_best(slots, BestSplits.of_parts([parts[first] for first in sorted(parts)]))
+    return join_best(slots, BestSplits.of_parts([parts[first] for first in sorted(parts)]))
 
 
-def counted(
+def count_cells(
     table: BinnedTable, nodes: OwnNodes, slots: Slots, part: tuple[int, int], n_classes: int
 ) -> NDArray[Any]:
     """Return the histograms of a range of nodes, given their slots."""
@@ -333,7 +333,7 @@ def best_of_slots(
     )  # fmt: skip
 
 
-def joined_best(slots: Slots, single: BestSplits) -> OwnBest:
+def join_best(slots: Slots, single: BestSplits) -> OwnBest:
     """Return the best slot of each node; ties go to the first."""
     used = slots.feature >= 0
     gain = np.full(slots.feature.shape, -np.inf)

@@ -151,7 +151,7 @@ def _thresholds(own: OwnSplits, binning: Binning) -> NDArray[np.float32]:
     return found
 
 
-def joined_forest(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
+def join_forests(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
     """Return the forest that all parts make; each comes with the numbers of its columns."""
     first, _ = parts[0]
     n = first.n_nodes
@@ -236,9 +236,7 @@ class Ownership:
     depths: Integers
 
 
-def intersected(
-    ownership: Ownership, sets: Sequence[LeafSets], n_threads: int
-) -> NDArray[np.uint32]:
+def intersect(ownership: Ownership, sets: Sequence[LeafSets], n_threads: int) -> NDArray[np.uint32]:
     """Return the leaf that all parties agree on: (n_trees, n_rows). Alg. 4, line 3."""
     n_trees, n_rows = ownership.tree_start.size - 1, sets[0].n_rows
     n_chunks = -(-n_rows // CHUNK)

@@ -98,7 +98,7 @@ def leading_counts(values: Values, counts: NDArray[np.int32], n_threads: int) ->
     run_ranges(task, column_ranges(len(values), n_threads), n_threads)
 
 
-def refined_counts(
+def count_refined(
     values: Values, refinement: Refinement, counts: NDArray[np.int32], n_threads: int
 ) -> None:
     """Add a batch's counts by (prefix, digit) to the flat `counts`."""

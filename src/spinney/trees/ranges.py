@@ -45,7 +45,7 @@ def node_ranges(
     return Ranges(low.ravel(), high.ravel())
 
 
-def joined(parts: list[Ranges]) -> Ranges:
+def join_ranges(parts: list[Ranges]) -> Ranges:
     """Return the smallest and largest bins over all parties."""
     return Ranges(
         np.minimum.reduce([part.low for part in parts]),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import structures as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.forest import Forest
-from spinney.trees.genome import NIL, Genes, n_genes, without_detached
+from spinney.trees.genome import NIL, Genes, drop_detached, n_genes
 from spinney.trees.layout import LeafValues
 from spinney.trees.level import empty_bin_sets
 from spinney.trees.threads import run_ranges
@@ -177,7 +177,7 @@ class FitTable:
 def skeletons(genes: Genes, depth: int, n_classes: int) -> list[FittedTree]:
     """Return structures as unfitted trees: no cuts, and empty leaves."""
     trees = []
-    for structure in without_detached(genes, depth):
+    for structure in drop_detached(genes, depth):
         feature, left, queue = [0], [0], [(0, 0, 0)]  # node, gene, level
         while queue:
             node, gene, level = queue.pop()

@@ -11,12 +11,11 @@ import onnxruntime
 import pandas as pd
 import pytest
 
+from spinney import load_model, load_report
 from spinney.errors import PartyLostError, SettingError
-from spinney.estimators.models import load_model
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.protocols import horizontal_forest
 from spinney.report.release import Hardening
-from spinney.report.report import load_report
 from spinney.simulation import comparison
 
 

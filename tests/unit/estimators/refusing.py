@@ -4,11 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import SettingError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
 
 BOTH = [HorizontalForestClassifier, HorizontalForestRegressor]
 each = pytest.mark.parametrize("kind", BOTH, ids=[kind.__name__ for kind in BOTH])

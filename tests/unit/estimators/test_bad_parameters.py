@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from unit.estimators.refusing import (  # type: ignore[import-not-found]
     X,
     Y,

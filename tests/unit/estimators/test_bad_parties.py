@@ -4,11 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import PrivacyLeakWarning, SchemaError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
 from spinney.tables.schema import Column, Label, Schema
 from unit.estimators.refusing import (  # type: ignore[import-not-found]
     X,

@@ -5,11 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import SettingError, TableError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
 from unit.estimators.refusing import (  # type: ignore[import-not-found]
     X,
     Y,

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 import treelite
 
-from spinney.errors import MissingExtraError, SchemaError
-from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
-from spinney.estimators.horizontal_forest import (
+from spinney import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
+from spinney.errors import MissingExtraError, SchemaError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 FACES = {

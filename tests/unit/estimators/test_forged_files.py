@@ -16,12 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, load_model
 from spinney.errors import SpinneyError, StorageError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
-from spinney.estimators.models import load_model
 from spinney.trees import storage
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")

@@ -5,12 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, load_model
 from spinney.errors import StorageError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
-from spinney.estimators.models import load_model
 from spinney.trees import storage
 
 KIND = "forest model"

@@ -5,12 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from spinney import PrivateForestClassifier, PrivateTreeClassifier, deal_rows, load_model
 from spinney.errors import PrivacyLeakWarning, SettingError
-from spinney.estimators.models import load_model
-from spinney.estimators.private_forest import PrivateForestClassifier
-from spinney.estimators.private_tree import PrivateTreeClassifier
 from spinney.privacy.budget import Unit
-from spinney.tables.deal import deal_rows
 from spinney.tables.schema import Column, Label, Schema
 
 quiet = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")

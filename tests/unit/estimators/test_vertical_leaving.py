@@ -9,12 +9,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from spinney import VerticalForestClassifier, load_model, load_report
 from spinney.cli.main import app
-from spinney.cli.models import described
-from spinney.estimators.models import load_model
-from spinney.estimators.vertical_forest import VerticalForestClassifier
+from spinney.cli.models import describe_model
 from spinney.report.page.page import page_of
-from spinney.report.report import load_report
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 PARTIES = {"bank": ["age", "income"], "shop": ["visits"]}
@@ -32,7 +30,7 @@ def test_what_leaves_says_who_agreed(tmp_path):
     forest = fitted()
     forest.save(tmp_path / "model")
     assert load_model(tmp_path / "model").model_.consent == ("bank", "shop")
-    told = str(described(tmp_path / "model")).splitlines()[1]
+    told = str(describe_model(tmp_path / "model")).splitlines()[1]
     assert told == "joined from its parts with the consent of bank, shop"
     properties = {p.key: p.value for p in forest.to_onnx().metadata_props}
     assert properties["spinney.consent"] == '["bank","shop"]'

@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from spinney.estimators.models import load_model
-from spinney.report.report import load_report
+from spinney import load_model, load_report
 
 
 def test_a_csv_with_gaps_and_odd_names_becomes_a_report_that_can_be_read(place):

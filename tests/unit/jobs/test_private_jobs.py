@@ -4,10 +4,7 @@ import json
 
 import pytest
 
-from spinney.estimators.models import load_model
-from spinney.estimators.private_forest import PrivateForestClassifier
-from spinney.estimators.private_tree import PrivateTreeClassifier
-from spinney.report.report import load_report
+from spinney import PrivateForestClassifier, PrivateTreeClassifier, load_model, load_report
 
 JOB = """
 [job]

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from spinney import load_model, load_report
 from spinney.cli.text import opening
 from spinney.errors import SchemaError, SettingError, TableError
-from spinney.estimators.models import load_model
 from spinney.jobs.file import load_job
-from spinney.report.report import load_report
 from spinney.simulation.progress import Stages
 from spinney.simulation.run import simulate
 

@@ -1,5 +1,7 @@
 """Homomorphic encryption: sums, packing, refreshing and refusals, for every scheme."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,12 +16,17 @@ from spinney.privacy.homomorphic import (
     of_public_key,
     of_secret_key,
     scheme_of,
-    unpacked,
+    unpack,
 )
 
 SCHEMES = available()
-KEYS = {scheme: new_key(scheme, 2048) for scheme in SCHEMES}
 each = pytest.mark.parametrize("scheme", SCHEMES)
+
+
+@cache
+def kept_key(scheme):
+    """Return one key for all tests; drawing it takes seconds, which collecting them need not."""
+    return new_key(scheme, 2048)
 
 
 def test_both_schemes_are_tried_here():
@@ -32,7 +39,7 @@ def test_both_schemes_are_tried_here():
 @settings(max_examples=10)
 @given(data=st.data())
 def test_sums_are_those_of_the_numbers(scheme, data):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     numbers = data.draw(st.lists(st.integers(0, 2**40), min_size=1, max_size=8))
     places = st.integers(0, len(numbers) - 1)
     groups = data.draw(st.lists(st.lists(places, min_size=1, max_size=6), min_size=1, max_size=5))
@@ -44,7 +51,7 @@ def test_sums_are_those_of_the_numbers(scheme, data):
 
 @each
 def test_bucket_sums_are_bincounts(scheme):
-    key, random = KEYS[scheme], np.random.RandomState(0)
+    key, random = kept_key(scheme), np.random.RandomState(0)
     labels, bins = random.randint(0, 2, 60), random.randint(0, 8, 60)
     groups = [np.flatnonzero(bins == one).tolist() for one in range(8)]
     found = key.decrypt(key.sums(key.encrypt(labels.tolist()), groups), 10)
@@ -54,23 +61,23 @@ def test_bucket_sums_are_bincounts(scheme):
 @each
 @pytest.mark.parametrize("n", [12, 200])
 def test_packed_sums_come_apart_again(scheme, n):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     numbers = np.random.RandomState(1).randint(0, 2**20, n).tolist()
     numbers[:2] = [2**20 - 1, 2**20 - 1]  # full fields do not overflow into each other
     packed = key.packed(key.encrypt(numbers), n, 20, 4)
-    assert unpacked(key.decrypt(packed, 80), n, 20, 4) == numbers
+    assert unpack(key.decrypt(packed, 80), n, 20, 4) == numbers
 
 
 @each
 def test_a_full_ciphertext_has_room_for_what_it_says(scheme):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     largest = (1 << key.room) - 1
     assert key.decrypt(key.encrypt([largest]), key.room) == [largest]
 
 
 @each
 def test_refreshed_ciphertexts_are_others_of_the_same_numbers(scheme):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     sums = key.sums(key.encrypt([3, 4]), [[0, 1], [1]])
     fresh = key.refreshed(sums)
     assert key.dump(fresh) != key.dump(sums)
@@ -79,7 +86,7 @@ def test_refreshed_ciphertexts_are_others_of_the_same_numbers(scheme):
 
 @each
 def test_equal_numbers_have_different_ciphertexts_of_one_length(scheme):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     one, other = (key.dump(key.encrypt([1])) for _ in range(2))
     assert one != other
     large = key.dump(key.encrypt([2**40]))
@@ -88,7 +95,7 @@ def test_equal_numbers_have_different_ciphertexts_of_one_length(scheme):
 
 @each
 def test_a_key_that_was_written_down_is_the_same(scheme):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     again = of_secret_key(scheme, key.public_key, key.secret_key)
     assert again.key_id == key.key_id
     assert again.decrypt(again.load(key.dump(key.encrypt([9])), 1), 4) == [9]
@@ -96,14 +103,14 @@ def test_a_key_that_was_written_down_is_the_same(scheme):
 
 @each
 def test_numbers_out_of_range_are_refused(scheme):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     with pytest.raises(ProtocolError, match="another key, are damaged, or are out of range"):
         key.decrypt(key.encrypt([17]), 4)
 
 
 @each
 def test_ciphertexts_of_another_key_are_refused(scheme):
-    key, other = KEYS[scheme], new_key(scheme, 2048)
+    key, other = kept_key(scheme), new_key(scheme, 2048)
     with pytest.raises(ProtocolError, match="another key, are damaged, or are out of range"):
         key.decrypt(key.load(other.dump(other.encrypt([1, 2])), 2), 40)
 
@@ -111,7 +118,7 @@ def test_ciphertexts_of_another_key_are_refused(scheme):
 @each
 @pytest.mark.parametrize("damage", ["cut", "empty", "more", "text"])
 def test_damaged_ciphertexts_are_refused(scheme, damage):
-    key = KEYS[scheme]
+    key = kept_key(scheme)
     data = key.dump(key.encrypt([1, 2, 3]))
     data = {"cut": data[:-1], "empty": b"", "more": data, "text": b"abc" * 100}[damage]
     with pytest.raises(ProtocolError, match="another key, are damaged, or are out of range"):
@@ -129,7 +136,7 @@ def test_what_is_no_key_is_refused(scheme, data):
 @each
 def test_longer_keys_work_the_same(scheme):
     key = new_key(scheme, KEY_BITS[1])
-    assert key.room > KEYS[scheme].room
+    assert key.room > kept_key(scheme).room
     assert key.decrypt(key.sums(key.encrypt([5, 6]), [[0, 1]]), 8) == [11]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spinney.errors import InternalError, ProtocolError, SettingError
 from spinney.privacy import keys, streams
-from spinney.privacy.keys import KeyPair, Roster, SumSettings, derived, encoded
+from spinney.privacy.keys import KeyPair, Roster, SumSettings, derive_key, encode_parts
 from spinney.privacy.streams import add_stream, ring_words
 
 
@@ -163,24 +163,24 @@ PARTS = st.lists(st.one_of(st.text(), st.binary(), st.integers()), max_size=4)
 @given(PARTS, PARTS)
 def test_different_parts_have_different_encodings(one, other):
     same = [(type(x), x) for x in one] == [(type(x), x) for x in other]
-    assert (encoded(*one) == encoded(*other)) == same
+    assert (encode_parts(*one) == encode_parts(*other)) == same
 
 
 def test_a_derived_key_is_separated_by_everything_but_the_order_of_names():
     secret = bytes(range(32))
     base: dict[str, Any] = {"job": b"j", "round_number": 1, "names": ("a", "b")}
     variants = [
-        derived(secret, "mask", **base),
-        derived(secret, "check", **base),
-        derived(secret[::-1], "mask", **base),
-        derived(secret, "mask", **{**base, "job": b"k"}),
-        derived(secret, "mask", **{**base, "round_number": 2}),
-        derived(secret, "mask", **{**base, "names": ("a", "c")}),
-        derived(secret, "mask", **{**base, "names": ("ab",)}),
-        derived(secret, "mask", **{**base, "names": ("a", "b", "b")}),
+        derive_key(secret, "mask", **base),
+        derive_key(secret, "check", **base),
+        derive_key(secret[::-1], "mask", **base),
+        derive_key(secret, "mask", **{**base, "job": b"k"}),
+        derive_key(secret, "mask", **{**base, "round_number": 2}),
+        derive_key(secret, "mask", **{**base, "names": ("a", "c")}),
+        derive_key(secret, "mask", **{**base, "names": ("ab",)}),
+        derive_key(secret, "mask", **{**base, "names": ("a", "b", "b")}),
     ]
     assert len(set(variants)) == len(variants)
-    assert derived(secret, "mask", **{**base, "names": ("b", "a")}) == variants[0]
+    assert derive_key(secret, "mask", **{**base, "names": ("b", "a")}) == variants[0]
     assert all(len(key) == 32 for key in variants)
 
 

@@ -11,7 +11,7 @@ from spinney.errors import InternalError, SettingError
 from spinney.privacy import entropy
 from spinney.privacy.accounting import Job
 from spinney.privacy.budget import Unit
-from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpacked
+from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpack_bits
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import RandomisedResponse
 from spinney.privacy.release import Exact
@@ -65,7 +65,7 @@ def test_bits_are_reported_by_their_law(response, own, other):
     n = 20_000
     with entropy.seeded_for_tests(1):
         words = released(response, np.full(n, 3)).astype(np.uint32)
-    bits = unpacked(words, response.n_bits)
+    bits = unpack_bits(words, response.n_bits)
     expected = np.full(response.n_bits, other)
     is_own: Any = np.arange(40) == 3
     if isinstance(response, BloomResponse):
@@ -99,7 +99,7 @@ def test_estimates_have_no_bias(response):
             if isinstance(response, RandomisedResponse):
                 counters = np.bincount(reported, minlength=n_classes)[None]
             else:
-                bits = unpacked(reported.astype(np.uint32), response.n_bits).sum(axis=0)
+                bits = unpack_bits(reported.astype(np.uint32), response.n_bits).sum(axis=0)
                 counters = np.r_[labels.size, bits].astype(np.int64)[None]
             found.append(Estimates(response).counts(counters)[0])
     spread = np.std(found, axis=0) / np.sqrt(len(found)) + 1e-9

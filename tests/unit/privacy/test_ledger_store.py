@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from spinney.errors import InternalError, LedgerError
 from spinney.privacy.accounting import Job
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.ledger_store import START, LedgerStore, Opened, decoded
+from spinney.privacy.ledger_store import START, LedgerStore, Opened, decode_entry
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.scopes import (
     ALL_ROWS,
@@ -223,7 +223,7 @@ def test_an_entry_of_a_later_version_is_not_guessed_at(path):
             store.append(last, cast("Any", Novelty("red")))
         row = next(store.rows_after(last))
     with pytest.raises(LedgerError, match="Entry 8 of the ledger cannot be decoded"):
-        decoded(row)
+        decode_entry(row)
 
 
 def test_entries_are_written_in_a_transaction_only(path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spinney.privacy import entropy, inversion, samplers, wide_shares
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.inversion import Table, inverted
+from spinney.privacy.inversion import Table, invert
 
 TOP = 2**64 - 1
 
@@ -258,7 +258,7 @@ def test_a_law_that_is_too_short_for_its_precision_is_asked_again():
 
     table = Table.of(law)
     assert table.thresholds.tolist() == [2**64 // 3, TOP]
-    assert inverted(law, TOP, 64) == 1
+    assert invert(law, TOP, 64) == 1
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 40))
@@ -266,7 +266,7 @@ def test_inversion_agrees_with_the_table(word, twentieths):
     table = samplers._share_table(Fraction(twentieths, 20), 2)
     place = int(np.searchsorted(table.thresholds, np.uint64(word)))
     if int(table.thresholds[place]) != word:
-        assert inverted(table.law, word, 64) == place
+        assert invert(table.law, word, 64) == place
 
 
 @pytest.mark.parametrize("decay", [Fraction(1, 2), Fraction(1, 10**5)], ids=["table", "wide"])
@@ -281,7 +281,7 @@ def test_every_sampler_returns_the_number_of_draws_asked_for(decay, count):
         samplers.uniform_below(5, count),
     ]
     assert all(x.shape == (count,) and x.dtype == np.int64 for x in drawn)
-    assert samplers.kept(Fraction(1), 3, count).shape == (count,)
+    assert samplers.draw_kept(Fraction(1), 3, count).shape == (count,)
 
 
 def test_one_sided_draws_are_never_negative():

@@ -11,7 +11,14 @@ from spinney.privacy import keys as make
 from spinney.privacy import sharing
 from spinney.privacy.entropy import secret_bytes
 from spinney.privacy.keys import KeyPair, KeysAsk, Roster, SharesAsk, SumSettings
-from spinney.privacy.sharing import PRIME, EpochBook, EpochKeys, dealt, recovered, weights
+from spinney.privacy.sharing import (
+    PRIME,
+    EpochBook,
+    EpochKeys,
+    deal_shares,
+    recover_secret,
+    weights,
+)
 from spinney.privacy.streams import add_stream
 
 PAIRS = {name: KeyPair.fresh() for name in ("ann", "bob", "cat", "dan", "eve")}
@@ -43,17 +50,17 @@ def test_the_field_is_a_prime_just_above_every_secret():
 @given(secret=SECRET, n_parties=st.integers(2, 7), data=st.data())
 def test_any_threshold_of_shares_gives_the_secret_back(secret, n_parties, data):
     threshold = data.draw(st.integers(2, n_parties))
-    shares = dealt(secret, threshold=threshold, n_parties=n_parties)
+    shares = deal_shares(secret, threshold=threshold, n_parties=n_parties)
     assert all(len(share) == sharing.SHARE_BYTES for share in shares)
     for size in range(threshold, n_parties + 1):
         for chosen in combinations(range(n_parties), size):
-            assert recovered(weights(chosen), [shares[i] for i in chosen]) == secret
+            assert recover_secret(weights(chosen), [shares[i] for i in chosen]) == secret
 
 
 @given(secret=SECRET, other=SECRET)
 def test_fewer_shares_fit_every_secret(secret, other):
     """For every other secret, some last share completes the same threshold - 1 shares to it."""
-    shares = dealt(secret, threshold=3, n_parties=5)
+    shares = deal_shares(secret, threshold=3, n_parties=5)
     weight = weights((0, 1, 2))
     known = sum(
         w * int.from_bytes(s, "little") for w, s in zip(weight[:2], shares[:2], strict=True)
@@ -61,14 +68,14 @@ def test_fewer_shares_fit_every_secret(secret, other):
     wanted = int.from_bytes(other, "little")
     last = (wanted - known) * pow(weight[2], -1, PRIME) % PRIME
     forged = [*shares[:2], last.to_bytes(sharing.SHARE_BYTES, "little")]
-    assert recovered(weight, forged) == other
+    assert recover_secret(weight, forged) == other
     if other != secret:
         assert forged[2] != shares[2]
 
 
 def test_a_secret_is_dealt_anew_every_time():
     secret = bytes(range(32))
-    one, two = (dealt(secret, threshold=2, n_parties=3) for _ in range(2))
+    one, two = (deal_shares(secret, threshold=2, n_parties=3) for _ in range(2))
     assert not set(one) & set(two)
 
 
@@ -85,7 +92,7 @@ def test_letters_open_for_their_recipients_and_carry_the_right_shares():
                     held[name]._rounds[number].shares_from[owner][which]
                     for name in ("ann", "cat", "eve")
                 ]
-                assert recovered(weights((0, 2, 4)), shares) == secret
+                assert recover_secret(weights((0, 2, 4)), shares) == secret
 
 
 def test_the_same_letters_twice_are_one_delivery_and_others_are_refused():
@@ -307,8 +314,8 @@ def test_a_curious_coordinator_and_its_colluders_can_explain_a_vector_by_any_inp
     np.testing.assert_array_equal(bare, 1002 + self_stream(cat.self_seed, "cat"))
     assert bytes_explained_by(bare, lambda seed: self_stream(seed, "cat")) == set(range(256))
     shares = [held[name]._rounds[ROUND].shares_from["cat"][0] for name in ("ann", "bob", "dan")]
-    assert recovered(weights((0, 1)), shares[:2]) != cat.self_seed
-    assert recovered(weights((0, 1, 3)), shares) == cat.self_seed
+    assert recover_secret(weights((0, 1)), shares[:2]) != cat.self_seed
+    assert recover_secret(weights((0, 1, 3)), shares) == cat.self_seed
 
 
 def test_after_the_answers_the_masks_between_honest_parties_hide_all_but_their_sum():
@@ -342,7 +349,7 @@ def test_a_dropped_partys_late_vector_stays_hidden():
         assert self_share not in revealed[name]
     eve = held["eve"]._rounds[ROUND]
     pair = KeyPair.of(
-        recovered(weights((0, 1, 2)), [revealed[n][4] for n in ("ann", "bob", "cat")])
+        recover_secret(weights((0, 1, 2)), [revealed[n][4] for n in ("ann", "bob", "cat")])
     )
     assert pair.private == eve.pair_key.private
     bare = vectors["eve"].copy()

@@ -19,7 +19,7 @@ from spinney.protocols.row_forest.budget import (
     before_sampling,
     trees_by_levels,
 )
-from spinney.protocols.row_forest.dealing import dealt_rows
+from spinney.protocols.row_forest.dealing import deal_rows_to_trees
 from spinney.protocols.row_forest.perturbed_input import InputPlan
 from spinney.protocols.rows.facts import public_binning
 from spinney.protocols.settings import (
@@ -165,7 +165,9 @@ def test_trees_are_told_apart_by_the_levels_they_have_paid_for():
 
 
 def dealt(n_rows=5000, n_trees=4, key=bytes(32), **privacy):
-    return dealt_rows(PrivacySettings(job="q", epsilon="1", **privacy), n_trees, n_rows, key)
+    return deal_rows_to_trees(
+        PrivacySettings(job="q", epsilon="1", **privacy), n_trees, n_rows, key
+    )
 
 
 def test_disjoint_parts_share_no_row_and_leave_none_out():
@@ -205,7 +207,7 @@ def test_all_rows_are_all_rows(rows, rate):
 def test_a_bootstrap_repeats_rows_up_to_twelve_times():
     (rows,) = dealt(n_trees=1, tree_rows="all")
     privacy = PrivacySettings(job="q", epsilon_per_count="1", tree_rows="bootstrap")
-    first, second = dealt_rows(privacy, 2, rows.size, bytes(32))
+    first, second = deal_rows_to_trees(privacy, 2, rows.size, bytes(32))
     times = np.bincount(first, minlength=rows.size)
     assert abs(first.size - rows.size) < 300
     assert abs((times == 0).mean() - 0.368) < 0.03

@@ -4,12 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import PolicyError, SettingError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
-from spinney.report.hardening import hardened
+from spinney.report.hardening import harden
 from spinney.report.release import AS_IS, Hardening
 from spinney.tables.frames import columns_of
 
@@ -32,13 +29,13 @@ def rows_of(model):
 
 
 def test_nothing_asked_is_nothing_done(model):
-    same, done = hardened(model, AS_IS)
+    same, done = harden(model, AS_IS)
     assert same is model
     assert done == ()
 
 
 def test_no_leaf_is_smaller_than_allowed(model, ward_table):
-    changed, (told,) = hardened(model, only(smallest_leaf=20))
+    changed, (told,) = harden(model, only(smallest_leaf=20))
     leaves = changed.forest.feature < 0
     assert rows_of(model)[model.forest.feature < 0].min() < 20
     assert rows_of(changed)[leaves].min() >= 20
@@ -50,7 +47,7 @@ def test_no_leaf_is_smaller_than_allowed(model, ward_table):
 
 
 def test_thresholds_and_predictions_are_rounded(model):
-    changed, done = hardened(model, only(threshold_digits=2, value_digits=2))
+    changed, done = harden(model, only(threshold_digits=2, value_digits=2))
     forest = model.forest
     for column in np.unique(forest.feature[(forest.feature >= 0) & (forest.subset < 0)]):
         here = forest.feature == column
@@ -68,7 +65,7 @@ def test_thresholds_and_predictions_are_rounded(model):
 
 
 def test_no_exact_count_is_left(model):
-    changed, (told,) = hardened(model, only(exact_counts=False))
+    changed, (told,) = harden(model, only(exact_counts=False))
     assert told == "counts of nodes rounded to powers of two; no exact count is left"
     before, after = rows_of(model), rows_of(changed)
     assert not np.array_equal(before, after)
@@ -97,19 +94,19 @@ def test_years_stay_apart_and_a_question_for_missing_values_stays():
     y = np.where(np.isnan(gone), "none", np.where(year > 2004, "new", "old"))
     forest = HorizontalForestClassifier(5, random_state=0).fit(X, y)
     assert np.isinf(forest.model_.forest.threshold).any()
-    changed, _ = hardened(forest.model_, Hardening())
+    changed, _ = harden(forest.model_, Hardening())
     columns = columns_of(X, forest.model_.schema)
     found = changed.predict(columns).argmax(axis=1)
     assert np.mean(np.array(forest.classes_)[found] == y) > 0.98
 
 
 def test_by_default_nothing_of_few_people_is_left(model):
-    changed, done = hardened(model, Hardening())
+    changed, done = harden(model, Hardening())
     assert len(done) == 4
     powers = np.log2(np.maximum(rows_of(changed), 1))
     if model.schema.label.kind == "number":
         assert np.array_equal(powers, np.rint(powers))
-    before, closed = hardened(model, only(smallest_leaf=5))
+    before, closed = harden(model, only(smallest_leaf=5))
     assert closed == done[:1]
     assert rows_of(before)[before.forest.feature < 0].min() >= 5
 

@@ -7,14 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney.estimators.genetic_tree import GeneticTreeClassifier
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney import GeneticTreeClassifier, HorizontalForestClassifier, deal_rows
 from spinney.protocols.training import Unfinished
 from spinney.report.page.markup import Html, tag
-from spinney.report.page.packed_trees import level_order, packed
+from spinney.report.page.packed_trees import level_order, pack_trees
 from spinney.report.page.page import page_of
 from spinney.report.report import PartyQuality, Report
-from spinney.tables.deal import deal_rows
 from spinney.transport.channel import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -120,7 +118,7 @@ def test_nodes_are_packed_level_by_level(forest):
         splits = [node for node in nodes if trees.feature[node] >= 0]
         for k, node in enumerate(splits):
             assert place[trees.left[node]] == start[tree] + 2 * k + 1
-    assert packed(forest.model_).n_drawn == 3
+    assert pack_trees(forest.model_).n_drawn == 3
 
 
 def test_trees_too_many_for_a_page_are_left_out_and_it_says_so(forest, monkeypatch):

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from spinney import HorizontalForestClassifier, deal_rows, load_report
 from spinney.errors import MissingExtraError, SettingError
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.report.report import PartyQuality, load_report
-from spinney.tables.deal import deal_rows
+from spinney.report.report import PartyQuality
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

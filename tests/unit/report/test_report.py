@@ -8,14 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_report
 from spinney.errors import StorageError
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
 from spinney.report.render import size
-from spinney.report.report import FORMAT, Holder, PartyQuality, Report, load_report
-from spinney.tables.deal import deal_rows
+from spinney.report.report import FORMAT, Holder, PartyQuality, Report
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

@@ -6,10 +6,13 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney import (
+    GeneticTreeClassifier,
+    GeneticTreeRegressor,
+    HorizontalForestClassifier,
+    deal_rows,
+)
 from spinney.report.tree_text import tree_nodes, tree_text
-from spinney.tables.deal import deal_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney import HorizontalForestClassifier
 from spinney.tables.schema import Column, Label, Schema
 
 SCHEMA = Schema(

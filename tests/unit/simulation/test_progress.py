@@ -19,9 +19,9 @@ from spinney.simulation.progress import (
     COMPILING,
     Stages,
     bar_on,
-    shown,
+    show_progress,
 )
-from spinney.simulation.watching import watched
+from spinney.simulation.watching import watch_parties
 
 SPINNEY = str(Path(sys.executable).with_name("spinney"))
 
@@ -83,7 +83,7 @@ def test_answers_are_counted_question_by_question():
             return ask
 
     told = []
-    sides = watched({"a": Party(), "b": Party()}, lambda *counts: told.append(counts))
+    sides = watch_parties({"a": Party(), "b": Party()}, lambda *counts: told.append(counts))
     asks: list[Any] = [1, 2]
     for ask in asks:
         assert [side.answer(ask) for side in sides.values()] == [ask, ask]
@@ -104,7 +104,7 @@ def test_compiling_is_remarked_only_where_it_takes_long(bar, monkeypatch, capsys
 
 
 def test_nothing_is_shown_where_nobody_watches(capsys):
-    with shown() as stages:
+    with show_progress() as stages:
         stages.expect(3)
         stages.begin("joint forest")("growing", 1, 2)
     assert capsys.readouterr().err == ""

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from spinney import load_model, load_report
 from spinney.cli.text import opening
 from spinney.errors import SettingError
-from spinney.estimators.models import load_model
-from spinney.report.report import load_report
 from spinney.simulation.progress import Stages
 from spinney.simulation.run import simulate
 

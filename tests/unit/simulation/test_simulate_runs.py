@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney.estimators.models import load_model
+from spinney import load_model, load_report
 from spinney.jobs.file import SimulationConfig
-from spinney.jobs.rows import dealt_out
-from spinney.report.report import load_report
+from spinney.jobs.rows import deal_out
 from spinney.tables.columns import VectorColumns
 from spinney.tables.table import MemoryTable
 from unit.simulation.simulating import (  # type: ignore[import-not-found]
@@ -105,7 +104,7 @@ def test_held_out_rows_and_training_rows_part_a_party_in_the_shares_of_its_class
     values = VectorColumns((np.arange(400.0), np.zeros(400)))
     table = MemoryTable(SCHEMA, values, target)
     simulation = SimulationConfig(stratified=True, random_state=-7)
-    parties = dealt_out(table, simulation, ("a", "b", "c", "d"))
+    parties = deal_out(table, simulation, ("a", "b", "c", "d"))
     met = []
     for party in parties.rows.values():
         held_out, training = party.held_out.rows, party.training.rows

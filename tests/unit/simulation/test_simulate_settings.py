@@ -5,14 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, load_report
 from spinney.protocols.horizontal_forest.settings import ForestJobSettings, settings_of
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import JobFacts
-from spinney.report.report import load_report
 from unit.simulation.simulating import simulated  # type: ignore[import-not-found]
 
 

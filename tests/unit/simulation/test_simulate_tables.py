@@ -6,8 +6,8 @@ import sqlite3
 import pandas as pd
 import pytest
 
+from spinney import load_model
 from spinney.errors import PrivacyLeakWarning
-from spinney.estimators.models import load_model
 from spinney.jobs.file import load_job
 from spinney.jobs.tables import tables_of
 from spinney.tables.schema import Column, Label, Schema

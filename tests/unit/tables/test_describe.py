@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spinney.errors import SchemaError, SettingError, TableError
-from spinney.tables.describe import completed, describe
+from spinney.tables.describe import complete_schema, describe
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Column, Label, Schema
 
@@ -168,17 +168,17 @@ def test_declared_facts_are_kept_and_open_ones_filled():
     )
     X = pd.DataFrame({"age": [20, 30], "ward": ["b", "a"]})
     found, _ = describe(X, ["no", "yes"], label_kind="class")
-    full, facts = completed(declared, found)
+    full, facts = complete_schema(declared, found)
     assert full.columns[0].range == (0, 110)
     assert full.columns[1].categories == ("a", "b")
     assert full.label.classes == ("no", "yes")
     assert facts == ("categories of 'ward'", "classes of 'y'")
-    assert completed(full, found) == (full, ())
+    assert complete_schema(full, found) == (full, ())
 
 
 def test_what_has_another_kind_or_is_not_there_is_not_filled():
     found, _ = describe([[1.0], [2.0]], [0, 1], label_kind="class")
     other = Schema((Column("x0", "category", categories=(1, 2)),), Label("y", "number"))
-    assert completed(other, found) == (other, ())
+    assert complete_schema(other, found) == (other, ())
     with pytest.raises(SchemaError, match="no column 'z'"):
-        completed(Schema((Column("z", "number"),), Label("y", "class")), found)
+        complete_schema(Schema((Column("z", "number"),), Label("y", "class")), found)

@@ -8,7 +8,7 @@ from spinney.errors import TableError
 from spinney.tables.readers import Source, read_table
 from spinney.tables.records import records_of
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.spool import spooled
+from spinney.tables.spool import spool
 
 SCHEMA = Schema((Column("age", "number"),), Label("sick", "class", ("no", "yes")))
 ROWS = pd.DataFrame({"key": ["a", "b", "c"], "age": [30, 30, 50], "sick": ["no", "yes", "no"]})
@@ -40,7 +40,7 @@ def test_with_an_id_other_cells_are_the_same_record_too(table_of):
 def test_ids_stay_with_rows_that_are_spooled_and_selected(table_of):
     table = table_of(ROWS)
     ids = records_of(table).ids
-    chosen = spooled(table).select(np.array([2, 0]))
+    chosen = spool(table).select(np.array([2, 0]))
     assert records_of(chosen).ids.tolist() == ids[[2, 0]].tolist()
 
 

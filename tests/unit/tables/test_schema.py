@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SchemaError, SettingError
-from spinney.tables.schema import Column, Label, Schema, facts_in, in_order, listed, plain
+from spinney.tables.schema import Column, Label, Schema, facts_in, in_order, join_words, plain
 
 LABEL = Label("ill", "class", ("no", "yes"))
 
@@ -135,8 +135,8 @@ def test_facts_are_named_in_words():
 
 
 def test_long_lists_are_shortened_in_messages():
-    assert listed("abc") == "a, b, c"
-    assert listed(range(15), at_most=2) == "0, 1 and 13 more"
+    assert join_words("abc") == "a, b, c"
+    assert join_words(range(15), at_most=2) == "0, 1 and 13 more"
 
 
 categories = st.one_of(

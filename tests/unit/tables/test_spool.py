@@ -14,7 +14,7 @@ from spinney.tables.cells import cells_of
 from spinney.tables.columns import VectorColumns
 from spinney.tables.opening import Frame
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.spool import spooled
+from spinney.tables.spool import spool
 from spinney.tables.table import BATCH_ROWS, SourceTable
 
 SCHEMA = Schema((Column("a", "number"), Column("b", "number")), Label("y", "class", (0, 1)))
@@ -52,7 +52,7 @@ def test_a_spooled_table_is_the_source_s_and_reads_it_once_in_batches():
     stream = Counted(2 * BATCH_ROWS + 77)
     source = SourceTable.checked(SCHEMA, stream)
     passes = stream.passes
-    table = spooled(source)
+    table = spool(source)
     assert stream.passes == passes + 1
     for mine, theirs in zip(whole(table), whole(source), strict=True):
         assert np.array_equal(mine, theirs, equal_nan=mine.dtype.kind == "f")
@@ -66,7 +66,7 @@ def test_a_spooled_table_is_the_source_s_and_reads_it_once_in_batches():
 
 def test_the_cells_are_in_a_file_that_has_no_name(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    table = spooled(SourceTable.checked(SCHEMA, Counted(1000)))
+    table = spool(SourceTable.checked(SCHEMA, Counted(1000)))
     assert isinstance(table.columns, VectorColumns)
     base: Any = table.columns.vectors[0]
     while isinstance(base, np.ndarray):
@@ -98,5 +98,5 @@ def test_a_disk_that_is_full_says_so(at, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", opened)
     source = SourceTable.checked(SCHEMA, Counted(10))
     with pytest.raises(TableError, match=r"four bytes a cell\. Make room, or set TMPDIR") as caught:
-        spooled(source)
+        spool(source)
     assert caught.value.local == "The system says: No space left on device."

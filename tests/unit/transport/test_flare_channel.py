@@ -13,7 +13,7 @@ from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.transport.flare.channel import FlareChannel, Limits
 from spinney.transport.flare.resident import Resident
-from spinney.transport.flare.wire import WORKING, Answer, Envelope, raised, refusal
+from spinney.transport.flare.wire import WORKING, Answer, Envelope, error_of, refusal
 from spinney.transport.journal import Journal, Journaled
 
 
@@ -260,7 +260,7 @@ def test_an_answer_that_is_too_long_is_refused(parties):
 def test_an_error_of_unknown_kind_is_an_internal_one():
     question = Envelope("run", 1, 1, "CountAsk", b"")
     answer = replace(refusal(question, ValueError("x")), kind="os.system")
-    assert type(raised(answer, "west")).__name__ == "InternalError"
+    assert type(error_of(answer, "west")).__name__ == "InternalError"
 
 
 def finished(channel, steps):

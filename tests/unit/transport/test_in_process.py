@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import PartyLostError, ProtocolError, StorageError, TableError
 from spinney.transport import codec
-from spinney.transport.channel import Ask, is_summable, summed
+from spinney.transport.channel import Ask, is_summable, sum_replies
 from spinney.transport.in_process import InProcess
 
 
@@ -155,7 +155,9 @@ def test_a_quorum_bears_lost_parties_down_to_its_number():
 
 def test_replies_of_different_shapes_are_not_added():
     with pytest.raises(ProtocolError, match="differ in shape; nothing was used"):
-        summed(HeadcountReply(np.zeros(2, np.int64)), [HeadcountReply(np.zeros((1, 2), np.int64))])
+        sum_replies(
+            HeadcountReply(np.zeros(2, np.int64)), [HeadcountReply(np.zeros((1, 2), np.int64))]
+        )
 
 
 def test_what_can_be_added_says_so():

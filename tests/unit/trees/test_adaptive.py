@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.trees.adaptive import AdaptiveHistograms, merged, midpoints, streamed
+from spinney.trees.adaptive import (
+    AdaptiveHistograms,
+    merge_histograms,
+    midpoints,
+    stream_histograms,
+)
 from spinney.trees.binning import BinnedTable
 from spinney.trees.frontier import Columns, Slots
 from spinney.trees.rows import Standing
@@ -92,7 +97,9 @@ def test_a_stream_of_rows_becomes_the_histogram_of_algorithm_2(values, most, n_c
     )
     slots, columns = one_slot(most, has_missing=True)
     table, standing = table_of(values, target)
-    found = streamed(table, columns, standing, slots, (0, 1), n_classes=n_classes, n_threads=1)
+    found = stream_histograms(
+        table, columns, standing, slots, (0, 1), n_classes=n_classes, n_threads=1
+    )
     bins, missing = streamed_twin(values, target, most, n_classes)
     assert found.means[: len(bins)].tolist() == [mean for mean, _ in bins]
     assert found.moments[: len(bins)].tolist() == [held.tolist() for _, held in bins]
@@ -111,13 +118,13 @@ def test_histograms_of_parties_merge_as_in_algorithm_3(parties, most):
     for values in parties:
         target = (np.arange(len(values)) % 2).astype(np.uint8)
         table, standing = table_of(values, target)
-        part = streamed(table, columns, standing, slots, (0, 1), n_classes=2, n_threads=1)
+        part = stream_histograms(table, columns, standing, slots, (0, 1), n_classes=2, n_threads=1)
         parts.append(part)
         for mean, held in zip(part.means, part.moments, strict=True):
             if held.any():
                 inserted(together, float(mean), held)
     cut_back(together, most, lambda held: held.sum())
-    found = merged(parts, columns, slots, is_regression=False)
+    found = merge_histograms(parts, columns, slots, is_regression=False)
     n = len(together)
     assert found.means[:n].tolist() == [mean for mean, _ in together]
     assert found.moments[:n].tolist() == [held.tolist() for _, held in together]
@@ -129,8 +136,10 @@ def test_categories_and_gaps_simply_add_up():
     parts = []
     for values, labels in (([0, 2, np.nan], [0, 1, 1]), ([2, 2], [1, 0])):
         table, standing = table_of(values, np.array(labels, np.uint8))
-        parts.append(streamed(table, columns, standing, slots, (0, 1), n_classes=2, n_threads=1))
-    found = merged(parts, columns, slots, is_regression=False)
+        parts.append(
+            stream_histograms(table, columns, standing, slots, (0, 1), n_classes=2, n_threads=1)
+        )
+    found = merge_histograms(parts, columns, slots, is_regression=False)
     assert found.moments.tolist() == [[1, 0], [0, 0], [1, 2], [0, 1]]
 
 
@@ -138,7 +147,7 @@ def test_with_a_bin_for_every_value_nothing_is_lost():
     values = [3.0, 1.0, 2.0, 2.0, 1.0]
     slots, columns = one_slot(5)
     table, standing = table_of(values, np.array([1, 0, 0, 1, 0], np.uint8))
-    found = streamed(table, columns, standing, slots, (0, 1), n_classes=2, n_threads=1)
+    found = stream_histograms(table, columns, standing, slots, (0, 1), n_classes=2, n_threads=1)
     assert found.means[:3].tolist() == [1.0, 2.0, 3.0]
     assert found.moments[:3].tolist() == [[2, 0], [1, 1], [0, 1]]
 

@@ -8,7 +8,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney import HorizontalForestClassifier
 from spinney.trees.buffers import Buffers
 
 

@@ -12,12 +12,12 @@ from spinney.trees.cuts import (
     ReportedBits,
     add_up,
     cut_counts,
-    drawn,
+    draw_candidates,
 )
 from spinney.trees.frontier import Draws, Frontier, tree_keys
 from spinney.trees.magnitudes import magnitude_edges
 from spinney.trees.quantiles import LEAD_BITS
-from spinney.trees.ranges import cuts_between, joined, node_ranges
+from spinney.trees.ranges import cuts_between, join_ranges, node_ranges
 from spinney.trees.rows import standing_at_roots
 from spinney.trees.split import Criterion, LeastLeaf
 
@@ -87,7 +87,7 @@ def sides(codes, candidates, node, slot):
 def test_counts_are_those_of_a_plain_loop(kind, bootstrap):
     found, n_classes = table(kind)
     frontier, drawing = roots(), Drawing(3, 2, ((9, 4),))
-    candidates = drawn(frontier, drawing, BINNING)
+    candidates = draw_candidates(frontier, drawing, BINNING)
     standing = standing_of(found, bootstrap=bootstrap)
     counted = cut_counts(
         found, standing, candidates, (0, 6), n_classes=n_classes, n_threads=2
@@ -113,7 +113,7 @@ def test_counts_are_those_of_a_plain_loop(kind, bootstrap):
 
 def test_reported_bits_are_summed_beside_the_rows():
     found, _ = table("three classes")
-    candidates = drawn(roots(), Drawing(3), BINNING)
+    candidates = draw_candidates(roots(), Drawing(3), BINNING)
     standing = standing_of(found)
     words = np.random.RandomState(1).randint(0, 2**32, (N, 2)).astype(np.uint32)
     counted = cut_counts(
@@ -131,7 +131,7 @@ def test_reported_bits_are_summed_beside_the_rows():
 
 def test_cuts_lie_in_the_box_and_are_everywhere_in_it():
     frontier = roots(4000)
-    candidates = drawn(frontier, Drawing(4, 2), BINNING)
+    candidates = draw_candidates(frontier, Drawing(4, 2), BINNING)
     slots = candidates.slots
     for column, n_bins in ((0, 13), (1, 5), (3, 2)):
         mine = slots.feature == column
@@ -148,7 +148,7 @@ def test_cuts_lie_in_the_box_and_are_everywhere_in_it():
 
 
 def test_random_sets_send_every_category_left_half_the_time():
-    candidates = drawn(roots(4000), Drawing(4), BINNING)
+    candidates = draw_candidates(roots(4000), Drawing(4), BINNING)
     bits = np.unpackbits(candidates.sets.view(np.uint8), axis=1, bitorder="little")[:, :5]
     assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.05
 
@@ -189,7 +189,7 @@ def test_nothing_but_missing_values_may_go_right():
 
 def test_smallest_and_largest_bins_are_those_of_the_rows():
     found, _ = table("two classes")
-    candidates = drawn(roots(), Drawing(4), BINNING)
+    candidates = draw_candidates(roots(), Drawing(4), BINNING)
     standing = standing_of(found)
     ranges = node_ranges(found, standing, candidates, (0, 6), n_threads=1)
     low, high = (a.reshape(candidates.cut.shape) for a in (ranges.low, ranges.high))
@@ -201,7 +201,7 @@ def test_smallest_and_largest_bins_are_those_of_the_rows():
             held = codes[row, candidates.slots.feature[node, slot]]
             held = held[held != 255]
             assert (low[node, slot], high[node, slot]) == (held.min(), held.max())
-    both = joined([ranges, ranges])
+    both = join_ranges([ranges, ranges])
     assert np.array_equal(both.low, ranges.low)
     cuts = cuts_between(both, candidates, roots().key, BINNING)
     numbers = candidates.subset < 0

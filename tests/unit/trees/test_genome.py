@@ -25,14 +25,22 @@ def test_parents_stand_in_pre_order():
 
 
 def test_all_genes_that_hang_together_with_the_root_are_nodes():
-    assert genome.connected(FIGURE, 3)[0].tolist() == [True, True, True, False, True, False, True]
+    assert genome.find_connected(FIGURE, 3)[0].tolist() == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
     assert genome.n_nodes(FIGURE, 3).tolist() == [5]
 
 
 def test_detached_subtrees_are_left_out():
     cut = FIGURE.copy()
     cut[0, 4] = genome.NIL
-    assert genome.without_detached(cut, 3)[0].tolist() == [1, 0, 3, -1, -1, -1, -1]
+    assert genome.drop_detached(cut, 3)[0].tolist() == [1, 0, 3, -1, -1, -1, -1]
     assert cut[0, 6] == 3  # but not forgotten: a node above brings it back
     cut[0, 0] = genome.NIL
     assert genome.n_nodes(cut, 3).tolist() == [0]
@@ -47,7 +55,7 @@ def test_random_structures_lack_a_share_of_their_nodes():
 
 def test_offspring_are_the_front_of_one_parent_and_the_rest_of_the_other():
     pool = np.array([[0] * 7, [1] * 7] * 20, np.int16)
-    children = genome.crossed(random(), pool, 40)
+    children = genome.cross(random(), pool, 40)
     for first, second in zip(children[0::2], children[1::2], strict=True):
         assert np.array_equal(first + second, np.ones(7))
         assert np.count_nonzero(np.diff(first)) == 1
@@ -58,7 +66,7 @@ def test_offspring_are_the_front_of_one_parent_and_the_rest_of_the_other():
 def test_a_mutation_changes_genes_and_nothing_else(depth, seed, n_columns):
     genes = genome.initial(random(seed), 3, depth, n_columns, 0.2)
     before = genes.copy()
-    found = genome.mutated(random(seed), genes, n_columns, 0.3, 0.3)
+    found = genome.mutate(random(seed), genes, n_columns, 0.3, 0.3)
     assert np.array_equal(genes, before)
     assert found.shape == genes.shape
     genome.require_structures(found, depth, n_columns)

@@ -9,7 +9,7 @@ from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Columns, Draws, Frontier
 from spinney.trees.growth import Growth, StoppingRules
-from spinney.trees.histogram import Above, level_counts, with_derived
+from spinney.trees.histogram import Above, add_derived, level_counts
 from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.rows import standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -181,7 +181,7 @@ def grown(table, columns, *, n_classes, derive, n_trees=4, seed=1, rules=None):
         if frontier.derived.any():
             assert above is not None
             n_derived += int(frontier.derived.sum())
-            counters = with_derived(frontier, above, counters)
+            counters = add_derived(frontier, above, counters)
             counted = level_counts(
                 table,
                 columns,

@@ -23,7 +23,7 @@ def twin_of_poisson(words):
 
 def test_the_compiled_hash_is_the_plain_one():
     compiled = [int(hashing.mixed(word)) for word in WORDS]
-    assert compiled == seeds.mixed(WORDS).tolist()
+    assert compiled == seeds.mix(WORDS).tolist()
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -34,7 +34,7 @@ def test_the_hash_is_split_mix_64(word):
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
     expected = z ^ (z >> 31)
-    assert int(seeds.mixed(np.array([word], np.uint64))[0]) == expected
+    assert int(seeds.mix(np.array([word], np.uint64))[0]) == expected
     assert int(hashing.mixed(np.uint64(word))) == expected
 
 
@@ -58,17 +58,17 @@ def test_bootstrap_weights_are_draws_of_both_keys():
     weights = np.empty(WORDS.size, np.uint8)
     tree_key = np.uint64(12345)
     hashing.bootstrap_weights(tree_key, WORDS, weights)
-    assert weights.tolist() == twin_of_poisson(seeds.mixed(tree_key ^ WORDS)).tolist()
+    assert weights.tolist() == twin_of_poisson(seeds.mix(tree_key ^ WORDS)).tolist()
 
 
 def test_bootstrap_weights_follow_poisson_s_law():
     """Pearson's chi-square over 0, 1, 2, 3, 4, 5 and more; 99.9 % of right laws pass."""
     n = 200_000
-    row_keys = seeds.mixed(np.arange(n, dtype=np.uint64))
+    row_keys = seeds.mix(np.arange(n, dtype=np.uint64))
     weights = np.empty(n, np.uint8)
     law = np.exp(-1) / np.array([factorial(k) for k in range(6)])
     law[5] = 1 - law[:5].sum()
-    for tree_key in seeds.mixed(np.arange(5, dtype=np.uint64)):
+    for tree_key in seeds.mix(np.arange(5, dtype=np.uint64)):
         hashing.bootstrap_weights(tree_key, row_keys, weights)
         counted = np.bincount(np.minimum(weights, 5), minlength=6)
         assert ((counted - n * law) ** 2 / (n * law)).sum() < 20.5
@@ -78,9 +78,9 @@ def test_bootstrap_weights_follow_poisson_s_law():
 
 def test_weights_of_two_trees_are_unrelated():
     n = 100_000
-    row_keys = seeds.mixed(np.arange(n, dtype=np.uint64))
+    row_keys = seeds.mix(np.arange(n, dtype=np.uint64))
     weights = np.empty((2, n), np.uint8)
-    for tree, key in enumerate(seeds.mixed(np.arange(2, dtype=np.uint64))):
+    for tree, key in enumerate(seeds.mix(np.arange(2, dtype=np.uint64))):
         hashing.bootstrap_weights(key, row_keys, weights[tree])
     assert abs(np.asarray(np.corrcoef(weights))[0, 1]) < 4 / np.sqrt(n)
 
@@ -88,6 +88,6 @@ def test_weights_of_two_trees_are_unrelated():
 def test_children_have_keys_of_their_own():
     keys = np.empty(2 * WORDS.size, np.uint64)
     level.child_keys(WORDS, keys)
-    assert keys[0::2].tolist() == seeds.mixed(WORDS ^ np.uint64(1)).tolist()
-    assert keys[1::2].tolist() == seeds.mixed(WORDS ^ np.uint64(2)).tolist()
+    assert keys[0::2].tolist() == seeds.mix(WORDS ^ np.uint64(1)).tolist()
+    assert keys[1::2].tolist() == seeds.mix(WORDS ^ np.uint64(2)).tolist()
     assert np.unique(keys[12:]).size == keys.size - 12  # the first six words are near each other

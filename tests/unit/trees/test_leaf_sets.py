@@ -12,8 +12,8 @@ from spinney.trees.partial import (
     LeafSets,
     Ownership,
     PartialForest,
-    intersected,
-    joined_forest,
+    intersect,
+    join_forests,
     leaf_sets,
 )
 
@@ -103,11 +103,11 @@ def test_the_intersection_of_leaf_sets_is_the_leaf(seed, n_parties, depth, n_row
     sets = [leaf_sets(part, values[numbers], 1) for part, numbers in parts]
     whose = np.append(owner, -1)[forest.feature].astype(np.int16)
     ownership = Ownership(forest.tree_start, forest.left, whose, forest.depths)
-    found = intersected(ownership, sets, 1)
+    found = intersect(ownership, sets, 1)
     rows = np.ascontiguousarray(values.T)
     for tree in range(3):
         assert np.array_equal(found[tree], forest.leaves(rows, tree))
-    joined = joined_forest(parts)
+    joined = join_forests(parts)
     assert np.array_equal(joined.feature, forest.feature)
     assert np.array_equal(joined.value, forest.value)
 
@@ -126,7 +126,7 @@ def two_parts(n_rows=2 * CHUNK + 3):
 
 def test_rows_of_several_chunks_are_named_in_order():
     forest, _, ownership, sets, values = two_parts()
-    found = intersected(ownership, sets, 2)
+    found = intersect(ownership, sets, 2)
     assert np.array_equal(found[1], forest.leaves(np.ascontiguousarray(values.T), 1))
 
 
@@ -145,17 +145,17 @@ def test_leaf_sets_that_do_not_fit_are_refused(damage):
         case "ends":
             ends = ends[::-1].copy()
     with pytest.raises(ProtocolError, match="leaf sets do not fit the forest"):
-        intersected(ownership, [mine, LeafSets(n_rows, bits, ends)], 1)
+        intersect(ownership, [mine, LeafSets(n_rows, bits, ends)], 1)
 
 
 def test_parts_of_different_forests_are_not_joined():
     _, (first, _), *_ = two_parts()
     other = parts_of(random_forest(np.random.RandomState(1), 2, 4, 5, 1), np.r_[0, 0, 1, 1], 2)
     with pytest.raises(ProtocolError, match="parts belong to different forests"):
-        joined_forest([first, other[1]])
+        join_forests([first, other[1]])
 
 
 def test_a_forest_with_a_part_missing_is_not_whole():
     _, (first, _), *_ = two_parts()
     with pytest.raises(ProtocolError, match="one is missing or repeated"):
-        joined_forest([first])
+        join_forests([first])

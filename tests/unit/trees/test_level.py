@@ -46,7 +46,7 @@ def frontier_of(n_bins, n_slots, max_cells=33, n_trees=3, **facts):
 
 
 def mixed(word):
-    return int(seeds.mixed(np.array([word & (2**64 - 1)], np.uint64))[0])
+    return int(seeds.mix(np.array([word & (2**64 - 1)], np.uint64))[0])
 
 
 def twin_of_draw(frontier, node):
@@ -246,8 +246,8 @@ def test_only_open_children_are_asked_about():
     assert frontier.low.tolist() == [[5, 0], [0, 0]]
     assert frontier.high.tolist() == [[8, 8], [8, 2]]
     keys = [
-        seeds.mixed(before.key[:1] ^ np.uint64(2))[0],
-        seeds.mixed(before.key[2:] ^ np.uint64(1))[0],
+        seeds.mix(before.key[:1] ^ np.uint64(2))[0],
+        seeds.mix(before.key[2:] ^ np.uint64(1))[0],
     ]
     assert frontier.key.tolist() == keys
 

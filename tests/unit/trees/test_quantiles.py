@@ -12,8 +12,8 @@ from spinney.trees.quantiles import (
     DIGITS,
     LEAD_BITS,
     QuantileSearch,
+    count_refined,
     leading_counts,
-    refined_counts,
 )
 
 TINY = np.finfo(np.float32).tiny
@@ -30,7 +30,7 @@ def edges_by_counting(parties, max_bins, n_threads=1):
         rounds += 1
         counts = np.zeros(question.n_counters, np.int32)
         for values in parties:
-            refined_counts(values, question, counts, n_threads)
+            count_refined(values, question, counts, n_threads)
         search.answer(counts.astype(np.int64))
     assert rounds <= len(DIGITS)
     return search.edges()

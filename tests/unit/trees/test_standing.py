@@ -23,7 +23,7 @@ def parts_of(entries):
 
 def twin_of_draw(tree_key, row_keys, block_start, *, bootstrap):
     """Return each block's entries: rows of the block with a weight above 0, in order."""
-    words = seeds.mixed(tree_key ^ row_keys)
+    words = seeds.mix(tree_key ^ row_keys)
     weights = np.searchsorted(hashing._POISSON, words, side="right")
     if not bootstrap:
         weights = np.ones(row_keys.size, np.int64)
@@ -40,7 +40,7 @@ def test_every_tree_draws_its_rows_by_their_keys(sizes, bootstrap, in_blocks):
     n = sum(sizes)
     codes = np.zeros((n, 2), np.uint8)
     table = in_blocks(codes, np.zeros(n, np.uint8), sizes)
-    tree_keys = seeds.mixed(np.arange(4, dtype=np.uint64))
+    tree_keys = seeds.mix(np.arange(4, dtype=np.uint64))
     for n_threads in (1, 2):
         standing = standing_at_roots(table, tree_keys, bootstrap=bootstrap, n_threads=n_threads)
         for tree, key in enumerate(tree_keys):
@@ -52,9 +52,9 @@ def test_every_tree_draws_its_rows_by_their_keys(sizes, bootstrap, in_blocks):
 
 def test_a_draw_that_needs_more_room_is_made_again(in_blocks):
     """Every row of this table is drawn by tree 0: more than a bootstrap is given room for."""
-    tree_keys = seeds.mixed(np.arange(2, dtype=np.uint64))
-    keys = seeds.mixed(np.arange(20_000, dtype=np.uint64))
-    drawn = hashing._POISSON[0] <= seeds.mixed(tree_keys[0] ^ keys)
+    tree_keys = seeds.mix(np.arange(2, dtype=np.uint64))
+    keys = seeds.mix(np.arange(20_000, dtype=np.uint64))
+    drawn = hashing._POISSON[0] <= seeds.mix(tree_keys[0] ^ keys)
     keys = keys[drawn]
     table = in_blocks(np.zeros((keys.size, 1), np.uint8), np.zeros(keys.size, np.uint8), keys=keys)
     standing = standing_at_roots(table, tree_keys, bootstrap=True, n_threads=1)

@@ -20,11 +20,11 @@ from spinney.deployment.coordinator.runs import (
     RunFolder,
     Status,
 )
-from spinney.deployment.coordinator.unfinished import told
+from spinney.deployment.coordinator.unfinished import add_run_facts
 from spinney.deployment.evaluation import (
     digest_of,
-    evaluated,
-    finished_run,
+    evaluate_model,
+    find_run,
 )
 from spinney.deployment.job import (
     EVALUATE,
@@ -34,7 +34,7 @@ from spinney.deployment.job import (
 )
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.process import run_of
-from spinney.deployment.prediction import ROLES, predicted
+from spinney.deployment.prediction import ROLES, predict_matched_rows
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.deployment.text import standing_of
 from spinney.errors import (
@@ -47,7 +47,7 @@ from spinney.errors import (
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.channel import RevealAsk
-from spinney.protocols.secure_sums.roster import secured_over
+from spinney.protocols.secure_sums.roster import secure_channel
 from spinney.protocols.training import Trained
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
@@ -153,12 +153,12 @@ class Run:
 
     def _evaluate(self) -> None:
         agreed = self._agreed
-        run = finished_run(self._file.runs, agreed.model)
+        run = find_run(self._file.runs, agreed.model)
         model = ForestModel.from_bytes((run.folder / MODEL).read_bytes(), name="the run's model")
         journal = Journal(self._folder.rounds)
         journaled = self._over(self._channel(len(self._status.present)), journal)
         rows = "held-out" if agreed.held_out else "training"
-        report, found = evaluated(journaled, model, load_report(run.folder), rows)
+        report, found = evaluate_model(journaled, model, load_report(run.folder), rows)
         self._finish(model, report, journaled)
         said = f"{found.score} {found.baseline:.4f} over {found.n_rows} {rows} rows"
         self._tell(state=FINISHED, message=said, force=True)
@@ -169,7 +169,7 @@ class Run:
         roles = (RunFolder(self._file.runs, self._agreed.model).folder / ROLES).read_bytes()
         way = self._agreed.protocol_settings().matching
         wire = self._channel(len(self._status.present))
-        n_rows = predicted(wire, roles, way, n_jobs=self._file.coordinator.n_jobs)
+        n_rows = predict_matched_rows(wire, roles, way, n_jobs=self._file.coordinator.n_jobs)
         self._tell(
             state=FINISHED,
             rounds=len(wire.rounds),
@@ -236,10 +236,10 @@ class Run:
             return wire
         present = self._status.present
         honest = self._agreed.honest_among(len(present))
-        return secured_over(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+        return secure_channel(wire, f"{self._run}/{self._attempt}", present, honest=honest)
 
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
-        write_run(self._folder.folder, model, told(report, self._agreed, self._status))
+        write_run(self._folder.folder, model, add_run_facts(report, self._agreed, self._status))
         self._tell(rounds=len(journaled.rounds))
 
     def _channel(self, least: int) -> FlareChannel:

@@ -27,12 +27,12 @@ def write_unfinished(folder: RunFolder, status: Status) -> None:
         settings = agreed.spec.described(agreed.protocol_settings())
         log = Unfinished(agreed.protocol, agreed.parties, rounds, settings)
         ended = status.message or f"The run was {status.state}."
-        write_run(folder.folder, None, told(Report.of(log, ended=ended), agreed, status))
+        write_run(folder.folder, None, add_run_facts(Report.of(log, ended=ended), agreed, status))
     except (OSError, SpinneyError):
         return  # it never began, or there is no room: its status says why it ended
 
 
-def told(report: Report, agreed: Agreed, status: Status) -> Report:
+def add_run_facts(report: Report, agreed: Agreed, status: Status) -> Report:
     """Return a report with what only a deployed run knows."""
     dropped = tuple(name for name in agreed.parties if name not in status.present)
     return msgspec.structs.replace(

@@ -7,7 +7,7 @@ is opened for one set of parties only.
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
@@ -150,18 +150,10 @@ class Guarded:
             if value != self._settings.privacy:
                 raise _outside("privacy settings")
             return
-        if isinstance(value, tuple | list):
-            for inner in value:
-                self._require_agreed(inner)
-        elif isinstance(value, dict):
-            for inner in value.values():
-                self._require_agreed(inner)
-        elif is_dataclass(value):
-            for field in fields(value):
-                inner = getattr(value, field.name)
-                if field.name == "schema_digest" and inner != (self._schema_digest or inner):
-                    raise _outside("schema")
-                self._require_agreed(inner)
+        for name, inner in _parts(value):
+            if name == "schema_digest" and inner != (self._schema_digest or inner):
+                raise _outside("schema")
+            self._require_agreed(inner)
 
     def _require_own_claims(self, ask: ClaimsAsk) -> None:
         """Refuse to tell what the ledger says of any other job."""
@@ -177,6 +169,16 @@ class Guarded:
                     f"Level {depth + 1} of the trees differs from what this party was told before. "
                     "Nothing was released."
                 )
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Give all that a value holds, with the names of its fields."""
+    if isinstance(value, tuple | list):
+        yield from (("", inner) for inner in value)
+    elif isinstance(value, dict):
+        yield from (("", inner) for inner in value.values())
+    elif is_dataclass(value):
+        yield from ((field.name, getattr(value, field.name)) for field in fields(value))
 
 
 def _drop_half_a_line(path: Path) -> None:

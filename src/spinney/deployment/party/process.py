@@ -26,12 +26,12 @@ from spinney.deployment.party.masks import MASK_ASKS, MaskedSide
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
 from spinney.deployment.party.tables import (
+    choose_rows,
     fingerprint,
-    memory_for,
-    opened_ledger,
-    rows_for,
-    table_for,
-    whole_table,
+    open_label_memory,
+    open_ledger,
+    open_table,
+    read_whole_table,
 )
 from spinney.deployment.process import PARTY_VARIABLE
 from spinney.deployment.questions import (
@@ -155,7 +155,7 @@ class RunParty:
                 raise _changed_on_the_way()
             check_policy(self._name, self._party.policy, self._agreed, self._asker)
             with alone(self._party.records, _WAIT):
-                table = table_for(self._party, self._agreed)
+                table = open_table(self._party, self._agreed)
                 self._accepted.accept(self._agreed, fingerprint(table))
         except SpinneyError as error:
             _LOG.info("Job %r was refused: %s", self._agreed.name, error)
@@ -177,11 +177,11 @@ class RunParty:
 
     def _opened(self) -> Answering:
         if self._answering is None:
-            whole = whole_table(self._party, self._agreed)
-            table = rows_for(whole, self._party, self._agreed)
+            whole = read_whole_table(self._party, self._agreed)
+            table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
-            ledger = opened_ledger(self._party)
-            memory = memory_for(self._party, self._settings, whole)
+            ledger = open_ledger(self._party)
+            memory = open_label_memory(self._party, self._settings, whole)
             self._answering = Guarded(
                 self._side(table, ledger, memory),
                 self._settings,

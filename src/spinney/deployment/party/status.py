@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from spinney.deployment.costs import cost_of
-from spinney.deployment.job import agreed_of
+from spinney.deployment.job import agreement_of
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.identity import KitIdentity
 from spinney.deployment.party.policy import check_policy
-from spinney.deployment.party.tables import fingerprint, table_for
+from spinney.deployment.party.tables import fingerprint, open_table
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import SettingError
@@ -26,14 +26,14 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
     if job is None:
         found["columns"] = _columns(party)
         return found
-    agreed = agreed_of(load_job(job, deployed=True))
+    agreed = agreement_of(load_job(job, deployed=True))
     check_policy(
         party.party.name,
         party.policy,
         agreed,
         None if not party.policy.askers else party.policy.askers[0],
     )
-    table = table_for(party, agreed)
+    table = open_table(party, agreed)
     columns = table.columns if isinstance(table, Holding) else table.schema.columns
     cost = cost_of(agreed)
     return found | {

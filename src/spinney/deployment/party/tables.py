@@ -15,24 +15,24 @@ from spinney.jobs.file import (
     TableConfig,
 )
 from spinney.jobs.holdings import for_columns, holding_of
-from spinney.jobs.rows import held_back, kept_by_id
-from spinney.jobs.tables import declared, source_of
+from spinney.jobs.rows import hold_back, keep_by_id
+from spinney.jobs.tables import declaration_of, source_of
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Budget
-from spinney.protocols.extra_trees.labels import opened_memory
+from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.spec import ColumnsSpec
-from spinney.seeds import derived
+from spinney.seeds import derive_seed
 from spinney.tables.holding import Holding
 from spinney.tables.readers import read_table
 from spinney.tables.records import records_of
-from spinney.tables.schema import Schema, listed
-from spinney.tables.spool import spooled
+from spinney.tables.schema import Schema, join_words
+from spinney.tables.spool import spool
 from spinney.tables.table import Table
 
 
-def opened_ledger(party: PartyFile) -> Ledger:
+def open_ledger(party: PartyFile) -> Ledger:
     """Open a party's ledger, with the budget that its policy allows for the life of the data."""
     ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
     if party.policy.epsilon_total is not None:
@@ -42,12 +42,14 @@ def opened_ledger(party: PartyFile) -> Ledger:
     return ledger
 
 
-def memory_for(party: PartyFile, settings: Any, whole: Table | Holding) -> LabelMemory | None:
+def open_label_memory(
+    party: PartyFile, settings: Any, whole: Table | Holding
+) -> LabelMemory | None:
     """Open the party's memory of randomised labels, where a job over rows randomises them."""
     if isinstance(whole, Holding) or not randomises_labels(settings):
         return None
     # All rows: one that is held out has not left the table.
-    return opened_memory(party.labels, quote(party.ledger.data, safe=""), whole)
+    return open_memory(party.labels, quote(party.ledger.data, safe=""), whole)
 
 
 def randomises_labels(settings: Any) -> bool:
@@ -55,31 +57,31 @@ def randomises_labels(settings: Any) -> bool:
     return settings.privacy is not None and bool(settings.privacy.randomises_labels)
 
 
-def table_for(party: PartyFile, agreed: Agreed) -> Table | Holding:
+def open_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Open the party's table for a job: the rows it trains on, or is evaluated by."""
-    return rows_for(whole_table(party, agreed), party, agreed)
+    return choose_rows(read_whole_table(party, agreed), party, agreed)
 
 
-def whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
+def read_whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Open the party's table: all rows; of a job over columns all that it holds of them."""
     if agreed.spec.divides == "columns":
         return _own_columns(party, agreed)
     return read_table(source_of(party.table, party.folder), schema_for(party, agreed))
 
 
-def rows_for(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
+def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Return the rows that a job trains on, or is evaluated by."""
     if isinstance(whole, Holding) or not agreed.held_out:
         return whole
-    table, number = spooled(whole), agreed.parties.index(party.party.name)
+    table, number = spool(whole), agreed.parties.index(party.party.name)
     if agreed.protocol_settings().privacy is not None:
-        kept = kept_by_id(table, agreed.held_out, derived(agreed.held_out_seed, number))
+        kept = keep_by_id(table, agreed.held_out, derive_seed(agreed.held_out_seed, number))
         if agreed.kind != EVALUATE:
             return kept
         is_kept = np.isin(records_of(table).ids, records_of(kept).ids)
         return table.select(np.flatnonzero(~is_kept))
     simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
-    rows = held_back(table, simulation, number)
+    rows = hold_back(table, simulation, number)
     return rows.held_out if agreed.kind == EVALUATE else rows.training
 
 
@@ -98,7 +100,7 @@ def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
     assert own.table is not None
     source = source_of(own.table, party.folder)
     schema = _declared_schema(own, own.table, needs_ranges=spec.needs_ranges(settings))
-    return holding_of(spooled(read_table(source, schema)), own.table, source)
+    return holding_of(spool(read_table(source, schema)), own.table, source)
 
 
 def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
@@ -115,7 +117,7 @@ def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
 
 
 def _declared_schema(job: JobFile, table: TableConfig, *, needs_ranges: bool) -> Schema:
-    said = declared(job, table)
+    said = declaration_of(job, table)
     missing = said.open_names(needs_ranges=needs_ranges)
     if missing is None:
         raise SettingError(
@@ -125,7 +127,7 @@ def _declared_schema(job: JobFile, table: TableConfig, *, needs_ranges: bool) ->
     if missing or said.label_is_open:
         lacking = [*missing, *([said.label.name] if said.label_is_open else [])]
         raise SettingError(
-            f"Public facts are not declared for: {listed(map(repr, lacking))}. In a deployed job "
+            f"Public facts are not declared for: {join_words(map(repr, lacking))}. In a deployed job "
             "they are never read off the data; declare them in [table.columns] or in the job."
         )
     return said.filled(None)

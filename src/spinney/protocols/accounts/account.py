@@ -123,7 +123,7 @@ class Plan(Protocol):
         ...
 
 
-class Purse:
+class Account:
     """A party's ledger, and the table whose records it protects.
 
     Parameters
@@ -184,7 +184,7 @@ class Purse:
 
     def _read_off(self, fact: str) -> Disclosure:
         is_of_label = fact.endswith(f" of {self._table.schema.label.name!r}")
-        return read_off(fact, Unit.LABEL if is_of_label else Unit.RECORD_REPLACE)
+        return read_fact_disclosure(fact, Unit.LABEL if is_of_label else Unit.RECORD_REPLACE)
 
     def pay(
         self,
@@ -315,7 +315,7 @@ def _changed() -> TableError:
     )
 
 
-def read_off(fact: str, unit: Unit) -> Disclosure:
+def read_fact_disclosure(fact: str, unit: Unit) -> Disclosure:
     """Return what is open where a fact that should be public was read from the rows."""
     why = "read from the data in a simulation; declare it in a schema"
     return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))

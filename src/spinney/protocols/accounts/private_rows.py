@@ -13,11 +13,11 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Mechanism
 from spinney.protocols.accounts.account import (
+    Account,
     JoinReply,
     Plan,
-    Purse,
 )
-from spinney.protocols.rows.facts import binned
+from spinney.protocols.rows.facts import bin_table
 from spinney.protocols.rows.quality import row_values
 from spinney.protocols.rows.setup import require_schema
 from spinney.tables.schema import Schema
@@ -42,11 +42,11 @@ class PrivateRows:
         self.schema = table.schema
         self.n_threads = thread_count(n_jobs)
         self._table = table
-        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._purse = None if ledger is None else Account(ledger, table, data)
         self._binned: tuple[bytes, BinnedTable] | None = None
         self._last: list[tuple[RowValues, Integers]] = []
 
-    def purse(self, ask: Ask[Any]) -> Purse:
+    def purse(self, ask: Ask[Any]) -> Account:
         """Return what pays for the answer to a question."""
         if self._purse is None:
             raise PolicyError(
@@ -69,7 +69,7 @@ class PrivateRows:
         digest = binning.digest()
         if self._binned is None or self._binned[0] != digest:
             how = {"n_threads": self.n_threads, "target_bits": TARGET_BITS}
-            self._binned = (digest, binned(self._table, binning, **how))
+            self._binned = (digest, bin_table(self._table, binning, **how))
             self._last = []
         return self._binned[1]
 

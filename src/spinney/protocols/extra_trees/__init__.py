@@ -40,4 +40,4 @@ from spinney.protocols.extra_trees.party import Party
 from spinney.protocols.extra_trees.settings import NAME, Settings
 from spinney.protocols.extra_trees.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "SPEC", "SUMMED", "Party", "Settings", "train"]

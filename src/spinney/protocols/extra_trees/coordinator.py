@@ -12,11 +12,11 @@ from spinney.protocols.extra_trees.estimates import (
     BitSearch,
     Estimates,
     LabelRules,
-    finished,
+    value_leaves,
 )
 from spinney.protocols.extra_trees.labels import LabelPlan
 from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk, candidates_of, drawing_of
-from spinney.protocols.extra_trees.noisy_coordinator import grown_by_noisy_cuts
+from spinney.protocols.extra_trees.noisy_coordinator import grow_by_noisy_cuts
 from spinney.protocols.extra_trees.party import extra_plan
 from spinney.protocols.extra_trees.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
@@ -25,7 +25,7 @@ from spinney.protocols.rows.facts import class_weights, leaf_values
 from spinney.protocols.rows.levels import Job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
 from spinney.protocols.rows.setup import (
-    agreed_schema,
+    agree_on_schema,
     lay_bins,
 )
 from spinney.protocols.training import (
@@ -35,11 +35,11 @@ from spinney.protocols.training import (
 )
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
-from spinney.trees.cuts import CutSearch, add_up, grown_by
+from spinney.trees.cuts import CutSearch, add_up, grow_by
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
 from spinney.trees.layout import LeafValues
-from spinney.trees.ranges import cuts_between, joined
+from spinney.trees.ranges import cuts_between, join_ranges
 from spinney.trees.split import Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers, Progress, silent
@@ -58,7 +58,7 @@ def train(
     if settings.thresholds is None:
         raise SettingError("thresholds must be 'public' or 'exchanged' for extra-trees; got None.")
     with phases.phase("agreeing"):
-        schema = agreed_schema(channel)
+        schema = agree_on_schema(channel)
         plan = extra_plan(schema, settings, len(channel.parties)) if privacy else None
         if plan is not None:  # it refuses before anyone is asked
             join(channel, schema, settings)
@@ -67,7 +67,7 @@ def train(
     if plan is not None and not isinstance(plan, LabelPlan):
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
-            forest = grown_by_noisy_cuts(channel, schema, job, **how)
+            forest = grow_by_noisy_cuts(channel, schema, job, **how)
     else:
         with phases.phase("binning"):
             progress("binning", 0, 0)
@@ -78,12 +78,12 @@ def train(
             values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
             growth = _grow(channel, job, values, plan, **how)
             if plan is not None:
-                forest = finished(growth, job, plan, values)
+                forest = value_leaves(growth, job, plan, values)
         if plan is None:
             with phases.phase("judging"):
                 progress("judging", 0, 0)
                 forest = growth.forest(job.binning, values)
-                quality, score = quality_over_parties(channel, job, growth, values, forest)
+                quality, score = quality_over_parties(channel, job, growth, values)
     claims = claims_of(channel, privacy) if privacy else ()
     return Training(
         ForestModel(NAME, schema, forest, job.binning.bin_of_category),
@@ -148,7 +148,7 @@ def _grow_level(
         _require_possible(ask, counters, held)
         of_tree = growth.root_weight[first:last]
         parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))
-    grown_by(growth, parts)  # lines 16 to 18
+    grow_by(growth, parts)  # lines 16 to 18
     return answered
 
 
@@ -157,7 +157,7 @@ def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
     first, last = ask.first, ask.last
     about = RangesAsk(ask.job, ask.levels, first, last)
     replies = channel.ask(about)  # Alg. 2, lines 9 to 11
-    ranges = joined([reply.ranges for reply in replies.values()])
+    ranges = join_ranges([reply.ranges for reply in replies.values()])
     keys = ask.frontier.key[first:last]
     cuts = cuts_between(ranges, about.candidates, keys, ask.job.binning)  # line 12
     return CutsAsk(ask.job, ask.levels, first, last, cuts.ravel())

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters
-from spinney.privacy.mechanisms import RandomisedResponse, projected
+from spinney.privacy.mechanisms import RandomisedResponse, project_to_simplex
 from spinney.protocols.extra_trees.labels import LabelPlan, Response
 from spinney.protocols.rows.levels import Job
 from spinney.trees.counts import Counters
@@ -29,7 +29,7 @@ from spinney.trees.forest import Forest
 from spinney.trees.frontier import Columns
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
-from spinney.trees.leaf_counts import nonnegative_fit, shrunk
+from spinney.trees.leaf_counts import nonnegative_fit, shrink
 from spinney.typing import Bools, Floats, Integers
 
 _STEPS: Final = 256  # of a row, in estimated counts that are whole numbers
@@ -65,7 +65,7 @@ class Estimates:
         if isinstance(self.response, BloomResponse):
             return self._least_squares(counters)
         rows = self.rows(counters)[:, None].astype(np.float64)
-        return projected(self.shares(counters) * rows, rows)
+        return project_to_simplex(self.shares(counters) * rows, rows)
 
     @property
     def _chances(self) -> tuple[float, float]:
@@ -165,7 +165,7 @@ class BitSearch:
         return np.rint(self.estimates.counts(counters) * _STEPS).astype(np.int64)
 
 
-def finished(growth: Growth, job: Job, plan: LabelPlan, values: LeafValues) -> Forest:
+def value_leaves(growth: Growth, job: Job, plan: LabelPlan, values: LeafValues) -> Forest:
     """Return the forest with estimates in place of answers."""
     forest = growth.forest(job.binning, LeafValues(np.ones(job.cell_counters)))
     estimates = Estimates(plan.response)
@@ -175,8 +175,8 @@ def finished(growth: Growth, job: Job, plan: LabelPlan, values: LeafValues) -> F
     else:
         rows = estimates.rows(forest.moments).astype(np.float64)
         strength = _STRENGTH * estimates.noise
-        shares = shrunk(forest, estimates.shares(forest.moments), rows, strength)
-        shares = projected(shares, np.ones((len(shares), 1)))
+        shares = shrink(forest, estimates.shares(forest.moments), rows, strength)
+        shares = project_to_simplex(shares, np.ones((len(shares), 1)))
     weighted = shares * values.class_weight
     total = weighted.sum(axis=1, keepdims=True)
     even = np.full_like(weighted, 1.0 / weighted.shape[1])

@@ -42,11 +42,11 @@ from spinney.errors import SettingError
 from spinney.privacy.accounting import Job
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
-from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpacked
+from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpack_bits
 from spinney.privacy.mechanisms import RandomisedResponse
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import ALL_ROWS, PARTY_TOTALS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import Purse
+from spinney.protocols.accounts.account import Account
 from spinney.protocols.settings import (
     PrivacySettings,
     Terms,
@@ -156,7 +156,7 @@ class LabelledTable:
             row = part.stop
 
 
-def opened_memory(folder: Path, name: str, table: Table) -> LabelMemory:
+def open_memory(folder: Path, name: str, table: Table) -> LabelMemory:
     """Open a party's memory with its table: answers of records that left the table are erased.
 
     `table` is all that the party holds. A record that comes back later is randomised, and paid
@@ -167,7 +167,9 @@ def opened_memory(folder: Path, name: str, table: Table) -> LabelMemory:
     return memory
 
 
-def labelled(table: Table, plan: LabelPlan, purse: Purse, memory: LabelMemory) -> LabelledTable:
+def randomise_labels(
+    table: Table, plan: LabelPlan, purse: Account, memory: LabelMemory
+) -> LabelledTable:
     """Return the table with answers: remembered ones, or drawn, paid for and remembered now."""
     records = records_of(table)
     records.require_own_ids()
@@ -215,7 +217,7 @@ def _likeliest(
     response: BloomResponse | UnaryResponse, words: NDArray[np.uint32]
 ) -> NDArray[np.int32]:
     """Return the class whose bits fit a report best: made of the report alone, so it is free."""
-    fit = unpacked(words, response.n_bits)
+    fit = unpack_bits(words, response.n_bits)
     if isinstance(response, BloomResponse):
         filters = bloom_filters(response.n_classes)
         fit = fit @ (2.0 * filters.T) - filters.sum(axis=1)

@@ -31,7 +31,7 @@ from spinney.transport.messages import Beside, kept_beside, message
 from spinney.trees.cuts import (
     Candidates,
     Drawing,
-    drawn,
+    draw_candidates,
 )
 from spinney.trees.fields import Fields
 from spinney.trees.frontier import Frontier, Slots
@@ -60,7 +60,9 @@ _CANDIDATES: Beside[Candidates] = Beside()
 
 def candidates_of(job: Job, frontier: Frontier) -> Candidates:
     """Return the candidates of open nodes, drawn once for all who share a process."""
-    return _CANDIDATES.get(frontier, lambda: drawn(frontier, drawing_of(job), job.binning))
+    return _CANDIDATES.get(
+        frontier, lambda: draw_candidates(frontier, drawing_of(job), job.binning)
+    )
 
 
 @message

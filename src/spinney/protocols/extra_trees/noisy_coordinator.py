@@ -27,7 +27,7 @@ from spinney.protocols.rows.facts import given_weights, leaf_values
 from spinney.protocols.rows.levels import Job, open_nodes
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
-from spinney.trees.cuts import CutSearch, grown_by
+from spinney.trees.cuts import CutSearch, grow_by
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth
@@ -35,7 +35,7 @@ from spinney.trees.split import Criterion, LeastLeaf
 from spinney.typing import Progress
 
 
-def grown_by_noisy_cuts(
+def grow_by_noisy_cuts(
     channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
 ) -> Forest:
     """Grow all trees, a level a round, and count their leaves at the end."""
@@ -70,4 +70,4 @@ def _grow_level(
         counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)
         of_tree = growth.root_weight[first:last]
         parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))
-    grown_by(growth, parts)
+    grow_by(growth, parts)

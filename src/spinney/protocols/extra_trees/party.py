@@ -6,13 +6,13 @@ from spinney.errors import ProtocolError, SettingError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.accounts.account import (
+    Account,
     ClaimsAsk,
     ExactJob,
     JoinAsk,
     Plan,
-    Purse,
 )
-from spinney.protocols.extra_trees.labels import LabelledTable, LabelPlan, labelled
+from spinney.protocols.extra_trees.labels import LabelledTable, LabelPlan, randomise_labels
 from spinney.protocols.extra_trees.messages import CutsAsk, NoisyCutsAsk, RangesAsk, RangesReply
 from spinney.protocols.extra_trees.settings import NAME
 from spinney.protocols.row_forest.budget import ForestPlan
@@ -80,15 +80,15 @@ class ExtraPrivateParty(PrivateParty):
     def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
         return extra_plan(self._table.schema, settings, n_parties)
 
-    def _noisy_rows(self, purse: Purse, n_threads: int) -> NoisyRows:
+    def _noisy_rows(self, purse: Account, n_threads: int) -> NoisyRows:
         return CutRows(self._table, purse, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
         return privacy.randomises_labels
 
-    def _with_noise(self, terms: Terms, purse: Purse) -> Table:
+    def _with_noise(self, terms: Terms, purse: Account) -> Table:
         plan = LabelPlan(self._table.schema, terms.privacy, terms.n_parties)
-        return labelled(self._table, plan, purse, self.memory)
+        return randomise_labels(self._table, plan, purse, self.memory)
 
 
 class _Counting(Counting):

@@ -44,4 +44,4 @@ from spinney.protocols.genetic_tree.party import Party
 from spinney.protocols.genetic_tree.settings import NAME, Settings
 from spinney.protocols.genetic_tree.spec import SPEC
 
-__all__ = ["ASKS", "Evolved", "EvolvingJob", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "SPEC", "SUMMED", "Evolved", "EvolvingJob", "Party", "Settings", "train"]

@@ -38,7 +38,7 @@ def category_bins_of(schema: Schema, max_bins: int) -> CategoryBins:
     )
 
 
-def own_binning(table: Table, max_bins: int) -> Binning:
+def lay_own_bins(table: Table, max_bins: int) -> Binning:
     """Return bins at the quantiles of a party's own numbers; categories as the schema has them.
 
     Cut points lie half way between values, so that nothing depends on which side equals one.
@@ -77,7 +77,7 @@ def _own_edges(column: Values, max_bins: int) -> Edges:
     return np.unique(edges.astype(np.float32))
 
 
-def pooled_binning(channel: Channel, schema: Schema, settings: GeneticSettings) -> Binning:
+def lay_pooled_bins(channel: Channel, schema: Schema, settings: GeneticSettings) -> Binning:
     """Return bins at the quantiles of all parties' numbers, found by summed counts."""
     facts, binning = lay_bins(channel, schema, settings.for_bins())
     leading: Integers = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)

@@ -18,9 +18,9 @@ from spinney.protocols.accounts.account import (
 )
 from spinney.protocols.genetic_tree.bins import (
     category_bins_of,
-    pooled_binning,
+    lay_pooled_bins,
 )
-from spinney.protocols.genetic_tree.fitness import mean_scores, shown
+from spinney.protocols.genetic_tree.fitness import mean_scores, show_score
 from spinney.protocols.genetic_tree.messages import (
     ChoiceAsk,
     DepthAsk,
@@ -38,7 +38,7 @@ from spinney.protocols.rows.facts import (
     target_range,
 )
 from spinney.protocols.rows.setup import (
-    agreed_schema,
+    agree_on_schema,
 )
 from spinney.protocols.training import Phases, Training
 from spinney.tables.schema import Schema
@@ -66,7 +66,7 @@ class Search:
         self._job = job
         self._step = _target_step(schema)
         self._joined = joined
-        self._random = seeds.generator(seeds.derived(settings.seed, BREED))
+        self._random = seeds.generator(seeds.derive_seed(settings.seed, BREED))
         self.depth = depth
         self.all_rows = False
         self.elitism = False
@@ -129,7 +129,7 @@ class Search:
             population.judge_again(scores[len(coming) :], anew=self.all_rows)
         population.update(coming, scores[: len(coming)])  # line 39
         metric = settings.metric or ""
-        self.best.append(shown(metric, float(population.score[0]), self._step))
+        self.best.append(show_score(metric, float(population.score[0]), self._step))
         self._coming = population.offspring(self._random)  # lines 41, 42
 
     def choose(self) -> int:
@@ -157,7 +157,7 @@ def _active(channel: Channel, settings: GeneticSettings, turn: int) -> tuple[str
     n = settings.n_active(len(names))
     if n == len(names):
         return tuple(names)
-    random = seeds.generator(seeds.derived(settings.seed, _ACTIVE, turn))
+    random = seeds.generator(seeds.derive_seed(settings.seed, _ACTIVE, turn))
     return tuple(names[i] for i in np.sort(random.permutation(len(names))[:n]))
 
 
@@ -244,12 +244,12 @@ def train(
     """Evolve structures with the parties on the channel; each party picks its own tree."""
     phases = Phases()
     with phases.phase("agreeing"):
-        schema = agreed_schema(channel)
+        schema = agree_on_schema(channel)
         require_learnable(schema)
         require_several(channel, settings)
         progress("binning", 0, 0)
         is_pooled = settings.binning == "pooled"
-        binning = pooled_binning(channel, schema, settings) if is_pooled else None
+        binning = lay_pooled_bins(channel, schema, settings) if is_pooled else None
         job = EvolvingJob(settings, schema.digest(), len(channel.parties), binning)
     with phases.phase("seeding"):
         progress("choosing a depth", 0, 0)

@@ -63,14 +63,14 @@ def fitness(metric: str, found: Outcomes, spread: Spread) -> Floats:
     return bounded
 
 
-def shown(metric: str, score: float, target_step: float) -> float:
+def show_score(metric: str, score: float, target_step: float) -> float:
     """Return a score as people know it: errors are positive, and in the target's own units."""
     if metric == "mse":
         return -score * (_RANGE * target_step) ** 2
     return -score if metric == "rae" else score
 
 
-def weighed(scores: Floats, weight: int) -> Integers:
+def weigh_scores(scores: Floats, weight: int) -> Integers:
     """Return scores as whole numbers, times the weight of their party."""
     steps: Integers = np.rint(scores * SCALE).astype(np.int64)
     return steps * weight

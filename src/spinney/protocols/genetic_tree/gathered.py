@@ -15,7 +15,7 @@ from spinney.privacy.claims import Verdict
 from spinney.privacy.scopes import View
 from spinney.protocols.genetic_tree.bins import CategoryBins, category_bins_of
 from spinney.protocols.genetic_tree.coordinator import Evolved
-from spinney.protocols.genetic_tree.fitness import shown
+from spinney.protocols.genetic_tree.fitness import show_score
 from spinney.protocols.genetic_tree.local_fit import HomeTree, PersonalTree
 from spinney.protocols.genetic_tree.party import Party
 from spinney.protocols.genetic_tree.settings import NAME
@@ -33,7 +33,7 @@ _GATHERED: Final = (
 )
 
 
-def gathered(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
+def gather_trees(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
     """Return the training with all parties' trees as its model, and how each does at home."""
     found = {name: party.personal for name, party in parties.items()}
     chosen = {name: tree for name, tree in found.items() if tree is not None}
@@ -108,8 +108,8 @@ def _quality(evolved: Evolved, party: Party, tree: PersonalTree, home: HomeTree)
     schema = evolved.model.schema
     step = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS).step
     scores: dict[str, Any] = {
-        metric: shown(metric, tree.score, step),
-        f"home_{metric}": shown(metric, home.score, step),
+        metric: show_score(metric, tree.score, step),
+        f"home_{metric}": show_score(metric, home.score, step),
         "nodes": float(tree.tree.n_decisions),
         "home_nodes": float(home.tree.n_decisions),
         "edit_distance": float("nan") if tree.distance is None else tree.distance,

@@ -180,8 +180,8 @@ class Home:
 
     def _dealt(self, stream: int, turn: int, n: int) -> list[Integers]:
         """Deal the rows to `n` parts."""
-        salt = np.uint64(seeds.derived(self.settings.seed, stream, turn))
-        drawn = seeds.mixed(self._keys ^ salt)
+        salt = np.uint64(seeds.derive_seed(self.settings.seed, stream, turn))
+        drawn = seeds.mix(self._keys ^ salt)
         if self.table.n_classes:
             order = np.lexsort((drawn, self.table.target))
         else:

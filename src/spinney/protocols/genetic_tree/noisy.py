@@ -39,7 +39,7 @@ from spinney.privacy.release import (
     OnlyMasked,
 )
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import JoinReply, Purse
+from spinney.protocols.accounts.account import Account, JoinReply
 from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply
 from spinney.protocols.genetic_tree.fitness import f1_scores
@@ -50,7 +50,7 @@ from spinney.protocols.genetic_tree.messages import (
     OwnTreeAsk,
 )
 from spinney.protocols.genetic_tree.settings import GeneticSettings
-from spinney.protocols.rows.facts import binned, public_binning
+from spinney.protocols.rows.facts import bin_table, public_binning
 from spinney.protocols.rows.setup import require_schema
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.schema import Schema
@@ -151,14 +151,14 @@ class NoisyPlan:
 class NoisyCounting:
     """A party's rows in public bins, counted with noise that its ledger has been charged for."""
 
-    def __init__(self, table: Table, purse: Purse) -> None:
+    def __init__(self, table: Table, purse: Account) -> None:
         self._table = table
         self._purse = purse
 
     @cached_property
     def _rows(self) -> FitTable:
         binning = public_cells(self._table.schema)
-        table = binned(self._table, binning, n_threads=1, target_bits=TARGET_BITS)
+        table = bin_table(self._table, binning, n_threads=1, target_bits=TARGET_BITS)
         return FitTable.of(table, binning, len(self._table.schema.label.classes or ()))
 
     def join(self, ask: NoisyJoinAsk) -> JoinReply:
@@ -247,7 +247,7 @@ class NoisySearch:
         settings = job.settings
         self._channel, self._job = channel, job
         self._n_classes = len(schema.label.classes or ())
-        self._random = seeds.generator(seeds.derived(settings.seed, stream))
+        self._random = seeds.generator(seeds.derive_seed(settings.seed, stream))
         self.depth = settings.max_depth
         self.best: list[float] = []
         self.population = Population(settings.breeding(len(schema.columns), self.depth), True)

@@ -14,16 +14,16 @@ from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Protection, Spend
 from spinney.protocols.accounts.account import (
+    Account,
     ClaimsAsk,
-    Purse,
 )
 from spinney.protocols.genetic_tree.bins import (
-    own_binning,
+    lay_own_bins,
 )
 from spinney.protocols.genetic_tree.coordinator import (
     LEAST_ACTIVE,
 )
-from spinney.protocols.genetic_tree.fitness import MAX_ROWS, weighed
+from spinney.protocols.genetic_tree.fitness import MAX_ROWS, weigh_scores
 from spinney.protocols.genetic_tree.local_fit import (
     Home,
     HomeTree,
@@ -47,7 +47,7 @@ from spinney.protocols.genetic_tree.messages import (
 )
 from spinney.protocols.genetic_tree.noisy import NoisyCounting
 from spinney.protocols.genetic_tree.settings import NAME, GeneticSettings
-from spinney.protocols.rows.facts import binned
+from spinney.protocols.rows.facts import bin_table
 from spinney.protocols.rows.levels import require_bins
 from spinney.protocols.rows.setup import (
     EdgesAsk,
@@ -104,10 +104,10 @@ class SizePlan:
         return [Spend("the number of rows", self.mechanism, (ALL_ROWS,))]
 
 
-class SizePurse:
+class NoisySize:
     """A party's number of rows, as it weighs its scores."""
 
-    def __init__(self, table: Table, purse: Purse | None) -> None:
+    def __init__(self, table: Table, purse: Account | None) -> None:
         self._table = table
         self._purse = purse
         self._known: dict[SizePlan, int] = {}  # what the ledger has stored, to look it up once
@@ -161,8 +161,8 @@ class Party:
         self._only_noise = only_noise
         self._is_masked = is_masked
         self._n_threads = thread_count(n_jobs)
-        self._purse = None if ledger is None else Purse(ledger, table, data)
-        self._sizes = SizePurse(table, self._purse)
+        self._purse = None if ledger is None else Account(ledger, table, data)
+        self._sizes = NoisySize(table, self._purse)
         self._noisy: NoisyCounting | None = None
         self._home: tuple[bytes, Home] | None = None
         self.personal: PersonalTree | None = None
@@ -237,9 +237,9 @@ class Party:
         if self._home is None or self._home[0] != job.digest:
             require_schema(self._table, job.schema_digest)
             schema, threads = self._table.schema, self._n_threads
-            binning = job.binning or own_binning(self._table, job.settings.max_bins)
+            binning = job.binning or lay_own_bins(self._table, job.settings.max_bins)
             require_bins(binning, schema)
-            table = binned(self._table, binning, n_threads=threads, target_bits=TARGET_BITS)
+            table = bin_table(self._table, binning, n_threads=threads, target_bits=TARGET_BITS)
             fit = FitTable.of(table, binning, len(schema.label.classes or ()))
             self._home = (job.digest, Home(fit, binning, table.keys, job.settings))
         return self._home[1]
@@ -276,7 +276,7 @@ class Party:
             all_rows=ask.all_rows,
             n_threads=self._n_threads,
         )
-        sums[:-1] = weighed(scores, weight)
+        sums[:-1] = weigh_scores(scores, weight)
         sums[-1] = weight
         return sums
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from spinney.protocols.genetic_tree.coordinator import Evolved, train
-from spinney.protocols.genetic_tree.gathered import gathered, home_model, own_model
+from spinney.protocols.genetic_tree.gathered import gather_trees, home_model, own_model
 from spinney.protocols.genetic_tree.messages import ASKS, SUMMED
 from spinney.protocols.genetic_tree.party import Party
 from spinney.protocols.genetic_tree.settings import (
@@ -120,7 +120,7 @@ class GeneticTree(Spec[GeneticSettings]):
 
     def gather(self, training: Evolved, sides: Mapping[str, Party]) -> tuple[Evolved, ForestModel]:
         """Return the training with all parties' trees, and those they grow alone."""
-        return gathered(training, sides), home_model(training, sides)
+        return gather_trees(training, sides), home_model(training, sides)
 
 
 SPEC = GeneticTree()

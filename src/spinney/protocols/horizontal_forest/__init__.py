@@ -54,4 +54,4 @@ from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.horizontal_forest.settings import NAME, Settings
 from spinney.protocols.horizontal_forest.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "SPEC", "SUMMED", "Party", "Settings", "train"]

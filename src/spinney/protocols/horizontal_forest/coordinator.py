@@ -13,7 +13,7 @@ from spinney.protocols.accounts.account import (
 from spinney.protocols.horizontal_forest.messages import AdaptiveAsk, LevelAsk
 from spinney.protocols.horizontal_forest.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
-from spinney.protocols.row_forest.coordinator import grown_noisily
+from spinney.protocols.row_forest.coordinator import grow_noisily
 from spinney.protocols.row_forest.messages import (
     noisy_job,
 )
@@ -26,7 +26,7 @@ from spinney.protocols.rows.levels import (
 )
 from spinney.protocols.rows.quality import quality_over_parties
 from spinney.protocols.rows.setup import (
-    agreed_schema,
+    agree_on_schema,
     lay_bins,
 )
 from spinney.protocols.training import (
@@ -35,10 +35,10 @@ from spinney.protocols.training import (
     Training,
 )
 from spinney.transport.channel import Channel
-from spinney.trees.adaptive import merged, midpoints
+from spinney.trees.adaptive import merge_histograms, midpoints
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
-from spinney.trees.histogram import Above, with_derived
+from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
@@ -55,7 +55,7 @@ def train(
     """Grow a forest with the parties on the channel."""
     phases, n_threads, privacy = Phases(), thread_count(n_jobs), settings.privacy
     with phases.phase("agreeing"):
-        schema = agreed_schema(channel)
+        schema = agree_on_schema(channel)
         if privacy:
             private_plan(schema, settings, len(channel.parties))  # refuses before anyone is asked
             join(channel, schema, settings)
@@ -64,7 +64,7 @@ def train(
     if privacy and not privacy.perturbs_input:
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
-            forest = grown_noisily(channel, schema, job, n_threads=n_threads, progress=progress)
+            forest = grow_noisily(channel, schema, job, n_threads=n_threads, progress=progress)
     else:
         with phases.phase("binning"):
             progress("binning", 0, 0)
@@ -77,7 +77,7 @@ def train(
         with phases.phase("judging"):
             progress("judging", 0, 0)
             forest = growth.forest(job.binning, values)
-            quality, score = quality_over_parties(channel, job, growth, values, forest)
+            quality, score = quality_over_parties(channel, job, growth, values)
     claims = claims_of(channel, privacy) if privacy else ()
     return Training(
         ForestModel(NAME, schema, forest, job.binning.bin_of_category),
@@ -130,7 +130,7 @@ def _grow_by_counts(
             if above is None or above.parties != answered:
                 growth.ask_about_all()  # somebody left: parent and child are not of the same rows
                 return None
-            counters = with_derived(frontier, above, counters)
+            counters = add_derived(frontier, above, counters)
         parts.append(search.best(counters, growth, first, last))
     kept = Above(frontier.slots, counters, answered) if len(batches) == 1 else None
     within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
@@ -146,7 +146,7 @@ def grow_adaptively(channel: Channel, job: Job, growth: Growth, search: Search) 
     for first, last in job.batches(frontier.slots):
         ask = AdaptiveAsk(job, growth.levels, first, last)
         replies = channel.ask(ask)
-        found = merged(
+        found = merge_histograms(
             [reply.histograms for reply in replies.values()],
             frontier.columns,
             ask.slots,

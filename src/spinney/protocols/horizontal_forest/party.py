@@ -20,7 +20,7 @@ from spinney.protocols.rows.setup import (
     CountsReply,
 )
 from spinney.tables.table import Table
-from spinney.trees.adaptive import streamed
+from spinney.trees.adaptive import stream_histograms
 from spinney.trees.histogram import level_counts
 from spinney.trees.threads import thread_count
 
@@ -36,7 +36,7 @@ class _Counting(Counting):
         cells = (table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last))
         how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
         if isinstance(ask, AdaptiveAsk):
-            return AdaptiveReply(streamed(*cells, **how))  # Alg. 2
+            return AdaptiveReply(stream_histograms(*cells, **how))  # Alg. 2
         how |= {"narrow": ask.is_narrow, "sized": not self.is_masked}
         return CountsReply(level_counts(*cells, **how))  # Alg. 1, line 3: histograms
 

@@ -28,4 +28,4 @@ from spinney.protocols.private_forest.party import Party
 from spinney.protocols.private_forest.settings import NAME, Settings
 from spinney.protocols.private_forest.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "SPEC", "SUMMED", "Party", "Settings", "train"]

@@ -17,11 +17,11 @@ from spinney.protocols.private_forest.budget import bins_of, plan_of
 from spinney.protocols.private_forest.messages import ForestJoinAsk, RandomLeavesAsk
 from spinney.protocols.private_forest.settings import NAME, Settings
 from spinney.protocols.rows.setup import (
-    agreed_schema,
+    agree_on_schema,
 )
 from spinney.protocols.training import Phases, Training
 from spinney.transport.channel import Channel
-from spinney.trees.leaf_counts import NumberedLeaves, finished
+from spinney.trees.leaf_counts import NumberedLeaves, finish_trees
 from spinney.trees.public_trees import random_levels
 from spinney.typing import Progress, silent
 
@@ -36,7 +36,7 @@ def train(
     """Draw the trees and count their leaves with the parties on the channel."""
     phases, n_parties = Phases(), len(channel.parties)
     with phases.phase("agreeing"):
-        schema = agreed_schema(channel)
+        schema = agree_on_schema(channel)
         plan = plan_of(schema, settings, n_parties)  # refuses before anyone is asked
         channel.ask(ForestJoinAsk(settings, schema.digest(), n_parties))
     with phases.phase("counting"):
@@ -52,7 +52,7 @@ def train(
             raise ProtocolError("A party's noisy counts do not have the leaves asked for.")
         counts = reply.counters.reshape(-1, plan.n_classes)
         variance = np.full(leaves.n_leaves, summed_variance(plan.noise, n_parties))
-        forest, noise = finished(leaves, counts, variance, settings.shrinkage)
+        forest, noise = finish_trees(leaves, counts, variance, settings.shrinkage)
     return Training(
         ForestModel(NAME, schema, forest, binning.bin_of_category, noise=noise),
         channel.parties,

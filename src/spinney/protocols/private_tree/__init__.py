@@ -41,4 +41,4 @@ from spinney.protocols.private_tree.party import Party
 from spinney.protocols.private_tree.settings import NAME, Settings
 from spinney.protocols.private_tree.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SPEC", "SUMMED", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "SPEC", "SUMMED", "Party", "Settings", "train"]

@@ -60,17 +60,17 @@ Asked = NDArray[np.int64]  # (n_open,) how many parts of its columns a node was 
 
 
 @dataclass(frozen=True)
-class Purses:
+class NodeBudgets:
     """What the nodes of one depth may spend, and have spent on the way, by node."""
 
     scopes: tuple[Scope, ...]
     has: tuple[Fraction, ...]
     spent: tuple[Fraction, ...]
 
-    def part(self, chosen: Integers) -> "Purses":
+    def part(self, chosen: Integers) -> "NodeBudgets":
         """Return some of them."""
         places = chosen.tolist()
-        return Purses(
+        return NodeBudgets(
             tuple(self.scopes[i] for i in places),
             tuple(self.has[i] for i in places),
             tuple(self.spent[i] for i in places),
@@ -151,7 +151,7 @@ class TreePlan:
 
     # --- what nodes have -------------------------------------------------------------------------
 
-    def purses(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[Purses]:
+    def purses(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[NodeBudgets]:
         """Return what the nodes of every depth have when they are reached.
 
         Where nothing is saved all nodes of a depth are one: rows that are still asked about.
@@ -159,10 +159,10 @@ class TreePlan:
         if not self.saves:
             depths = range(len(levels) + 1)
             return [
-                Purses((_still_open(k),), (self.level_epsilon,), (k * self.level_epsilon,))
+                NodeBudgets((_still_open(k),), (self.level_epsilon,), (k * self.level_epsilon,))
                 for k in depths
             ]
-        found = [Purses((ALL_ROWS,), (self.level_epsilon,), (Fraction(0),))]
+        found = [NodeBudgets((ALL_ROWS,), (self.level_epsilon,), (Fraction(0),))]
         is_open = np.ones(1, np.bool_)
         for level, steps in zip(levels, asked, strict=True):
             here = found[-1].part(np.flatnonzero(is_open))
@@ -172,7 +172,7 @@ class TreePlan:
             is_open = level.child_open
         return found
 
-    def _children(self, here: Purses, level: Level, steps: Asked) -> Purses:
+    def _children(self, here: NodeBudgets, level: Level, steps: Asked) -> NodeBudgets:
         eighth = self.level_epsilon / STEPS
         scopes, has, spent = [], [], []
         for node in np.flatnonzero(level.feature >= 0).tolist():
@@ -182,7 +182,7 @@ class TreePlan:
             scopes += 2 * [asked.part(_SPLIT, "yes")]
             has += 2 * [saved // eighth * eighth]
             spent += 2 * [here.spent[node] + used]
-        return Purses(tuple(scopes), tuple(has), tuple(spent))
+        return NodeBudgets(tuple(scopes), tuple(has), tuple(spent))
 
     def node_cost(self, has: Fraction, step: int) -> Fraction:
         """Return what a node spends that was asked about so many parts of its columns."""
@@ -195,7 +195,7 @@ class TreePlan:
 
     # --- releases of nodes -----------------------------------------------------------------------
 
-    def histogram_groups(self, purses: Purses, steps: Asked) -> list[Group]:
+    def histogram_groups(self, purses: NodeBudgets, steps: Asked) -> list[Group]:
         """Return the noise of the cells of open nodes, asked about so many parts of columns."""
         if not self.saves:
             noise = self._laplace(self.level_epsilon, self.n_columns)
@@ -209,7 +209,7 @@ class TreePlan:
         asked = tuple(_asked(scope, step) for scope, step in pairs)
         return _grouped(replace(purses, scopes=asked), steps, noise_of)
 
-    def bounds_groups(self, purses: Purses) -> list[Group]:
+    def bounds_groups(self, purses: NodeBudgets) -> list[Group]:
         """Return the noise of open nodes' bounds: each is moved by one row, all p by p."""
 
         def noise_of(has: Fraction, _: int) -> Mechanism:
@@ -217,12 +217,12 @@ class TreePlan:
 
         return _grouped(purses, np.zeros(len(purses.has), np.int64), noise_of)
 
-    def proposal_groups(self, purses: Purses, n_open: int) -> list[Group]:
+    def proposal_groups(self, purses: NodeBudgets, n_open: int) -> list[Group]:
         """Return how a party chooses the cuts that it proposes."""
         noise = PermuteAndFlip(self.level_epsilon / 2, _ROW, monotone=True)
         return [Group(noise, purses.scopes, np.arange(n_open))]
 
-    def side_groups(self, purses: Purses, n_cuts: Integers) -> list[Group]:
+    def side_groups(self, purses: NodeBudgets, n_cuts: Integers) -> list[Group]:
         """Return the noise of the sides of proposed cuts, by how many a node has."""
         (scope,) = purses.scopes
         return [
@@ -234,7 +234,7 @@ class TreePlan:
             for number in np.unique(n_cuts)
         ]
 
-    def choice_groups(self, purses: Purses, n_open: int) -> list[Group]:
+    def choice_groups(self, purses: NodeBudgets, n_open: int) -> list[Group]:
         """Return the noise of the scores of all cuts."""
         noise = NoisyMax(self.level_epsilon, _ROW, shares=self.privacy.shares(self.n_parties))
         return [Group(noise, purses.scopes, np.arange(n_open))]
@@ -312,7 +312,7 @@ class TreePlan:
 
 
 def _grouped(
-    purses: Purses, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
+    purses: NodeBudgets, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
 ) -> list[Group]:
     """Put nodes that have and ask the same into one group."""
     members: dict[tuple[Fraction, int], list[int]] = {}

@@ -27,12 +27,12 @@ from spinney.protocols.private_tree.messages import (
 )
 from spinney.protocols.private_tree.settings import NAME, TreeSettings
 from spinney.protocols.rows.setup import (
-    agreed_schema,
+    agree_on_schema,
 )
 from spinney.protocols.training import Phases, Training
 from spinney.transport.channel import Channel
 from spinney.trees.forest import Forest
-from spinney.trees.leaf_counts import NodeNoise, finished, pruned
+from spinney.trees.leaf_counts import NodeNoise, finish_trees, prune
 from spinney.trees.public_cells import fixed_costs, noisy_gain, noisy_impurity
 from spinney.trees.public_trees import level_of
 from spinney.typing import Bools, Floats, Integers, Progress, silent
@@ -49,7 +49,7 @@ class Choice:
     steps: Integers  # parts of the columns that were asked about
 
 
-def decided(channel: Channel, grown: Grown) -> Choice:
+def decide_level(channel: Channel, grown: Grown) -> Choice:
     """Ask the parties and decide the open nodes."""
     return _METHODS[grown.public.settings.method](channel, grown)
 
@@ -209,7 +209,7 @@ def train(
     """Grow a tree with the parties on the channel."""
     phases, n_parties = Phases(), len(channel.parties)
     with phases.phase("agreeing"):
-        schema = agreed_schema(channel)
+        schema = agree_on_schema(channel)
         public = PublicTree.of(schema, settings, n_parties)  # refuses before anyone is asked
         channel.ask(TreeJoinAsk(settings, schema.digest(), n_parties))
     with phases.phase("growing"):
@@ -218,7 +218,7 @@ def train(
         while tree.depth < n_levels and tree.grown(public).n_open:
             progress("growing", tree.depth, n_levels)
             grown = tree.grown(public)
-            choice = decided(channel, grown)
+            choice = decide_level(channel, grown)
             splits = public.cells.splits(grown.frontier, choice.cut, choice.accepted)
             opens = tree.depth + 1 < n_levels
             level = level_of(public.binning.columns, splits, opens=opens)
@@ -249,5 +249,5 @@ def _finished(reply: NoisyReply, grown: Grown) -> tuple[Forest, NodeNoise]:
     variance = np.zeros(leaves.n_leaves)
     for group in plan.leaf_groups(tree.levels, tree.asked):
         variance[group.members] = summed_variance(group.noise, plan.n_parties)
-    forest, noise = finished(leaves, counts, variance, tree.settings.shrinkage)
-    return pruned(forest, noise, tree.settings.min_samples_leaf)
+    forest, noise = finish_trees(leaves, counts, variance, tree.settings.shrinkage)
+    return prune(forest, noise, tree.settings.min_samples_leaf)

@@ -29,7 +29,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Release:
+class GroupedNoise:
     """Numbers to be noised, in groups: `owner` says whose each of them is."""
 
     groups: Sequence[Group]

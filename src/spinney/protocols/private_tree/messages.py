@@ -27,10 +27,10 @@ from spinney.protocols.accounts.replies import (
 )
 from spinney.protocols.private_tree.budget import (
     Asked,
-    Purses,
+    NodeBudgets,
     TreePlan,
 )
-from spinney.protocols.private_tree.settings import TreeSettings, chosen
+from spinney.protocols.private_tree.settings import TreeSettings, choose_method
 from spinney.protocols.rows.facts import public_binning
 from spinney.protocols.rows.setup import (
     SchemaAsk,
@@ -75,7 +75,7 @@ class PublicTree:
         """Lay it out; refuse what cannot be kept."""
         require_ranges(schema)
         n_classes = require_classes(schema)
-        found = chosen(given, len(schema.columns), n_parties)
+        found = choose_method(given, len(schema.columns), n_parties)
         settings = found.settings
         binning = public_binning(schema, settings.fine_bins)
         cells = Cells(binning.columns, settings.n_bins)
@@ -155,7 +155,7 @@ class Grown:
         return NumberedLeaves(1, self.so_far.levels, self.public.binning)
 
     @cached_property
-    def purses(self) -> Purses:
+    def purses(self) -> NodeBudgets:
         """What the open nodes have, or all of them alike."""
         last = self.public.plan.purses(self.so_far.levels, self.so_far.asked)[-1]
         if not self.public.plan.saves or not self.so_far.levels:

@@ -11,8 +11,8 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, View
 from spinney.protocols.accounts.account import (
+    Account,
     ClaimsAsk,
-    Purse,
 )
 from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.private_rows import PrivateRows
@@ -22,7 +22,7 @@ from spinney.protocols.accounts.replies import (
     noisy_reply,
 )
 from spinney.protocols.private_tree.budget import TreePlan
-from spinney.protocols.private_tree.groups import Release
+from spinney.protocols.private_tree.groups import GroupedNoise
 from spinney.protocols.private_tree.messages import (
     BoundsAsk,
     CellsAsk,
@@ -151,7 +151,7 @@ class Party:
         grown.require_open()
         return grown
 
-    def _release(self, ask: CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk) -> Release:
+    def _release(self, ask: CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk) -> GroupedNoise:
         match ask:
             case CellsAsk():
                 return self._cells(ask)
@@ -161,28 +161,28 @@ class Party:
                 return self._sides(ask)
         return self._leaves(ask)
 
-    def _cells(self, ask: CellsAsk) -> Release:  # Alg. 3 and 5
+    def _cells(self, ask: CellsAsk) -> GroupedNoise:  # Alg. 3 and 5
         grown = self._grown(ask.tree, "histograms", "save_budget")
         cells, plan = grown.public.cells, grown.public.plan
         steps = ask.steps(plan, grown.n_open)
         asked = np.repeat(ask.columns, cells.parts + 1, axis=1)
-        return Release(
+        return GroupedNoise(
             plan.histogram_groups(grown.purses, steps),
             np.repeat(np.flatnonzero(asked) // cells.n_cells, plan.n_classes),
             lambda: self._counts.cells(grown)[asked],
         )
 
-    def _bounds(self, ask: BoundsAsk) -> Release:  # Alg. 6
+    def _bounds(self, ask: BoundsAsk) -> GroupedNoise:  # Alg. 6
         grown = self._grown(ask.tree, "save_budget")
         plan, cuts = grown.public.plan, grown.public.cells.cuts
         first = np.flatnonzero(np.diff(cuts.column, prepend=-1))
-        return Release(
+        return GroupedNoise(
             plan.bounds_groups(grown.purses),
             np.repeat(np.arange(grown.n_open), plan.n_columns),
             lambda: np.minimum.reduceat(self._counts.costs(grown), first, axis=1) >> COST_BITS,
         )
 
-    def _sides(self, ask: SidesAsk) -> Release:
+    def _sides(self, ask: SidesAsk) -> GroupedNoise:
         grown = self._grown(ask.tree, "propose")
         cells, plan = grown.public.cells, grown.public.plan
         is_cut = ask.cuts >= 0
@@ -200,21 +200,21 @@ class Party:
             return np.stack([left[node, chosen], right[node, chosen]], axis=1)
 
         groups = plan.side_groups(grown.purses, n_cuts)
-        return Release(groups, np.repeat(node, 2 * plan.n_classes), exact)
+        return GroupedNoise(groups, np.repeat(node, 2 * plan.n_classes), exact)
 
-    def _leaves(self, ask: TreeLeavesAsk) -> Release:
+    def _leaves(self, ask: TreeLeavesAsk) -> GroupedNoise:
         tree = ask.tree
         public = self._layout(tree.settings, tree.schema_digest, tree.n_parties)
         grown, n_classes = tree.grown(public), public.plan.n_classes
         if grown.n_open or tree.depth > public.plan.n_levels:
             raise ProtocolError("The question's tree is not finished. Nothing was released.")
-        return Release(
+        return GroupedNoise(
             public.plan.leaf_groups(tree.levels, tree.asked),
             np.repeat(np.arange(grown.leaves.n_leaves), n_classes),
             lambda: grown.leaves.counts(self._rows.batches(public.binning), n_classes),
         )
 
-    def _held(self, ask: Ask[Any], plan: TreePlan, tree: TreeSoFar) -> Purse:
+    def _held(self, ask: Ask[Any], plan: TreePlan, tree: TreeSoFar) -> Account:
         """Return the purse, if the question goes on with the tree of those before it.
 
         Of every kind there is one question to a level.

@@ -92,14 +92,14 @@ def useful_depth(n_rows: int, min_samples_leaf: int) -> int:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Choice:
     """The settings of a job with its method named, and why that one."""
 
     settings: TreeSettings
     why: str
 
 
-def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
+def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Choice:
     """Return the settings that a job is run by: its method, and how deep its tree may be.
 
     Everything follows from what is declared. "auto" takes the first of these whose noise is small
@@ -112,10 +112,10 @@ def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
     if settings.n_rows is not None:
         depth = min(depth, useful_depth(settings.n_rows, settings.min_samples_leaf))
     if settings.method == "histograms":
-        return Chosen(settings, "method='histograms' was asked for.")
+        return Choice(settings, "method='histograms' was asked for.")
     if settings.method != "auto":
         why = f"method={settings.method!r} was asked for."
-        return Chosen(replace(settings, max_depth=depth), why)
+        return Choice(replace(settings, max_depth=depth), why)
     if settings.n_rows is None:
         raise SettingError(
             "method='auto' chooses by the number of rows, and n_rows does not say it. Declare "
@@ -135,14 +135,14 @@ def chosen(settings: TreeSettings, n_columns: int, n_parties: int) -> Chosen:
     for name, noise in (("histograms", of_histograms), ("propose", of_proposals)):
         if noise <= _SMALL * rows:
             why = f"{about}. method={name!r} is good enough, and trusts nobody."
-            return Chosen(replace(settings, method=cast("Method", name), max_depth=depth), why)
+            return Choice(replace(settings, method=cast("Method", name), max_depth=depth), why)
     found = _shallow(settings, n_columns, depth)
     why = (
         f"{about}. One noisy maximum over all cuts does better, {found.max_depth} levels deep at "
         f"most, with {found.privacy.leaf_share} of epsilon for the leaves; the coordinator is "
         "trusted with exact sums for it. Name method='propose' if it must not be."
     )
-    return Chosen(found, why)
+    return Choice(found, why)
 
 
 def _shallow(settings: TreeSettings, n_columns: int, most: int) -> TreeSettings:

@@ -25,7 +25,7 @@ from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Progress
 
 
-def grown_noisily(
+def grow_noisily(
     channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
 ) -> Forest:
     """Grow all trees, a level a round, and count their leaves at the end."""

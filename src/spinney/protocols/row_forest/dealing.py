@@ -8,14 +8,16 @@ independent and know nothing of the rows, so that a record more or less changes 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.privacy.keys import derived
+from spinney.privacy.keys import derive_key
 from spinney.privacy.streams import add_stream
 from spinney.protocols.settings import PrivacySettings, fraction_of
 from spinney.trees.rows import bootstrap_weights
 from spinney.typing import Integers
 
 
-def dealt_rows(privacy: PrivacySettings, n_trees: int, n_rows: int, key: bytes) -> list[Integers]:
+def deal_rows_to_trees(
+    privacy: PrivacySettings, n_trees: int, n_rows: int, key: bytes
+) -> list[Integers]:
     """Return the rows of every tree, in rising order; a bootstrap's as often as they are drawn.
 
     Parameters
@@ -49,6 +51,6 @@ def _times(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
 def _words(key: bytes, tree: int, count: int) -> NDArray[np.uint64]:
     """Return a tree's coins, one word for each row."""
     words = np.zeros(count, np.uint64)
-    own = derived(key, "rows of a tree", job=b"", round_number=tree, names=())
+    own = derive_key(key, "rows of a tree", job=b"", round_number=tree, names=())
     add_stream([words], own)
     return words

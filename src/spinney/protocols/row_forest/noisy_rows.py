@@ -35,13 +35,13 @@ from spinney.privacy.release import (
     Charge,
     Exact,
 )
-from spinney.protocols.accounts.account import Purse
+from spinney.protocols.accounts.account import Account
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply, noisy_reply
 from spinney.protocols.row_forest.budget import ForestPlan, trees_by_levels
-from spinney.protocols.row_forest.dealing import dealt_rows
+from spinney.protocols.row_forest.dealing import deal_rows_to_trees
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
 from spinney.protocols.rows.facts import (
-    binned,
+    bin_table,
 )
 from spinney.protocols.rows.levels import (
     Job,
@@ -63,7 +63,7 @@ _CHUNK: Final = 65536
 class NoisyRows(PartyRows):
     """A party's rows as its own coins deal them to the trees."""
 
-    def __init__(self, table: Table, purse: Purse, n_threads: int) -> None:
+    def __init__(self, table: Table, purse: Account, n_threads: int) -> None:
         super().__init__(table, n_threads)
         self._purse = purse
 
@@ -163,13 +163,15 @@ class NoisyRows(PartyRows):
         if privacy.tree_rows != "all":
             is_sampled = privacy.tree_rows == "sampled"
             key = self._purse.coins(privacy.job, claims_rest_on_them=is_sampled)
-        return dealt_rows(privacy, job.settings.n_estimators, n_rows, key)
+        return deal_rows_to_trees(privacy, job.settings.n_estimators, n_rows, key)
 
     def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
         return standing_of_rows(table, self._dealt(job, table.n_rows))
 
     def _read(self, job: Job) -> BinnedTable:
-        table = binned(self.table, job.binning, n_threads=self._n_threads, target_bits=TARGET_BITS)
+        table = bin_table(
+            self.table, job.binning, n_threads=self._n_threads, target_bits=TARGET_BITS
+        )
         if job.n_classes:
             return table
         bits = plan_of(job).target_bits

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.accounts.account import (
+    Account,
     ClaimsAsk,
     ExactJob,
     JoinAsk,
     Plan,
-    Purse,
 )
 from spinney.protocols.row_forest.messages import (
     LeafAsk,
@@ -25,7 +25,7 @@ from spinney.protocols.row_forest.messages import (
     plan_of,
 )
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
-from spinney.protocols.row_forest.perturbed_input import InputPlan, perturbed
+from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
 from spinney.protocols.rows.levels import PartyRows
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
@@ -71,7 +71,7 @@ class PrivateParty:
     ) -> None:
         self._table = table
         self._exact = exact
-        self._purse = None if ledger is None else Purse(ledger, table, data)
+        self._purse = None if ledger is None else Account(ledger, table, data)
         self._rows = None if self._purse is None else self._noisy_rows(self._purse, n_threads)
         self._noised: tuple[Terms, Table] | None = None
 
@@ -114,17 +114,17 @@ class PrivateParty:
     def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
         return private_plan(self._table.schema, settings, n_parties)
 
-    def _noisy_rows(self, purse: Purse, n_threads: int) -> NoisyRows:
+    def _noisy_rows(self, purse: Account, n_threads: int) -> NoisyRows:
         return NoisyRows(self._table, purse, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
         """Tell whether rows carry noise themselves, so that they may be counted exactly."""
         return privacy.perturbs_input
 
-    def _with_noise(self, terms: Terms, purse: Purse) -> Table:
+    def _with_noise(self, terms: Terms, purse: Account) -> Table:
         """Return the rows with the noise that the job's terms ask for."""
         plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
-        return perturbed(self._table, plan, purse)
+        return perturb_table(self._table, plan, purse)
 
 
 def _without_ledger(ask: Ask[Any]) -> PolicyError:

@@ -34,7 +34,7 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import PARTY_TOTALS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import Purse
+from spinney.protocols.accounts.account import Account
 from spinney.protocols.settings import PrivacySettings, Terms
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -103,7 +103,7 @@ class InputPlan:
         return Job(self.privacy.job, data, self.n_parties, 1, budgets)
 
 
-def perturbed(table: Table, plan: InputPlan, purse: Purse) -> MemoryTable:
+def perturb_table(table: Table, plan: InputPlan, purse: Account) -> MemoryTable:
     """Return the table with noise, drawn and paid for once in the job."""
     question = Terms(plan.privacy, plan.n_parties)
 

@@ -257,7 +257,7 @@ def _without_surprises(batches: Iterator[Batch], binning: Binning) -> Iterator[B
         yield batch
 
 
-def binned(table: Table, binning: Binning, *, n_threads: int, target_bits: int) -> BinnedTable:
+def bin_table(table: Table, binning: Binning, *, n_threads: int, target_bits: int) -> BinnedTable:
     """Read a table once more and keep one byte per cell; an amount gets `target_bits`."""
     label = table.schema.label
     small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16

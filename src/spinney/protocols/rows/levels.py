@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from spinney.errors import ProtocolError
-from spinney.protocols.rows.facts import binned
+from spinney.protocols.rows.facts import bin_table
 from spinney.protocols.rows.setup import require_schema
 from spinney.protocols.settings import ForestSettings, Terms, terms_of
 from spinney.tables.schema import Schema
@@ -310,7 +310,7 @@ class PartyRows:
         return self._binned[1]
 
     def _read(self, job: Job) -> BinnedTable:
-        return binned(
+        return bin_table(
             self.table,
             job.binning,
             n_threads=self._n_threads,

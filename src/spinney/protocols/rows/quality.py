@@ -52,7 +52,7 @@ class QualityReply:
         return cls(vectors[0])
 
 
-def judged(
+def judge_forest(
     table: BinnedTable,
     binning: Binning,
     forest: Forest,
@@ -78,7 +78,7 @@ def judged(
         out = np.zeros((part.size, forest.value.shape[1]))
         forest.add_predictions(rows, out, seen=seen if bootstrap else None, n_threads=n_threads)
         n_judges = np.full(part.size, forest.n_trees) - seen.sum(axis=1)
-        counts += judged_counts(table.target[part], out, n_judges, n_classes, drop_bits)
+        counts += count_judged(table.target[part], out, n_judges, n_classes, drop_bits)
     return QualityReply(counts)
 
 
@@ -107,7 +107,7 @@ def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
     return seen
 
 
-def judged_counts(
+def count_judged(
     target: NDArray[Any], out: Floats, n_judges: Integers, n_classes: int, drop_bits: int
 ) -> Integers:
     """Count how summed predictions of some trees fare against the rows' targets."""
@@ -203,7 +203,7 @@ def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityR
     """Judge the forest by a party's rows."""
     settings = ask.job.settings
     rows.forget_standing()
-    return judged(
+    return judge_forest(
         rows.binned(ask.job),
         ask.job.binning,
         ask.forest,
@@ -217,7 +217,7 @@ def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityR
 
 
 def quality_over_parties(
-    channel: Channel, job: Job, growth: Growth, values: LeafValues, forest: Forest
+    channel: Channel, job: Job, growth: Growth, values: LeafValues
 ) -> tuple[dict[str, Quality], float | None]:
     """Return the forest's quality at each party, and its first score over all of them."""
     ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)

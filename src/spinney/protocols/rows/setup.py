@@ -24,7 +24,7 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
-from spinney.trees.quantiles import QuantileSearch, Refinement, refined_counts
+from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined
 
 
 @message
@@ -120,12 +120,12 @@ def require_schema(table: Table, digest: str) -> None:
 def _count_between(table: Table, refinement: Refinement, n_threads: int) -> CountsReply:
     counts = np.zeros(refinement.n_counters, np.int32)
     for batch in table.batches():
-        refined_counts(batch.values, refinement, counts, n_threads)
+        count_refined(batch.values, refinement, counts, n_threads)
     length = 1 << refinement.digit_bits
     return CountsReply(Counts(counts.reshape(-1, 1), runs(counts.size // length, length)))
 
 
-def agreed_schema(channel: Channel) -> Schema:
+def agree_on_schema(channel: Channel) -> Schema:
     """Return the schema that all parties share, or raise naming every difference."""
     return agree({name: reply.schema for name, reply in channel.ask(SchemaAsk()).items()})
 

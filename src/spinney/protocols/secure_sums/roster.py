@@ -132,7 +132,7 @@ class RosterParty:
             raise ProtocolError("The masks are for another job than this party has joined.")
 
 
-def secured_over(
+def secure_channel(
     channel: Channel,
     job: str,
     present: tuple[str, ...],

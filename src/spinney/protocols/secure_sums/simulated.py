@@ -22,7 +22,7 @@ from spinney.transport.channel import (
 from spinney.transport.in_process import InProcess
 
 
-def secured(
+def secure_parties(
     parties: dict[str, Answering],
     connect: Callable[[dict[str, Answering]], Channel],
     known: Sequence[type[Ask[Any]]],
@@ -73,7 +73,7 @@ def connect_parties(
         return connect(sides)
     if privacy is not None:
         privacy.shares(len(sides))  # says best what is wrong with `honest`
-    return secured(
+    return secure_parties(
         sides,
         connect,
         summed,

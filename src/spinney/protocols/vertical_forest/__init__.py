@@ -36,4 +36,4 @@ from spinney.protocols.vertical_forest.party import ASKS, Party
 from spinney.protocols.vertical_forest.settings import NAME, Settings
 from spinney.protocols.vertical_forest.spec import SPEC
 
-__all__ = ["ASKS", "NAME", "Party", "SPEC", "Settings", "train"]
+__all__ = ["ASKS", "NAME", "SPEC", "Party", "Settings", "train"]

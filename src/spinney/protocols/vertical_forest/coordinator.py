@@ -24,7 +24,7 @@ from spinney.protocols.vertical_forest.growth import Coordination, Owners
 from spinney.protocols.vertical_forest.job import (
     Job,
     Target,
-    told_settings,
+    public_settings,
 )
 from spinney.protocols.vertical_forest.messages import (
     HoldingsAsk,
@@ -33,7 +33,7 @@ from spinney.protocols.vertical_forest.messages import (
     Sealed,
 )
 from spinney.protocols.vertical_forest.quality import (
-    judged,
+    judge_forest,
 )
 from spinney.protocols.vertical_forest.settings import NAME, Settings, VerticalSettings
 from spinney.transport.channel import Channel, Round
@@ -72,7 +72,7 @@ def job_of(
     if not n_columns:
         raise SchemaError("No party holds a column. A forest needs at least one.")
     return Job(
-        told_settings(forest),
+        public_settings(forest),
         settings.labels,
         label.n_rows,
         label.n_classes,
@@ -104,7 +104,7 @@ class VerticalTraining:
     model: ForestModel | None = None  # joined, where the job says so
 
 
-def described(settings: VerticalSettings) -> dict[str, object]:
+def describe_settings(settings: VerticalSettings) -> dict[str, object]:
     """Return the settings as the report shows them."""
     described = asdict(settings)
     forest = described.pop("forest")
@@ -175,7 +175,7 @@ def train(
     roles = Roles(channel.parties, label_party, coordination.ownership(), settings.intersect_at)
     with phases.phase("judging"):
         progress("judging", 0, 0)
-        quality = judged(channel, roles, job, n_jobs)
+        quality = judge_forest(channel, roles, job, n_jobs)
     claims: tuple[PartyClaim, ...] = ()
     if settings.label_epsilon is not None:
         claims = channel.ask(ClaimsAsk(job.name), to=(label_party,))[label_party].claims
@@ -192,6 +192,6 @@ def train(
         phases.seconds,
         {label_party: quality},
         score,
-        described(settings),
+        describe_settings(settings),
         claims,
     )

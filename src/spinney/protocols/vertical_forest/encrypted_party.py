@@ -20,7 +20,7 @@ from spinney.privacy.homomorphic import (
     of_public_key,
     of_secret_key,
     scheme_of,
-    unpacked,
+    unpack,
 )
 from spinney.protocols.vertical_forest.encrypted_messages import (
     ChooseAsk,
@@ -46,7 +46,7 @@ from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MISSING
 from spinney.trees.frontier import Columns, Slots
-from spinney.trees.own_columns import OwnNodes, OwnSplits, best_of_slots, counted
+from spinney.trees.own_columns import OwnNodes, OwnSplits, best_of_slots, count_cells
 from spinney.trees.partition import Partition
 from spinney.trees.rows import rows_of_entries
 from spinney.trees.split import BestSplits
@@ -82,7 +82,7 @@ class FeatureSide:
         counts = np.zeros((0, 1), np.int64)
         groups: list[list[int]] = []
         if slots.n_cells:
-            every = counted(growing.table, growing.nodes, slots, (0, n_open), 0)
+            every = count_cells(growing.table, growing.nodes, slots, (0, n_open), 0)
             counts = every.reshape(-1, 2)[:, :1]
             groups = list(_groups(growing.table, growing.nodes, slots, self._n_rows))
         per = self._fields.cells_in_one(len(groups))
@@ -335,7 +335,7 @@ class LabelSide:
             raise foreign_ciphertexts()
         for data in reply.sums:
             numbers = key.decrypt(key.load(data, n_packs), fields.width * per)
-            planes.append(unpacked(numbers, held.size, fields.width, per))
+            planes.append(unpack(numbers, held.size, fields.width, per))
         sums = np.zeros((len(counts), fields.n_fields), np.int64)
         sums[held] = fields.split(planes)
         return sums

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spinney.errors import ProtocolError, TableError
 from spinney.protocols.rows.facts import (
     FactsReply,
-    binned,
+    bin_table,
     binning_of,
     class_weights,
     count_facts,
@@ -24,7 +24,7 @@ from spinney.protocols.rows.facts import (
 from spinney.protocols.rows.setup import EdgesAsk, answer_setup
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest.settings import Labels
-from spinney.seeds import derived
+from spinney.seeds import derive_seed
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Label
 from spinney.transport.messages import kept_beside, message
@@ -128,7 +128,7 @@ class Job:
             raise ProtocolError("The labels do not fit the job: they are too many or out of range.")
 
 
-def encoded_target(label: Label, target: NDArray[Any]) -> Target:
+def encode_target(label: Label, target: NDArray[Any]) -> Target:
     """Return labels as numbers: of their class, or in steps of their declared range."""
     if label.kind == "number":
         return fixed_point(np.asarray(target, np.float64), label, target_bits(len(target)))
@@ -169,7 +169,7 @@ class OwnTable:
         return self.binning.columns
 
 
-def own_table(holding: Holding, settings: ForestSettings, n_threads: int) -> OwnTable:
+def bin_own_table(holding: Holding, settings: ForestSettings, n_threads: int) -> OwnTable:
     """Lay bins over a party's columns and keep one byte per cell."""
     if holding.features is None:
         starts = np.arange(0, holding.n_rows, BLOCK_ROWS)
@@ -177,12 +177,12 @@ def own_table(holding: Holding, settings: ForestSettings, n_threads: int) -> Own
         nothing = np.zeros(0, np.uint8)
         target = np.zeros(holding.n_rows, np.int32)
         return OwnTable(None, BinnedTable(nothing, starts, 0, target, holding.keys))
-    binning = own_bins(holding, settings, n_threads)
-    table = binned(holding.table, binning, n_threads=n_threads, target_bits=TARGET_BITS)
+    binning = lay_own_bins(holding, settings, n_threads)
+    table = bin_table(holding.table, binning, n_threads=n_threads, target_bits=TARGET_BITS)
     return OwnTable(binning, table)
 
 
-def own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> Binning:
+def lay_own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> Binning:
     """Return the bins that pooled columns would have: nothing leaves the party."""
     table = holding.table
     by_quantiles = settings.binning == "quantiles"
@@ -200,9 +200,9 @@ def own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> Binn
     return binning_of(table.schema, facts, settings, search.edges())
 
 
-def told_settings(forest: ForestSettings) -> ForestSettings:
+def public_settings(forest: ForestSettings) -> ForestSettings:
     """Return the settings as parties see them: the samples have a seed of their own.
 
     From it nobody can tell which columns were drawn.
     """
-    return replace(forest, seed=derived(forest.seed, 1))
+    return replace(forest, seed=derive_seed(forest.seed, 1))

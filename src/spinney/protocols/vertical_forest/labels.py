@@ -23,7 +23,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
 from spinney.privacy.release import Exact
 from spinney.privacy.scopes import Budget, Disclosure, Protection, Question, Spend
-from spinney.protocols.accounts.account import read_off
+from spinney.protocols.accounts.account import read_fact_disclosure
 from spinney.protocols.settings import fraction_of
 from spinney.protocols.vertical_forest.job import Job, Target
 from spinney.typing import Integers
@@ -96,7 +96,7 @@ def _randomised(job: Job, target: Target, ledger: Ledger, account: LabelAccount)
     spend = Spend("every label, randomised", noise, n_values=job.n_rows)
     ledger.open_job(terms)
     if account.read_facts:
-        told = [read_off(fact, Unit.LABEL) for fact in account.read_facts]
+        told = [read_fact_disclosure(fact, Unit.LABEL) for fact in account.read_facts]
         ledger.disclose(Question.of(job.name, 0, b"public facts"), told)
     if not ledger.spent(job.name, Unit.LABEL):
         ledger.check(job.name, [spend])

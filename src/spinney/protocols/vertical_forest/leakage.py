@@ -69,14 +69,14 @@ class Knowing(Protocol):
         ...
 
 
-def label_leakage(party: Knowing) -> LabelLeakage:
+def measure_label_leakage(party: Knowing) -> LabelLeakage:
     """Measure how many labels a party without them could recover."""
     held = party.membership
     n = held.leaves.shape[1]
     chosen = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.int64)
     truth = held.true_labels[chosen].astype(np.int64)
     n_groups = held.n_classes or _AMOUNT_GROUPS
-    group = grouped(held.leaves[:, chosen], held.drawn[chosen], n_groups)
+    group = group_rows(held.leaves[:, chosen], held.drawn[chosen], n_groups)
     if held.n_classes:
         counts = np.zeros((n_groups, held.n_classes), np.int64)
         np.add.at(counts, (group, truth), 1)
@@ -89,7 +89,7 @@ def label_leakage(party: Knowing) -> LabelLeakage:
     )
 
 
-def grouped(leaves: NDArray[np.uint32], drawn: Bools, n_groups: int) -> Integers:
+def group_rows(leaves: NDArray[np.uint32], drawn: Bools, n_groups: int) -> Integers:
     """Put rows that often share a leaf into the same group."""
     n = leaves.shape[1]
     n_groups = min(n_groups, n)

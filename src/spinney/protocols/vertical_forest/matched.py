@@ -30,7 +30,7 @@ from spinney.protocols import vertical_forest
 from spinney.protocols.training import Phases
 from spinney.protocols.vertical_forest import matching_messages
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
-from spinney.protocols.vertical_forest.job import Job, told_settings
+from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.matching import MatchingParty, match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
@@ -190,7 +190,7 @@ class Party:
         if not isinstance(job, Job):
             return
         terms = (
-            ("settings", job.settings, told_settings(agreed.forest)),
+            ("settings", job.settings, public_settings(agreed.forest)),
             ("labels", job.labels, agreed.labels),
             ("label_epsilon", job.label_epsilon, agreed.label_epsilon),
             ("name", job.name, agreed.job),

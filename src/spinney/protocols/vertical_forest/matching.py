@@ -36,8 +36,8 @@ from spinney.privacy.matching import (
     PsiServer,
     Tags,
     new_matching_key,
-    opened_key,
-    sealed_key,
+    open_key,
+    seal_key,
 )
 from spinney.protocols.vertical_forest.matching_messages import (
     CommonAsk,
@@ -89,7 +89,7 @@ class MatchingParty:
                 return self._secret(ask)
             case TakeAsk():
                 names = (ask.lead, self._name)
-                self._key = opened_key(ask.letter, self._pair, ask.public_key, names)
+                self._key = open_key(ask.letter, self._pair, ask.public_key, names)
                 return TakenReply(self._name)
         return self._answer_about_ids(ask)
 
@@ -118,7 +118,7 @@ class MatchingParty:
     def _secret(self, ask: SecretAsk) -> SecretReply:
         self._key = new_matching_key()
         letters = (
-            sealed_key(self._key, self._pair, public, (self._name, name))
+            seal_key(self._key, self._pair, public, (self._name, name))
             for name, public in zip(ask.parties, ask.public_keys, strict=True)
         )
         return SecretReply(tuple(letters))
@@ -178,7 +178,7 @@ def match(channel: Channel, matching: str, *, lead: str) -> int:
     return len(tags)
 
 
-def shared_sizes(channel: Channel, *, lead: str) -> dict[str, int]:
+def count_shared(channel: Channel, *, lead: str) -> dict[str, int]:
     """Return how many ids the leading party shares with each other; nobody learns which."""
     met = _met(channel, lead)
     others = [name for name in channel.parties if name != lead]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from spinney.errors import PolicyError, ProtocolError, StorageError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.vertical_forest.settings import NAME
-from spinney.tables.schema import Column, Label, Schema, listed
+from spinney.tables.schema import Column, Label, Schema, join_words
 from spinney.trees import storage
-from spinney.trees.binning import binned_categories
-from spinney.trees.partial import LeafSets, PartialForest, joined_forest, leaf_sets
+from spinney.trees.binning import bin_categories
+from spinney.trees.partial import LeafSets, PartialForest, join_forests, leaf_sets
 from spinney.typing import Integers, Values
 
 _KIND = "part of a forest"
@@ -41,7 +41,7 @@ class PartialModel:
         rows = values.copy()
         for column, bins in enumerate(self.bin_of_category):
             if len(bins):
-                rows[column] = binned_categories(values[column], bins)
+                rows[column] = bin_categories(values[column], bins)
         return leaf_sets(self.part, rows, n_threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -137,12 +137,12 @@ class PartialModel:
         return {**arrays, **bins, "numbers": self.numbers}
 
 
-def joined_model(parts: Mapping[str, PartialModel], consent: Collection[str]) -> ForestModel:
+def join_model(parts: Mapping[str, PartialModel], consent: Collection[str]) -> ForestModel:
     """Return the forest that all parts make, if every party consents."""
     missing = [name for name in parts if name not in consent]
     if missing:
         raise PolicyError(
-            f"{listed(map(repr, missing))} did not consent to join its part with the others'. "
+            f"{join_words(map(repr, missing))} did not consent to join its part with the others'. "
             "A vertical forest leaves its parties only if all of them agree."
         )
     labels = [model.label for model in parts.values() if model.label is not None]
@@ -152,6 +152,6 @@ def joined_model(parts: Mapping[str, PartialModel], consent: Collection[str]) ->
     columns: list[Column] = [column for model in parts.values() for column in model.columns]
     bins = [found for model in parts.values() for found in model.bin_of_category]
     order = np.argsort(numbers)
-    forest = joined_forest([(model.part, model.numbers) for model in parts.values()])
+    forest = join_forests([(model.part, model.numbers) for model in parts.values()])
     schema = Schema(tuple(columns[i] for i in order), labels[0])
     return ForestModel(NAME, schema, forest, tuple(bins[i] for i in order))

@@ -20,8 +20,8 @@ from spinney.protocols.vertical_forest.job import (
     Job,
     OwnTable,
     Target,
-    encoded_target,
-    own_table,
+    bin_own_table,
+    encode_target,
     target_step,
 )
 from spinney.protocols.vertical_forest.labels import LabelAccount, labels_to_use
@@ -51,8 +51,8 @@ from spinney.protocols.vertical_forest.prediction import (
 from spinney.protocols.vertical_forest.quality import (
     Finished,
     JudgedRows,
-    judged_leaves,
     membership_of,
+    name_judged_leaves,
     part_of,
     quality_counts,
     training_sets,
@@ -121,7 +121,7 @@ class Party:
         return ClaimsReply(claims_in(ledger, ask.job) if ledger else ())
 
     def _holdings(self, _: HoldingsAsk) -> HoldingsReply:
-        return held_by(self._holding)
+        return describe_holding(self._holding)
 
     @property
     def true_labels(self) -> Target:
@@ -129,7 +129,7 @@ class Party:
         label, target = self._holding.label, self._holding.target
         if label is None or target is None:
             raise ProtocolError("This party does not hold the labels.")
-        return encoded_target(label, target)
+        return encode_target(label, target)
 
     def labels(self, job: Job) -> Target:
         """Return the labels that the job may use."""
@@ -149,7 +149,7 @@ class Party:
         if job.n_rows != holding.n_rows:
             raise ProtocolError("The job is about another number of rows than this party holds.")
         if self._own is None or self._own[0] != job.digest:
-            self._own = (job.digest, own_table(holding, job.settings, self._n_threads))
+            self._own = (job.digest, bin_own_table(holding, job.settings, self._n_threads))
         own = self._own[1]
         has_label = holding.label is not None
         target = self.labels(job) if has_label else ask.target if ask.target.size else None
@@ -199,7 +199,7 @@ class Party:
 
     def _judge(self, ask: JudgeAsk) -> QualityReply:
         held = self._finished()
-        self._judged = judged_leaves(held, ask, self._n_threads)
+        self._judged = name_judged_leaves(held, ask, self._n_threads)
         held.growing.settle("judged", self._judged.leaves.tobytes())
         return quality_counts(held, self._judged)
 
@@ -230,7 +230,7 @@ ASKS: tuple[type[Ask[Any]], ...] = (
 )  # fmt: skip
 
 
-def held_by(holding: Holding) -> HoldingsReply:
+def describe_holding(holding: Holding) -> HoldingsReply:
     """Return what a party brings, in numbers."""
     label = holding.label
     return HoldingsReply(

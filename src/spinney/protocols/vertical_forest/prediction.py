@@ -28,11 +28,11 @@ from spinney.errors import PartyLostError, PolicyError, ProtocolError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.training import Roles
-from spinney.protocols.vertical_forest.model import PartialModel, joined_model
+from spinney.protocols.vertical_forest.model import PartialModel, join_model
 from spinney.tables.columns import Columns
 from spinney.transport.channel import Ask, Channel
 from spinney.transport.messages import message
-from spinney.trees.partial import LeafSets, Ownership, PartialForest, intersected
+from spinney.trees.partial import LeafSets, Ownership, PartialForest, intersect
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers
 
@@ -67,7 +67,7 @@ class Named:
         if self.ownership is None:
             return self.leaves
         every = [*self.sets[: self.place], own, *self.sets[self.place :]]
-        return intersected(self.ownership, every, n_threads)
+        return intersect(self.ownership, every, n_threads)
 
 
 @message
@@ -208,7 +208,7 @@ def name_leaves(roles: Roles, channel: Channel, n_judged: int, n_jobs: int | Non
         return Named(no_leaves, sets, roles.ownership, place)
     found = channel.ask(LeavesAsk(n_judged), to=roles.parties)
     every = [found[name].sets for name in roles.parties]
-    return Named(intersected(roles.ownership, every, thread_count(n_jobs)), (), None, place)
+    return Named(intersect(roles.ownership, every, thread_count(n_jobs)), (), None, place)
 
 
 def predict_rows(roles: Roles, channel: Channel, *, n_jobs: int | None = None) -> Floats:
@@ -223,4 +223,4 @@ def join_parts(channel: Channel) -> ForestModel:
         name: PartialModel.from_bytes(reply.data, name=name)
         for name, reply in channel.ask(PartAsk()).items()
     }
-    return replace(joined_model(parts, tuple(parts)), consent=tuple(parts))
+    return replace(join_model(parts, tuple(parts)), consent=tuple(parts))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spinney.errors import ProtocolError
 from spinney.protocols.rows.quality import (
     QualityReply,
-    judged_counts,
+    count_judged,
     quality_of,
     row_values,
     seen_by,
@@ -87,7 +87,7 @@ def training_sets(held: Finished, n_judged: int, n_threads: int) -> LeafSets:
     return leaf_sets(held.model.part, values, n_threads)
 
 
-def judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedRows:
+def name_judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedRows:
     """Return the leaves of judged rows, as all parties name them."""
     rows = _judged(held, ask.n_judged)
     leaves = ask.named.leaves
@@ -121,7 +121,7 @@ def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
         out += np.where(judged.seen[:, tree, None], 0.0, values[leaf])
     n_judges = part.n_trees - judged.seen.sum(axis=1)
     target = growing.table.target[judged.rows]
-    return QualityReply(judged_counts(target, out, n_judges, n_classes, dropped_bits(growing.job)))
+    return QualityReply(count_judged(target, out, n_judges, n_classes, dropped_bits(growing.job)))
 
 
 def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Membership:
@@ -132,7 +132,7 @@ def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Me
     return Membership(judged.leaves, drawn, truth, job.n_classes, job.label_epsilon)
 
 
-def judged(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:
+def judge_forest(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:
     """Judge the forest by rows that its trees have not seen, at the label party."""
     n_judged = n_judged_in(job)
     named = name_leaves(roles, channel, n_judged, n_jobs)

@@ -17,8 +17,8 @@ from spinney.protocols.settings import (
     require_honest_masks,
 )
 from spinney.protocols.spec import JobFacts, JobSettings
-from spinney.seeds import derived, generator, job_seed
-from spinney.tables.schema import listed
+from spinney.seeds import derive_seed, generator, job_seed
+from spinney.tables.schema import join_words
 from spinney.typing import Bools
 
 Labels = Literal["shared", "encrypted"]
@@ -165,7 +165,7 @@ class MatchedSettings:
         n_held_out = round(self.held_out * n_rows)
         chosen = np.zeros(n_rows, np.bool_)
         if 0 < n_held_out < n_rows:
-            order = generator(derived(self.held_out_seed, _HOLD_BACK)).permutation(n_rows)
+            order = generator(derive_seed(self.held_out_seed, _HOLD_BACK)).permutation(n_rows)
             chosen[order[:n_held_out]] = True
         return chosen
 
@@ -265,7 +265,7 @@ def _label_party(named: str | None, facts: JobFacts) -> str:
     if facts.is_aligned:
         named = named or known[0]
     if named is None or (known and named not in known):
-        who = f", one of {listed(map(repr, known))}" if known else ""
+        who = f", one of {join_words(map(repr, known))}" if known else ""
         raise SettingError(
             f"label_party must name the one party that holds the labels{who}; got {named!r}. "
             "Give it in [settings]."
@@ -287,4 +287,4 @@ def _matching(given: str | None, facts: JobFacts) -> Matching | None:
             f"Parties with tables of their own find their common rows by matching = {known}; got "
             f"{given!r}. Give it in [settings], and each table its row_id."
         )
-    return cast("Matching", given)
+    return given

@@ -8,10 +8,10 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.spec import Bound, ColumnsSpec, JobFacts, JobSize, Site
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
 from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.leakage import LabelLeakage, label_leakage
+from spinney.protocols.vertical_forest.leakage import LabelLeakage, measure_label_leakage
 from spinney.protocols.vertical_forest.matched import ASKS, SUMMED, Party, train
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
-from spinney.protocols.vertical_forest.model import joined_model
+from spinney.protocols.vertical_forest.model import join_model
 from spinney.protocols.vertical_forest.settings import (
     NAME,
     MatchedSettings,
@@ -129,11 +129,11 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
     def join(self, sides: Mapping[str, Party]) -> ForestModel:
         """Return what only a simulation may without asking: the forest that all parts make."""
         parts = {name: side.finished_model for name, side in sides.items()}
-        return joined_model(parts, tuple(parts))
+        return join_model(parts, tuple(parts))
 
     def label_leakage(self, side: Party) -> LabelLeakage:
         """Return how many labels node membership gives away, as the label party finds."""
-        return label_leakage(side.forest)
+        return measure_label_leakage(side.forest)
 
 
 SPEC = VerticalForest()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import ceil, floor, log10
 
-from spinney.report.page.markup import Html, joined, tag
+from spinney.report.page.markup import Html, join_html, tag
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 """Okabe and Ito's, which colour-blind readers can tell apart; `looks.js` has the same."""
@@ -40,7 +40,7 @@ def dots(title: str, lines: Sequence[tuple[str, Sequence[Dot]]]) -> Html:
         if number is not None
     ]
     if not known:
-        return joined()
+        return join_html()
     low, high = float(min(known)), float(max(known))
     room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
     low, high = low - room, high + room
@@ -83,9 +83,9 @@ def bar(share: float) -> Html:
 
 
 def _axis(low: float, high: float, x: Scale, height: float) -> Html:
-    return joined(
+    return join_html(
         *(
-            joined(
+            join_html(
                 tag("line", x1=x(t), y1=30, x2=x(t), y2=height - 18, class_="axis"),
                 tag("text", f"{t:.6g}", x=x(t), y=height - 4, text_anchor="middle", class_="soft"),
             )
@@ -107,7 +107,7 @@ def _mark(mark: Dot, x: Scale, y: float) -> Html:
     assert mark.value is not None
     colour, shape = STYLE_OF_MODEL.get(mark.model, OTHER_STYLE)
     words = f"{mark.model}: {mark.value:.4f}"
-    interval = joined()
+    interval = join_html()
     if mark.interval is not None:
         low, high = mark.interval
         words += f", {low:.4f} to {high:.4f}"
@@ -123,7 +123,7 @@ def _shape(shape: str, x: float, y: float, colour: str) -> Html:
 
 def _key(model: str, x: float) -> Html:
     colour, shape = STYLE_OF_MODEL.get(model, OTHER_STYLE)
-    return joined(_shape(shape, x + 6, 14, colour), tag("text", model, x=x + 16, y=18))
+    return join_html(_shape(shape, x + 6, 14, colour), tag("text", model, x=x + 16, y=18))
 
 
 def short(text: str, most: int = 20) -> str:

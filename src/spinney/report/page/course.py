@@ -2,7 +2,7 @@
 
 from spinney.report.page.charts import bar
 from spinney.report.page.curves import curve
-from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.render import size
 from spinney.report.report import Report, RoundTraffic
 from spinney.report.verdicts import lost_parties, retries, word_of
@@ -43,19 +43,19 @@ def how_it_went(report: Report) -> Html:
     settings: list[list[Content]] = [[name, repr(v)] for name, v in report.settings.items()]
     shown = table("Settings", ["setting", "value"], settings)
     parts.append(tag("details", tag("summary", "Settings"), shown))
-    return joined(*parts)
+    return join_html(*parts)
 
 
 def _lost(report: Report) -> Html:
     lost = lost_parties(report)
     if not lost:
-        return joined() if report.ended else tag("p", "No party was lost.")
+        return join_html() if report.ended else tag("p", "No party was lost.")
     return tag("p", f"Lost on the way: {', '.join(lost)}.", class_="warn")
 
 
 def _phases(report: Report) -> Html:
     if not report.seconds:
-        return joined()
+        return join_html()
     total = sum(report.seconds.values()) or 1.0
     lines: list[list[Content]] = [
         [phase, f"{seconds:.2f}", bar(seconds / total)] for phase, seconds in report.seconds.items()

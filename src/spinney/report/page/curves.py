@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from spinney.report.page.charts import COLOURS, short
-from spinney.report.page.markup import Content, Html, joined, tag
+from spinney.report.page.markup import Content, Html, join_html, tag
 
 _WIDTH, _LEFT, _RIGHT = 240, 44, 228
 _LINE = 20
@@ -15,7 +15,7 @@ def curve(title: str, at: Sequence[float], series: Series) -> Html:
     """Return lines over numbers."""
     values = [v for _, line in series for v in line]
     if not values:
-        return joined()
+        return join_html()
     x_low, x_high, y_low, y_high = min(at), max(at), min(values), max(values)
 
     def point(place: float, value: float) -> tuple[float, float]:
@@ -44,7 +44,7 @@ def marks(title: str, at: Sequence[str], series: Series) -> Html:
     """Return a line for each word, with a mark for each series."""
     values = [v for _, line in series for v in line]
     if not values:
-        return joined()
+        return join_html()
     low, high = min(values), max(values)
     left, bottom = 96, _LINE * len(at) + 8
     parts: list[Content] = [

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 from spinney.report.budgets import ChargeLine, PartyBudget, amount, word_of_measure
 from spinney.report.page.charts import bar
-from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.privacy import in_words
 from spinney.report.render import size
-from spinney.report.report import Disclosure, Report
+from spinney.report.report import DisclosureRow, Report
 
 
 def what_left(report: Report) -> Html:
@@ -23,7 +23,7 @@ def what_left(report: Report) -> Html:
     if report.hardened:
         parts.append(tag("h3", "Before the model left"))
         parts.append(tag("ul", *(tag("li", step) for step in report.hardened)))
-    return joined(*parts)
+    return join_html(*parts)
 
 
 def _lead(report: Report) -> str:
@@ -40,7 +40,7 @@ def _lead(report: Report) -> str:
     return "Not differentially private: no noise was added. No row left its party."
 
 
-def _statistics(disclosures: tuple[Disclosure, ...]) -> Html:
+def _statistics(disclosures: tuple[DisclosureRow, ...]) -> Html:
     lines: list[list[Content]] = [
         [
             entry.statistic,
@@ -102,4 +102,4 @@ def _charges(budgets: tuple[PartyBudget, ...]) -> Html:
         shown = table("Charges", ["what", "times", "cost of one", "noise"], lines)
         who = ", ".join(dict.fromkeys(names))
         parts.append(tag("details", tag("summary", f"Every charge at {who}"), shown))
-    return joined(*parts)
+    return join_html(*parts)

@@ -18,7 +18,7 @@ Content = str | Html | int | float | None
 
 def tag(name: str, /, *content: Content, **attributes: str | float | bool | None) -> Html:
     """Return an element; a trailing `_` of an attribute's name is dropped, other `_` become `-`."""
-    return Html(f"<{name}{_attributes(attributes)}>{joined(*content)}</{name}>")
+    return Html(f"<{name}{_attributes(attributes)}>{join_html(*content)}</{name}>")
 
 
 def void(name: str, /, **attributes: str | float | bool | None) -> Html:
@@ -26,7 +26,7 @@ def void(name: str, /, **attributes: str | float | bool | None) -> Html:
     return Html(f"<{name}{_attributes(attributes)}>")
 
 
-def joined(*content: Content) -> Html:
+def join_html(*content: Content) -> Html:
     """Return contents one after another, escaped where they are plain text."""
     return Html("".join(_safe(part) for part in content if part is not None))
 

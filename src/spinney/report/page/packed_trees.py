@@ -35,7 +35,7 @@ class PackedTrees:
     n_drawn: int
 
 
-def packed(model: ForestModel, holder: Mapping[str, str] | None = None) -> PackedTrees:
+def pack_trees(model: ForestModel, holder: Mapping[str, str] | None = None) -> PackedTrees:
     """Return the trees, or the first of them if they are too many for a page.
 
     `holder` names the party of each column, where columns have different ones.

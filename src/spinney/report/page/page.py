@@ -14,8 +14,8 @@ from spinney.protocols.model import ForestModel
 from spinney.report.explained import impurity_importances
 from spinney.report.page.course import how_it_went
 from spinney.report.page.disclosed import what_left
-from spinney.report.page.markup import Content, Html, joined, tag, void
-from spinney.report.page.packed_trees import PackedTrees, packed
+from spinney.report.page.markup import Content, Html, join_html, tag, void
+from spinney.report.page.packed_trees import PackedTrees, pack_trees
 from spinney.report.page.quality import worth_it
 from spinney.report.page.special import special_of
 from spinney.report.page.why import why
@@ -103,7 +103,7 @@ def _header(report: Report) -> Html:
 
 def _early_end(report: Report) -> Html:
     if not report.ended:
-        return joined()
+        return join_html()
     words = f"This job ended before its end: {report.ended} What is below is what there is."
     return tag("p", words, class_="warn", role="alert")
 
@@ -112,7 +112,7 @@ def _trees(report: Report, model: ForestModel | None) -> Html:
     if model is None:
         return tag("p", "There is no model: its trees cannot be shown.")
     holder = {column: one.party for one in report.holders for column in one.columns}
-    trees = packed(model, holder)
+    trees = pack_trees(model, holder)
     return tag(
         "div",
         _what_is_drawn(trees, model.forest.n_trees),

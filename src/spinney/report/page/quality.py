@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from spinney.report.page.charts import Dot, dots
-from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.report import PartyQuality, Report
 from spinney.report.verdicts import (
     LESS_IS_BETTER,
@@ -38,7 +38,7 @@ def worth_it(report: Report) -> Html:
         title = f"{capital(word_of(score))} at each party{better}"
         parts.append(dots(title, lines))
     parts.append(_numbers(found, words))
-    return joined(*parts)
+    return join_html(*parts)
 
 
 def words_of_models(report: Report) -> Words:

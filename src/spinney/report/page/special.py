@@ -2,7 +2,7 @@
 
 from spinney.protocols.model import ForestModel
 from spinney.report.page.charts import bar
-from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.report import Holder, Report
 from spinney.report.tree_text import tree_text
 
@@ -19,7 +19,7 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
         parts.append(tag("p", f"What nodes give away: {words}.", class_="warn"))
     if report.holders:
         parts.append(_holders(report.holders, is_drawn=model is not None))
-    return joined(*parts)
+    return join_html(*parts)
 
 
 def _noise(report: Report, model: ForestModel | None) -> Html:
@@ -51,7 +51,7 @@ def _personal(model: ForestModel) -> Html:
         tag("figure", tag("figcaption", owner), tag("pre", tree_text(model, number), tabindex=0))
         for number, owner in enumerate(model.owners)
     )
-    return joined(
+    return join_html(
         table("Every party has a tree of its own", headings, lines),
         tag("div", *trees, class_="side-by-side"),
     )
@@ -81,6 +81,6 @@ def _holders(holders: tuple[Holder, ...], *, is_drawn: bool) -> Html:
     )
     if against and is_drawn:
         words += " This run simulated all of them in one place: that is why the page draws trees."
-    return joined(
+    return join_html(
         table("Who owns which splits", headings, lines, class_="with-bars"), tag("p", words)
     )

@@ -3,7 +3,7 @@
 from spinney.report.explained import Dependence, Explanation, Importance
 from spinney.report.page.charts import COLOURS, bar
 from spinney.report.page.curves import curve, marks
-from spinney.report.page.markup import Content, Html, joined, table, tag
+from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.report import Report
 
 _SHOWN = 20
@@ -33,7 +33,7 @@ def why(report: Report, classes: tuple[object, ...] | None) -> Html:
             class_="on-screen",
         )
     )
-    return joined(*parts)
+    return join_html(*parts)
 
 
 def _words(found: tuple[Importance, ...], explained: Explanation | None) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 from spinney.errors import PartyLostError, ProtocolError, SpinneyError, StorageError
 from spinney.transport import codec
-from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, summed
-from spinney.transport.flare.wire import REFUSED, WORKING, Answer, Envelope, opened, raised
+from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, sum_replies
+from spinney.transport.flare.wire import REFUSED, WORKING, Answer, Envelope, error_of, open_message
 
 _NOTHING = "none: the coordinator sees each party's reply"
 _ADDED = "summed by the coordinator; not masked"
@@ -102,7 +102,7 @@ class FlareChannel(Channel):
         begin = perf_counter()
         heard = self._heard(ask, None, quorum)
         first, *others = heard
-        total: Summand = summed(
+        total: Summand = sum_replies(
             self._reply(first, ask, heard[first]),
             (self._reply(name, ask, heard[name]) for name in others),
         )
@@ -157,7 +157,7 @@ class FlareChannel(Channel):
     def _checked(self, name: str, question: Envelope, data: object) -> Answer:
         """Return a party's answer; raise if it refuses or answers another question."""
         try:
-            answer = opened(data, Answer, self._limits.message_bytes)
+            answer = open_message(data, Answer, self._limits.message_bytes)
         except SpinneyError as error:
             error.party = name
             raise
@@ -168,7 +168,7 @@ class FlareChannel(Channel):
             stray.party = name
             raise stray
         if answer.state == REFUSED:
-            raise raised(answer, name)
+            raise error_of(answer, name)
         return answer
 
     def _reply(self, name: str, ask: Ask[Any], answer: Answer) -> Any:

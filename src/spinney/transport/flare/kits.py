@@ -111,7 +111,7 @@ def make_request(folder: Path, *, project: str, participant: dict[str, Any]) -> 
     return folder / f"{name}.request.zip"
 
 
-def asked_in(request: Path) -> tuple[str, str]:
+def read_request(request: Path) -> tuple[str, str]:
     """Return who requests a certificate, and its kind in the engine's words."""
     if not request.is_file():
         raise SettingError(f"There is no request {str(request)!r}. Check its path.")

@@ -22,7 +22,7 @@ from spinney.transport.flare.wire import (
     WORKING,
     Answer,
     Envelope,
-    opened,
+    open_message,
     refusal,
 )
 
@@ -73,7 +73,7 @@ class Resident:
         """Return the answer to an envelope, as bytes."""
         nowhere = Envelope("", 0, 0, "", b"")
         try:
-            envelope = opened(data, Envelope, self._limit)
+            envelope = open_message(data, Envelope, self._limit)
         except SpinneyError as error:
             _LOG.warning("A message was refused: %s", error)
             return codec.encode(refusal(nowhere, error))

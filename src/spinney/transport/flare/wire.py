@@ -58,7 +58,7 @@ def full_disk(error: Exception) -> StorageError | None:
     return None
 
 
-def raised(answer: Answer, party: str) -> SpinneyError:
+def error_of(answer: Answer, party: str) -> SpinneyError:
     """Return the error that a refusal describes."""
     kind = getattr(errors, answer.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, SpinneyError)):
@@ -69,7 +69,9 @@ def raised(answer: Answer, party: str) -> SpinneyError:
     return error
 
 
-def opened(data: object, kind: type[Envelope] | type[Answer], limit: int) -> Envelope | Answer:
+def open_message(
+    data: object, kind: type[Envelope] | type[Answer], limit: int
+) -> Envelope | Answer:
     """Decode and check an envelope or an answer."""
     if not isinstance(data, bytes):
         raise StorageError("A message is not a Spinney message.")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spinney import ExtraTreesClassifier, ExtraTreesRegressor, deal_rows
 from spinney.errors import PolicyError, ProtocolError, SchemaError, SettingError, TableError
-from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from spinney.privacy.budget import Unit
 from spinney.privacy.claims import claims
 from spinney.privacy.label_memory import LabelMemory
@@ -21,7 +21,6 @@ from spinney.protocols.rows.levels import Job
 from spinney.protocols.rows.setup import CountsReply, FactsAsk
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
-from spinney.tables.deal import deal_rows
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess

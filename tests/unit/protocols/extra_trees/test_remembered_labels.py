@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spinney import ExtraTreesClassifier
 from spinney.errors import TableError
-from spinney.estimators.extra_trees import ExtraTreesClassifier
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import extra_trees
-from spinney.protocols.extra_trees.labels import LabelPlan, opened_memory
+from spinney.protocols.extra_trees.labels import LabelPlan, open_memory
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.readers import Source, read_table
 from spinney.tables.records import records_of
@@ -62,7 +62,7 @@ def scheme_of(schema):
 
 def test_a_changed_label_is_refused_also_where_rows_have_ids(table_of, tmp_path):
     table, ledger = table_of(), Ledger.in_memory("north")
-    memory = opened_memory(tmp_path, "north", table)
+    memory = open_memory(tmp_path, "north", table)
     trained(table, memory, ledger)
     flipped = np.where(np.arange(N) == 5, np.where(Y == "yes", "no", "yes"), Y)
     with pytest.raises(TableError, match="Labels of records have changed since they were random"):
@@ -72,13 +72,13 @@ def test_a_changed_label_is_refused_also_where_rows_have_ids(table_of, tmp_path)
 def test_answers_are_erased_when_their_records_leave_the_table(table_of, tmp_path):
     ledger, scheme = Ledger.in_memory("north"), scheme_of(SCHEMA)
     table = table_of()
-    memory = opened_memory(tmp_path, "north", table)
+    memory = open_memory(tmp_path, "north", table)
     trained(table, memory, ledger)
     assert memory.n_known(scheme) == N
     answers = memory._answers[scheme]
     left = table_of(slice(0, N - 10))
     gone = np.setdiff1d(answers.ids, records_of(left).ids)
-    opened_memory(tmp_path, "north", left)
+    open_memory(tmp_path, "north", left)
     again = LabelMemory.open(tmp_path / "north.labels", tmp_path / "north.key")  # what is on disk
     assert again.n_known(scheme) == N - 10
     assert again.erasures == 1
@@ -91,7 +91,7 @@ def test_a_record_that_comes_back_is_drawn_and_paid_for_once_more(table_of, tmp_
     ledger = Ledger.in_memory("north")
     for job, rows in (("one", slice(None)), ("two", slice(0, N - 1)), ("three", slice(None))):
         table = table_of(rows)
-        trained(table, opened_memory(tmp_path, "north", table), ledger, job)
+        trained(table, open_memory(tmp_path, "north", table), ledger, job)
     spent = [ledger.spent(job, Unit.LABEL) for job in ("one", "two", "three")]
     assert spent == [2, 0, 2]
 
@@ -99,12 +99,12 @@ def test_a_record_that_comes_back_is_drawn_and_paid_for_once_more(table_of, tmp_
 def test_another_label_of_the_same_records_has_answers_of_its_own(table_of, tmp_path):
     well = Schema(COLUMNS, Label("well", "class", ("no", "yes")))
     ledger, table = Ledger.in_memory("north"), table_of()
-    memory = opened_memory(tmp_path, "north", table)
+    memory = open_memory(tmp_path, "north", table)
     trained(table, memory, ledger)
     trained(table_of(schema=well), memory, ledger, "two")
     assert [memory.n_known(scheme_of(schema)) for schema in (SCHEMA, well)] == [N, N]
     assert ledger.spent("two", Unit.LABEL) == 2
-    opened_memory(tmp_path, "north", table_of(slice(0, 1)))  # and all of them are erased
+    open_memory(tmp_path, "north", table_of(slice(0, 1)))  # and all of them are erased
     memory = LabelMemory.open(tmp_path / "north.labels", tmp_path / "north.key")
     assert [memory.n_known(scheme_of(schema)) for schema in (SCHEMA, well)] == [1, 1]
 

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
-from spinney.estimators.inputs import dealt_tables, fit_input
+from spinney import GeneticTreeClassifier, GeneticTreeRegressor, deal_rows
+from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.protocols import genetic_tree
-from spinney.protocols.genetic_tree.gathered import gathered
-from spinney.protocols.secure_sums.simulated import secured
-from spinney.tables.deal import deal_rows
+from spinney.protocols.genetic_tree.gathered import gather_trees
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.transport.in_process import InProcess
 
 SMALL: dict[str, Any] = {
@@ -35,7 +34,7 @@ def tables_of(X, y, label, n_parties=4):
         schema=None,
         categorical_features="from_dtype",
     )
-    return dealt_tables(given.table, deal_rows(y, n_parties, random_state=0))
+    return deal_tables(given.table, deal_rows(y, n_parties, random_state=0))
 
 
 def parties_of(tables, **how):
@@ -47,8 +46,8 @@ def parties_of(tables, **how):
 def model_of(tables, label, *, connect=InProcess, **changes):
     parties = parties_of(tables)
     evolved = genetic_tree.train(connect(parties), settings(label, **changes))
-    return gathered(evolved, parties)
+    return gather_trees(evolved, parties)
 
 
 def masked(parties):
-    return secured(dict(parties), InProcess, genetic_tree.SUMMED, job="test")
+    return secure_parties(dict(parties), InProcess, genetic_tree.SUMMED, job="test")

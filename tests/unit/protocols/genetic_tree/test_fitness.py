@@ -11,8 +11,8 @@ from spinney.protocols.genetic_tree.fitness import (
     f1_scores,
     fitness,
     mean_scores,
-    shown,
-    weighed,
+    show_score,
+    weigh_scores,
 )
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.structures import Outcomes
@@ -52,10 +52,10 @@ def test_scores_of_numbers_are_scikit_learn_s():
     guess = np.clip(truth + random.normal(0, RANGE / 10, 300), 0, RANGE)
     found, spread = errors(truth, guess), Spread.of(truth)
     mse, mae = mean_squared_error(truth, guess), mean_absolute_error(truth, guess)
-    assert shown("mse", fitness("mse", found, spread)[0], 1.0) == pytest.approx(mse)
+    assert show_score("mse", fitness("mse", found, spread)[0], 1.0) == pytest.approx(mse)
     assert fitness("r2", found, spread)[0] == pytest.approx(r2_score(truth, guess))
     relative = mae / np.mean(np.abs(truth - truth.mean()))
-    assert shown("rae", fitness("rae", found, spread)[0], 1.0) == pytest.approx(relative)
+    assert show_score("rae", fitness("rae", found, spread)[0], 1.0) == pytest.approx(relative)
 
 
 @pytest.mark.parametrize("metric", ["mse", "r2", "rae"])
@@ -80,7 +80,7 @@ def test_where_all_targets_are_alike_only_being_right_is_good(metric):
 
 def test_means_of_weighed_scores_are_exact_enough():
     scores, weights = np.array([[0.25, -2.0], [0.75, 1.0]]), [3, 5]
-    sums = [weighed(line, weight) for line, weight in zip(scores, weights, strict=True)]
+    sums = [weigh_scores(line, weight) for line, weight in zip(scores, weights, strict=True)]
     assert mean_scores(np.sum(sums, axis=0), 8) == pytest.approx(
         [(3 * 0.25 + 5 * 0.75) / 8, (5 - 6) / 8]
     )

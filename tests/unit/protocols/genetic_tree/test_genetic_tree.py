@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spinney import GeneticTreeClassifier, GeneticTreeRegressor, deal_rows
 from spinney.errors import PartyLostError, ProtocolError, TableError
-from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
 from spinney.protocols import genetic_tree
 from spinney.protocols.accounts.account import JoinAsk
 from spinney.protocols.genetic_tree.coordinator import (
@@ -14,7 +14,7 @@ from spinney.protocols.genetic_tree.coordinator import (
     _active,
     _median,
 )
-from spinney.protocols.genetic_tree.gathered import gathered, home_model
+from spinney.protocols.genetic_tree.gathered import gather_trees, home_model
 from spinney.protocols.genetic_tree.local_fit import Home
 from spinney.protocols.genetic_tree.messages import (
     EvolvingJob,
@@ -22,7 +22,6 @@ from spinney.protocols.genetic_tree.messages import (
     StructureAsk,
 )
 from spinney.protocols.settings import ForestSettings
-from spinney.tables.deal import deal_rows
 from spinney.transport.in_process import InProcess
 from spinney.trees.evolution import Population
 from unit.protocols.genetic_tree.evolved_parties import (  # type: ignore[import-not-found]
@@ -123,7 +122,7 @@ def test_a_party_may_join_at_the_last_generation(tables, label):
     late = Absent(parties["2"], is_there)
     evolved = genetic_tree.train(InProcess(parties | {"2": late}), settings(label))
     assert late.asked.count("StructureAsk") == last + 1
-    assert gathered(evolved, parties).model.owners == ("0", "1", "2", "3")
+    assert gather_trees(evolved, parties).model.owners == ("0", "1", "2", "3")
 
 
 def test_late_joiners_send_their_structure_once(tables, label):

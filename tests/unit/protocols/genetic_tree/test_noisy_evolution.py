@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spinney import GeneticTreeClassifier, deal_rows
 from spinney.errors import BudgetError, PolicyError, SettingError
-from spinney.estimators.genetic_tree import GeneticTreeClassifier
 from spinney.privacy.budget import Unit, epsilon_of
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteGaussian
@@ -31,7 +31,6 @@ from spinney.protocols.genetic_tree.noisy import (
 from spinney.protocols.rows.setup import FactsAsk
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
-from spinney.tables.deal import deal_rows
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 

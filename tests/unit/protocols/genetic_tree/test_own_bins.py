@@ -7,8 +7,8 @@ from spinney.errors import TableError
 from spinney.protocols import genetic_tree
 from spinney.protocols.genetic_tree.bins import (
     _own_edges,
-    own_binning,
-    pooled_binning,
+    lay_own_bins,
+    lay_pooled_bins,
 )
 from spinney.protocols.genetic_tree.settings import GeneticSettings
 from spinney.tables.columns import MatrixColumns
@@ -35,7 +35,7 @@ def pooled(X, max_bins=5):
     found = tables(X)
     channel = InProcess({name: genetic_tree.Party(t, name) for name, t in found.items()})
     settings = GeneticSettings(task="classification", binning="pooled", max_bins=max_bins)
-    return pooled_binning(channel, found["0"].schema, settings)
+    return lay_pooled_bins(channel, found["0"].schema, settings)
 
 
 def test_few_values_have_a_bin_each_with_cuts_half_way():
@@ -56,7 +56,7 @@ def test_many_values_are_cut_at_their_quantiles():
 
 def test_own_bins_need_no_question():
     random = np.random.default_rng(1)
-    found = own_binning(tables(random.random((90, 2)))["1"], 255)
+    found = lay_own_bins(tables(random.random((90, 2)))["1"], 255)
     assert [len(edges) for edges in found.edges] == [29, 29]
 
 

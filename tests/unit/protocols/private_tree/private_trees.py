@@ -13,7 +13,7 @@ from spinney.protocols.private_tree.messages import (
     TreeJoinAsk,
     TreeSoFar,
 )
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -79,7 +79,7 @@ class Run:
         self.channel: Any
         if settings.privacy.in_shares:
             how = {"job": "test", "honest": settings.privacy.honest}
-            self.channel = secured(self.parties, InProcess, protocol.SUMMED, **how)
+            self.channel = secure_parties(self.parties, InProcess, protocol.SUMMED, **how)
         else:
             self.channel = InProcess(self.parties, through_codec=True)
         self.protocol = protocol

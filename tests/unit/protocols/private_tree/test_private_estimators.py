@@ -9,16 +9,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from spinney.errors import PrivacyLeakWarning, SettingError
-from spinney.estimators.horizontal_forest import (
+from spinney import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    deal_rows,
+    load_model,
+    load_report,
 )
-from spinney.estimators.models import load_model
+from spinney.errors import PrivacyLeakWarning, SettingError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger_store import Disclosed
-from spinney.report.report import load_report
-from spinney.tables.deal import deal_rows
 from spinney.tables.schema import Column, Label, Schema
 
 RECORD = Unit.RECORD_ADD_REMOVE

@@ -9,7 +9,7 @@ from spinney.protocols import private_forest
 from spinney.protocols.private_forest.budget import bins_of
 from spinney.protocols.private_forest.budget import plan_of as forest_plan_of
 from spinney.protocols.private_tree.messages import PublicTree
-from spinney.protocols.private_tree.settings import chosen, useful_depth
+from spinney.protocols.private_tree.settings import choose_method, useful_depth
 from spinney.tables.schema import Column, Label, Schema
 from unit.protocols.private_tree.private_trees import (  # type: ignore[import-not-found]
     SCHEMA,
@@ -84,7 +84,7 @@ def test_a_column_without_a_range_and_a_label_without_classes_are_refused():
 def test_auto_chooses_by_public_sizes_alone_and_says_why():
     def method(n_rows, n_columns=10, n_parties=5, epsilon="1"):
         job = tree_job("auto", epsilon, n_rows=n_rows, max_depth=5)
-        found = chosen(job, n_columns, n_parties)
+        found = choose_method(job, n_columns, n_parties)
         assert f"{n_rows} rows, {n_columns} columns, {n_parties} parties" in found.why
         return found.settings.method
 
@@ -92,16 +92,16 @@ def test_auto_chooses_by_public_sizes_alone_and_says_why():
     assert method(10_000_000) == "histograms"
     assert method(10_000_000, n_columns=2000) == "propose"
     assert method(1000, epsilon="10000") == "histograms"
-    assert "trusted with exact sums" in chosen(tree_job("auto", n_rows=1000), 10, 5).why
+    assert "trusted with exact sums" in choose_method(tree_job("auto", n_rows=1000), 10, 5).why
     with pytest.raises(SettingError, match="method='auto' chooses by the number of rows"):
-        chosen(tree_job("auto"), 10, 5)
+        choose_method(tree_job("auto"), 10, 5)
 
 
 def test_auto_gives_its_levels_what_its_leaves_can_spare():
     def leaf_share_and_depth(n_rows, n_columns=10, leaf_share="1/2", max_depth=5):
         job = tree_job("auto", n_rows=n_rows, max_depth=max_depth)
         job = replace(job, privacy=replace(job.privacy, leaf_share=leaf_share))
-        found = chosen(job, n_columns, 5)
+        found = choose_method(job, n_columns, 5)
         assert f"{found.settings.privacy.leaf_share} of epsilon for the leaves" in found.why
         assert f"{found.settings.max_depth} levels deep" in found.why
         return found.settings.privacy.leaf_share, found.settings.max_depth
@@ -118,6 +118,6 @@ def test_a_tree_is_no_deeper_than_its_rows_are_good_for():
     assert useful_depth(1000, 10) == 7
     assert useful_depth(3, 10) == 1
     job = tree_job("noisy_max", max_depth=10, n_rows=250)
-    assert chosen(job, 10, 5).settings.max_depth == 5
-    assert chosen(replace(job, method="histograms"), 10, 5).settings.max_depth == 10
-    assert chosen(replace(job, n_rows=None), 10, 5).settings.max_depth == 10
+    assert choose_method(job, 10, 5).settings.max_depth == 5
+    assert choose_method(replace(job, method="histograms"), 10, 5).settings.max_depth == 10
+    assert choose_method(replace(job, n_rows=None), 10, 5).settings.max_depth == 10

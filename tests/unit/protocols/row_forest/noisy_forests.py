@@ -12,7 +12,7 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.party import Party
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -97,7 +97,9 @@ def exact_model(settings, whole):
 
 def masked(made):
     """Return a channel that shows sums only, and only over all parties."""
-    return secured(made, InProcess, horizontal_forest.SUMMED, job="q", min_survivors=len(made))
+    return secure_parties(
+        made, InProcess, horizontal_forest.SUMMED, job="q", min_survivors=len(made)
+    )
 
 
 class Noting:

@@ -20,9 +20,9 @@ from spinney.privacy.ledger_store import Disclosed
 from spinney.privacy.scopes import PARTY_TOTALS
 from spinney.protocols import horizontal_forest
 from spinney.protocols.accounts.account import (
+    Account,
     ExactJob,
     JoinAsk,
-    Purse,
 )
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.horizontal_forest.party import Party
@@ -30,7 +30,7 @@ from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
 from spinney.protocols.rows.quality import QualityAsk
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from unit.protocols.row_forest.noisy_forests import (  # type: ignore[import-not-found]
@@ -75,7 +75,7 @@ def test_an_exact_job_stands_in_the_ledger_as_unprotected(honest):
         for name, part in dealt(whole, 3).items()
     }
     settings = replace(job(), privacy=None)
-    channel = secured(made, InProcess, horizontal_forest.SUMMED, job="q") if honest else None
+    channel = secure_parties(made, InProcess, horizontal_forest.SUMMED, job="q") if honest else None
     model = horizontal_forest.train(channel or InProcess(made), settings).model
     assert model.to_bytes() == exact_model(settings, whole).to_bytes()
     for ledger in ledgers.values():
@@ -192,7 +192,7 @@ def test_a_question_that_is_not_private_and_not_exact():
 
 def test_rows_with_noise_are_not_asked_for_anything_else():
     with pytest.raises(InternalError, match="is not answered with noise"):
-        NoisyRows(table(), Purse(Ledger.in_memory("one"), table()), 1).answer(SchemaAsk())
+        NoisyRows(table(), Account(Ledger.in_memory("one"), table()), 1).answer(SchemaAsk())
 
 
 def test_joining_without_privacy_settings():

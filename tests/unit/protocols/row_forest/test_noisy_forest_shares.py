@@ -16,7 +16,7 @@ from spinney.protocols import horizontal_forest
 from spinney.protocols.accounts.account import JoinAsk
 from spinney.protocols.row_forest.messages import NoisyLevelAsk
 from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from unit.protocols.row_forest.noisy_forests import (  # type: ignore[import-not-found]
@@ -53,7 +53,7 @@ def test_a_share_never_leaves_without_a_mask():
 
 def test_own_noise_under_masks_is_fine_too():
     made, ledgers = parties_of(table())
-    channel = secured(made, InProcess, horizontal_forest.SUMMED, job="q")
+    channel = secure_parties(made, InProcess, horizontal_forest.SUMMED, job="q")
     horizontal_forest.train(channel, job())
     assert [ledger.spent("q", RECORD) for ledger in ledgers.values()] == [1, 1]
 
@@ -84,7 +84,7 @@ def test_a_sum_with_a_share_missing_is_opened_by_no_party(level):
         asked.update({name: party.asked for name, party in noting.items()})
         return InProcess({**noting, "2": Leaves(noting["2"], level)})
 
-    channel = secured(made, connect, horizontal_forest.SUMMED, job="q")
+    channel = secure_parties(made, connect, horizontal_forest.SUMMED, job="q")
     with pytest.raises(ProtocolError, match="2 of the 3 parties that share the noise") as told:
         horizontal_forest.train(channel, job(in_shares=True, epsilon="400"))
     assert "Nothing was revealed" in told.value.public
@@ -100,7 +100,7 @@ def test_without_shares_a_party_may_leave_and_the_rest_goes_on():
     def connect(wrapped):
         return InProcess({**wrapped, "2": Leaves(wrapped["2"], 1)})
 
-    channel = secured(made, connect, horizontal_forest.SUMMED, job="q")
+    channel = secure_parties(made, connect, horizontal_forest.SUMMED, job="q")
     training = horizontal_forest.train(channel, job(epsilon="400"))
     assert {claim.party for claim in training.claims} == {"0", "1"}
     assert [ledgers[name].spent("q", RECORD) for name in "012"] == [400, 400, 100]
@@ -109,7 +109,7 @@ def test_without_shares_a_party_may_leave_and_the_rest_goes_on():
 def test_masks_that_rest_on_more_honest_parties_than_the_noise_are_refused():
     """The claim is against as many curious as the noise allows; masks must hold out as long."""
     made, _ = parties_of(table(), 5)
-    channel = secured(made, InProcess, horizontal_forest.SUMMED, job="q", honest=4)
+    channel = secure_parties(made, InProcess, horizontal_forest.SUMMED, job="q", honest=4)
     with pytest.raises(ProtocolError, match="of which 3 must be honest; the masks are for 5 and"):
         horizontal_forest.train(channel, job(in_shares=True))
 
@@ -125,7 +125,7 @@ def test_masks_of_fewer_parties_than_share_the_noise_are_refused():
     for party in pair.values():
         party.answer(join)
     with pytest.raises(ProtocolError, match="The noise is shared by 3 parties"):
-        secured(pair, InProcess, horizontal_forest.SUMMED, job="q").sum(level)
+        secure_parties(pair, InProcess, horizontal_forest.SUMMED, job="q").sum(level)
 
 
 def test_noise_of_a_partys_own_needs_no_mask():

@@ -14,11 +14,11 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Budget
 from spinney.protocols import horizontal_forest
-from spinney.protocols.accounts.account import JoinAsk, Purse
+from spinney.protocols.accounts.account import Account, JoinAsk
 from spinney.protocols.horizontal_forest.party import Party
-from spinney.protocols.row_forest.perturbed_input import InputPlan, perturbed
+from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
 from spinney.protocols.rows.setup import FactsAsk
-from spinney.protocols.secure_sums.simulated import secured
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings, Terms
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -70,9 +70,9 @@ def noised(whole: MemoryTable, **privacy: Any) -> MemoryTable:
     """Return the table as others see it."""
     ledger = Ledger.in_memory("one")
     plan = InputPlan(whole.schema, job(**privacy).privacy or pytest.fail("the job is private"), 1)
-    purse = Purse(ledger, whole)
+    purse = Account(ledger, whole)
     purse.join(plan)
-    return perturbed(whole, plan, purse)
+    return perturb_table(whole, plan, purse)
 
 
 def columns_of(seen: MemoryTable) -> Any:
@@ -137,7 +137,7 @@ def test_each_party_pays_exactly_epsilon_once(epsilon, secure):
     parties, ledgers = made(table(), 3)
     channel: Any = InProcess(parties, through_codec=True)
     if secure:
-        channel = secured(parties, InProcess, horizontal_forest.SUMMED, job="q")
+        channel = secure_parties(parties, InProcess, horizontal_forest.SUMMED, job="q")
     training = horizontal_forest.train(channel, job(epsilon=epsilon))
     for ledger in ledgers.values():
         assert ledger.spent("q", REPLACED) == Fraction(epsilon)

@@ -9,7 +9,7 @@ import pytest
 from spinney.errors import SettingError, TableError
 from spinney.protocols.rows.facts import (
     FactsReply,
-    binned,
+    bin_table,
     binning_of,
     check_facts,
     class_weights,
@@ -21,7 +21,7 @@ from spinney.protocols.settings import ForestSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
-from spinney.transport.channel import summed
+from spinney.transport.channel import sum_replies
 from spinney.trees.dtypes import MAX_ROWS, MAX_WEIGHT, target_bits
 
 SCHEMA = Schema(
@@ -65,7 +65,7 @@ def test_facts_of_parties_add_up():
     whole = four_rows()
     parts = [whole.select(np.array(rows)) for rows in ([0, 2], [1], [3])]
     facts = [count_facts(part, with_leading=True, n_threads=1) for part in parts]
-    total = summed(facts[0], facts[1:])
+    total = sum_replies(facts[0], facts[1:])
     expected = count_facts(whole, with_leading=True, n_threads=1)
     for there, here in zip(total.vectors(), expected.vectors(), strict=True):
         assert np.array_equal(there, here)
@@ -165,7 +165,7 @@ def test_classes_take_as_few_bytes_as_they_need(n_classes, kind):
     binning = binning_of(
         Schema((Column("a", "number", range=(0, 1)),), schema.label), facts, settings, ()
     )
-    found = binned(table, binning, n_threads=1, target_bits=24)
+    found = bin_table(table, binning, n_threads=1, target_bits=24)
     assert found.target.dtype == kind
     assert found.target.tolist() == list(range(n_classes))
 
@@ -173,7 +173,7 @@ def test_classes_take_as_few_bytes_as_they_need(n_classes, kind):
 def test_a_table_without_rows_can_be_binned():
     none = four_rows().select(np.zeros(0, np.intp))
     facts = count_facts(four_rows(), with_leading=False, n_threads=1)
-    found = binned(
+    found = bin_table(
         none,
         binning_of(SCHEMA, facts, replace(SETTINGS, binning="ranges"), ()),
         n_threads=1,

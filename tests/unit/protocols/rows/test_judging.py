@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, r2_score
 
-from spinney.estimators.horizontal_forest import (
-    HorizontalForestClassifier,
-    HorizontalForestRegressor,
-)
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.protocols.rows.quality import quality_of
 
 

@@ -17,7 +17,7 @@ from spinney.protocols.vertical_forest.messages import (
     LabelsAsk,
     StartAsk,
 )
-from spinney.protocols.vertical_forest.model import PartialModel, joined_model
+from spinney.protocols.vertical_forest.model import PartialModel, join_model
 from spinney.protocols.vertical_forest.prediction import PartAsk
 from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
@@ -151,8 +151,8 @@ def test_the_forest_is_that_of_the_common_rows_in_one_place(labels):
     )  # fmt: skip
     alone = vertical_forest.Party(pooled, n_jobs=1)
     vertical_forest.train(InProcess({"all": alone}), job().vertical)
-    whole = joined_model({"all": alone.finished_model}, ("all",))
-    assert joined_model(parts, tuple(parts)).to_bytes() == whole.to_bytes()
+    whole = join_model({"all": alone.finished_model}, ("all",))
+    assert join_model(parts, tuple(parts)).to_bytes() == whole.to_bytes()
 
 
 def test_the_coordinator_gets_the_forest_only_if_the_job_says_so():
@@ -163,7 +163,7 @@ def test_the_coordinator_gets_the_forest_only_if_the_job_says_so():
     assert joined is not None
     assert joined.consent == ("bank", "shop")
     bare = replace(joined, consent=())
-    assert bare.to_bytes() == joined_model(parts, tuple(parts)).to_bytes()
+    assert bare.to_bytes() == join_model(parts, tuple(parts)).to_bytes()
     plain = sides_of(job())
     assert matched_forest.train(InProcess(plain), job()).model is None
     with pytest.raises(ProtocolError, match="its join_parts differ"):
@@ -280,4 +280,4 @@ def test_a_party_that_was_stopped_knows_its_common_rows(when, name, tmp_path):
     assert {n: p.to_bytes() for n, p in saved.items()} == {
         n: p.to_bytes() for n, p in parts.items()
     }
-    assert joined_model(parts, tuple(parts)).forest.n_trees == 2
+    assert join_model(parts, tuple(parts)).forest.n_trees == 2

@@ -9,8 +9,8 @@ import pytest
 from spinney.errors import MissingExtraError, ProtocolError, SettingError, TableError
 from spinney.privacy import matching as privacy
 from spinney.privacy.keys import KeyPair
-from spinney.privacy.matching import Ids, opened_key, sealed_key
-from spinney.protocols.vertical_forest.matching import MatchingParty, match, shared_sizes
+from spinney.privacy.matching import Ids, open_key, seal_key
+from spinney.protocols.vertical_forest.matching import MatchingParty, count_shared, match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk, TagsAsk
 from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.transport import codec
@@ -90,7 +90,7 @@ def test_whole_numbers_match_whatever_their_type(matching):
 def test_sizes_can_be_had_alone():
     parties = {name: MatchingParty(ids) for name, ids in
                {"bank": BANK, "shop": SHOP, "city": CITY}.items()}  # fmt: skip
-    sizes = shared_sizes(InProcess(parties, through_codec=True), lead="bank")
+    sizes = count_shared(InProcess(parties, through_codec=True), lead="bank")
     assert sizes == {"shop": 3, "city": 4}
     with pytest.raises(ProtocolError, match="have not been matched"):
         _ = parties["bank"].rows
@@ -147,11 +147,11 @@ def test_tags_need_a_key_and_tags_of_strangers_are_refused():
 
 def test_a_letter_is_for_one_party_only():
     lead, shop, other = (KeyPair.fresh() for _ in range(3))
-    letter = sealed_key(b"secret", lead, shop.public, ("bank", "shop"))
-    assert opened_key(letter, shop, lead.public, ("bank", "shop")) == b"secret"
+    letter = seal_key(b"secret", lead, shop.public, ("bank", "shop"))
+    assert open_key(letter, shop, lead.public, ("bank", "shop")) == b"secret"
     for pair, names in ((other, ("bank", "shop")), (shop, ("bank", "city"))):
         with pytest.raises(ProtocolError, match="cannot be opened"):
-            opened_key(letter, pair, lead.public, names)
+            open_key(letter, pair, lead.public, names)
 
 
 def test_the_key_of_tags_changes_them():

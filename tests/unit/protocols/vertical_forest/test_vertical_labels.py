@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from spinney import VerticalForestClassifier, VerticalForestRegressor, deal_columns
 from spinney.errors import PolicyError, ProtocolError, SettingError
-from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
 from spinney.privacy.homomorphic import new_key
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.vertical_forest.encrypted_messages import SealAsk, SumsAsk
 from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.tables.deal import deal_columns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.transport.channel import Ask
 from unit.protocols.vertical_forest.vertical_parties import (  # type: ignore[import-not-found]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spinney import VerticalForestClassifier
 from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
-from spinney.estimators.vertical_forest import VerticalForestClassifier
 from spinney.protocols import vertical_forest
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest.messages import GainAsk, SplitAsk

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from spinney.estimators.vertical_forest import VerticalForestClassifier
+from spinney import VerticalForestClassifier
 from spinney.protocols import vertical_forest
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.columns import VectorColumns
