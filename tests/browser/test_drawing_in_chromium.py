@@ -183,7 +183,7 @@ def page_of_a_complete_forest(path, n_columns):
 def test_of_a_thousand_columns_the_hardest_trees_are_drawn_in_part(tmp_path):
     path = page_of_a_complete_forest(tmp_path / "report.html", 1000)
     assert 4_500_000 < path.stat().st_size < 5_000_000
-    assert "Drawn: the first 8" in path.read_text(encoding="utf-8")
+    assert "The page shows the first 8" in path.read_text(encoding="utf-8")
 
 
 def test_a_hundred_trees_of_depth_twelve_are_small_and_soon_there(opened, tmp_path):

@@ -1,6 +1,7 @@
 """One real federation of three parties on loopback: enrol, start, propose, train, predict, stop."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,12 +12,15 @@ from deployed.loopback import (  # type: ignore[import-not-found]
     Federation,
 )
 from spinney import load_model
+from spinney.protocols.model import ForestModel
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    """A federation that is up."""
-    with Federation(tmp_path_factory.mktemp("clinics")).up() as made:
+    """A federation that is up; its processes know the tests' own protocol, too."""
+    made = Federation(tmp_path_factory.mktemp("clinics"))
+    made.environment["PYTHONPATH"] += f":{Path(__file__).parents[1] / 'toy'}"
+    with made.up():
         yield made
 
 
@@ -36,6 +40,21 @@ def test_the_deployed_forest_is_the_simulated_one_byte_for_byte(federation, secu
     forest = load_model(model)
     rows = pd.read_csv(EXAMPLES / "lakeside.csv").drop(columns=["visit", "readmitted"])
     assert set(forest.predict(rows)) <= {"no", "yes"}
+
+
+def test_a_protocol_of_the_tests_own_runs_on_the_engine(federation):
+    """See `contracts/test_toy_protocol.py`: nothing of the outer layers knows it."""
+    path = federation.write_job("toy", "label_counts", times=2, secure_sum=True)
+    said = json.loads(federation.job("propose", str(path), "--json").stdout)
+    assert said["answers"] == dict.fromkeys(CLINICS, "")
+    done = federation.job("start", str(path), "--follow", "--json", "--out", "toy-run")
+    status = json.loads(done.stdout)
+    assert (status["state"], status["levels"]) == ("finished", 2)
+    assert status["rounds"] <= said["cost"]["rounds"]
+    model = ForestModel.load(federation.root / "lead" / "toy-run" / "model.spinney")
+    assert model.protocol == "label_counts"
+    rows = [len(pd.read_csv(EXAMPLES / f"{name}.csv")) for name in CLINICS]
+    assert 0 < model.forest.moments.sum() <= sum(rows)
 
 
 def test_what_left_a_party_is_written_there(federation):

@@ -126,7 +126,7 @@ def test_counts_at_the_limit_of_16_bits(n, n_classes, monkeypatch):
         model_bytes(HorizontalForestClassifier, X, y, dealt_to, secure_sum=masked, **how)
         for dealt_to, masked in ((None, False), (party, False), (party, True))
     }
-    monkeypatch.setattr(horizontal_forest, "_NARROW_BITS", 0)
+    monkeypatch.setattr("spinney.protocols.horizontal_forest.messages._NARROW_BITS", 0)
     wide = model_bytes(HorizontalForestClassifier, X, y, **how)
     assert found == {wide}
 

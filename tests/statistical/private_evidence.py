@@ -75,7 +75,7 @@ class Watched:
             chosen.append((grown, choice.cut))
             return choice
 
-        with mock.patch.object(private_tree, "decided", noting):
+        with mock.patch("spinney.protocols.private_tree.coordinator.decide_level", noting):
             private_tree.train(channel, settings)
         return channel, chosen
 

@@ -41,7 +41,9 @@ def standing_of(status: Status) -> str:
     parts = [f"{kind}{status.state}"]
     if status.state == RUNNING:
         stepping = is_stepping(status)
-        level = f" {status.step} {status.level + 1}" if stepping else ""
+        # A level is counted when it begins, a generation when it is done.
+        number = status.level + 1 if status.phase == "growing" else max(status.level, 1)
+        level = f" {status.step} {number}" if stepping else ""
         of = f" of {status.levels}" if level and status.levels else ""
         trees = f" {status.trees} trees," if level and status.trees else ""
         phase = status.phase or "starting"

@@ -1,1 +1,1 @@
-"""One paper, one file; the only place where tables, trees, privacy and transport meet."""
+"""One folder per protocol family; only here do tables, trees, privacy and transport meet."""

@@ -1,4 +1,4 @@
-"""A trained forest with the public facts it needs to predict on its own: no network, no engine."""
+"""A trained forest with the public facts it needs to predict without a network or an engine."""
 
 import os
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ class ForestModel:
     schema: Schema
     forest: Forest
     bin_of_category: tuple[NDArray[np.uint8], ...]  # empty for numbers
-    owners: tuple[str, ...] = ()  # of personal trees: the party of each; else empty
-    noise: NodeNoise | None = None  # of trees whose counts carry noise
-    consent: tuple[str, ...] = ()  # of a forest joined from parts: the parties that agreed to it
+    owners: tuple[str, ...] = ()  # personal trees: the party of each; else empty
+    noise: NodeNoise | None = None  # for trees whose counts carry noise
+    consent: tuple[str, ...] = ()  # a forest joined from parts: the parties that agreed to it
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -47,7 +47,7 @@ class ForestModel:
 
     @property
     def n_outputs(self) -> int:
-        """How many numbers a prediction has: one for each class, or one."""
+        """How many numbers a prediction has: one per class, or one for regression."""
         return int(self.forest.value.shape[1])
 
     def predict(self, columns: Columns, *, n_threads: int = 1) -> Floats:
@@ -68,7 +68,7 @@ class ForestModel:
             yield out / self.forest.n_trees
 
     def rows(self, values: Values) -> RowValues:
-        """Return values row by row, categories by their bin."""
+        """Return values row by row, with each category replaced by its bin."""
         rows: RowValues = np.ascontiguousarray(values.T)
         for column, bins in enumerate(self.bin_of_category):
             if len(bins):
@@ -109,17 +109,17 @@ class ForestModel:
             consent = tuple(str(name) for name in meta.get("consent", ()))
             model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise, consent)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise StorageError(f"{name!r} lacks a part of a model: {error}.") from None
+            raise StorageError(f"{name!r} is not a complete model: {error}.") from None
         model.check(name)
         return model
 
     def check(self, name: str) -> None:
-        """Raise unless every node leads to a node that exists; nothing is believed of a file."""
+        """Raise unless every node leads to a node that exists; no file is trusted."""
         if not (self._arrays_are_sound() and self._links_are_sound() and self._splits_are_sound()):
-            raise StorageError(f"{name!r} does not hold a sound forest. Save the model again.")
+            raise StorageError(f"{name!r} does not hold a valid forest. Save the model again.")
 
     def _arrays_are_sound(self) -> bool:
-        """Tell whether every array has the type and the shape that it must have."""
+        """Return whether every array has the right type and shape."""
         forest, n = self.forest, self.forest.feature.shape[:1]
         classes = self.schema.label.classes
         if self.schema.label.kind == "class" and not classes:
@@ -152,7 +152,7 @@ class ForestModel:
         )
 
     def _noise_is_sound(self) -> bool:
-        """Tell whether every node has its deviations, where there are any."""
+        """Return whether every node has its standard deviations, if there are any."""
         held = [] if self.noise is None else [getattr(self.noise, name) for name in _NOISE]
         return all(
             array.dtype == np.float64
@@ -162,7 +162,7 @@ class ForestModel:
         )
 
     def _links_are_sound(self) -> bool:
-        """Tell whether every walk ends: children come after their parent in the same tree."""
+        """Return whether every path ends: children come after their parent in the same tree."""
         forest, n = self.forest, self.forest.n_nodes
         start = forest.tree_start
         if start.size < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 1):
@@ -174,7 +174,7 @@ class ForestModel:
         linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < tree_end))
         if not np.all(linked):
             return False
-        # One parent each: else the number of paths, and so the time to walk them, has no bound.
+        # One parent each; otherwise the number of paths, and the time to walk them, is unbounded.
         parents = left[~is_leaf]
         is_child = np.ones(n, np.int64)
         is_child[start[:-1]] = 0
@@ -182,7 +182,7 @@ class ForestModel:
         return bool(np.array_equal(n_parents, is_child))
 
     def _splits_are_sound(self) -> bool:
-        """Tell whether a set of bins stands where a category is asked for, and nowhere else."""
+        """Return whether splits on categories, and only those, have a set of bins."""
         forest, n_columns = self.forest, len(self.schema.columns)
         if np.any(forest.feature < -1) or np.any(forest.feature >= n_columns):
             return False

@@ -1,7 +1,7 @@
-"""The settings that protocols share, checked once: forests, and the privacy of a job.
+"""Settings that protocols share, checked in one place: forests, and the privacy of a job.
 
-Legal values are data: one table, one wording. Privacy parameters are exact and travel as text
-("1/10"), so that every party divides the same budget.
+Privacy parameters are exact fractions and travel as text ("1/10"), so that every party divides the
+same budget.
 """
 
 import math
@@ -29,43 +29,45 @@ TreeRows = Literal["disjoint", "sampled", "all", "bootstrap"]
 MECHANISMS: Final = ("noisy_histograms", "perturbed_input")
 LABEL_SCHEMES: Final = ("randomised_response", "bloom", "unary")
 TREE_ROWS: Final = ("disjoint", "sampled", "all", "bootstrap")
-LARGEST_NOISE: Final = 2**20  # rows: noise of that size drowns a table
-_NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so no endless number
+LARGEST_NOISE: Final = 2**20  # rows; larger noise would drown any table
+_NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so numbers stay short
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySettings:
-    """The privacy of a job; every party sees it and recomputes from it what each release costs.
+    """The privacy of a job; every party sees it and computes the cost of each release from it.
 
     Parameters
     ----------
     job
-        A name that no other job has: a party's ledger debits it.
+        A unique job name, under which a party's ledger records the charges.
     mechanism
         "noisy_histograms": noise on counts while trees grow. "perturbed_input": noise on each
         party's rows, once, before anything is counted. "randomised_labels": noise on each label,
         once for the life of its record.
     epsilon
-        The whole job's budget, divided by the code.
+        The budget of the whole job; the code divides it.
     epsilon_per_count
-        In place of `epsilon`: what each single number costs, as in S1; the ledger shows the total.
+        The alternative to `epsilon`: the cost of each single number, as in S1. The ledger shows the
+        total.
     tree_rows
-        Which of a party's rows a tree reads: "disjoint" parts, one to a tree; rows "sampled" by
+        Which of a party's rows a tree reads: "disjoint" parts, one for each tree; rows "sampled" by
         secret coins; "all"; or a "bootstrap" with repeats, which only `epsilon_per_count` allows.
     sample_rate
-        The chance of a row to be in a tree's sample.
+        The probability that a row is in a tree's sample.
     leaf_share
-        The part of a tree's budget that is kept for counting its leaves once more.
+        The part of a tree's budget that is kept for a second count of its leaves.
     in_shares
-        Whether noise is drawn in shares, to be hidden under secure sums; else each party's own
-        noise is enough for itself.
+        Whether the parties draw the noise in shares, which secure sums (secure aggregation) hide.
+        If not, each party's own noise is enough to protect that party.
     honest
-        How many parties' shares must be enough: t. None: half of them, rounded up.
+        t, the number of parties whose shares alone must be enough noise. None: half of the parties,
+        rounded up.
     label_scheme
-        How labels are randomised. Bloom filters have a price of their own, and no epsilon.
+        How labels are randomised. Bloom filters have a fixed price and take no epsilon.
     read_facts
-        Facts that should be public and were read from the rows, in a simulation: no epsilon holds
-        where there are any, and every ledger says so.
+        Facts that should be public but were read from the rows, in a simulation. If there are any,
+        no epsilon holds, and every ledger says so.
     """
 
     job: str
@@ -90,7 +92,7 @@ class PrivacySettings:
         if (self.epsilon is None) == (self.epsilon_per_count is None):
             raise SettingError(
                 "Give either epsilon, the budget of the whole job, or epsilon_per_count, the noise "
-                "of a single number; not both."
+                "of a single number, but not both."
             )
         positive_epsilon(self.amount, "epsilon")
         if not 0 < fraction_of(self.sample_rate, "sample_rate") <= 1:
@@ -102,16 +104,16 @@ class PrivacySettings:
         if self.tree_rows == "bootstrap" and self.epsilon is not None and not self.perturbs_input:
             raise SettingError(
                 "Trees on a bootstrap with repeats cannot keep to an epsilon: a row may be drawn "
-                "twelve times, and then costs as much. Use tree_rows='disjoint', 'sampled' or "
-                "'all'."
+                "twelve times and then costs twelve times as much. Use tree_rows='disjoint', "
+                "'sampled' or 'all'."
             )
         if self.in_shares and self.perturbs_input:
             raise SettingError(
-                "mechanism='perturbed_input' has no noise in shares: each row carries its own."
+                "mechanism='perturbed_input' cannot share its noise: each row carries its own."
             )
 
     def _require_label_epsilon(self) -> None:
-        """Raise unless the price of a label is given, or follows from the scheme."""
+        """Raise unless the price of a label is given or follows from the scheme."""
         if self.label_scheme == "bloom" and self.epsilon is not None:
             raise SettingError(
                 "label_scheme='bloom' has a fixed price, epsilon=8 ln 3=8.788898 for each label. "
@@ -122,22 +124,22 @@ class PrivacySettings:
 
     @property
     def randomises_labels(self) -> bool:
-        """Whether labels are randomised, once, and nothing else is."""
+        """Whether only labels are randomised, each once."""
         return self.mechanism == "randomised_labels"
 
     @property
     def perturbs_input(self) -> bool:
-        """Whether rows are perturbed, so that all that is counted follows without further cost."""
+        """Whether rows are perturbed, so that counting them costs nothing more."""
         return self.mechanism == "perturbed_input"
 
     @property
     def amount(self) -> Fraction:
-        """The epsilon that was given, of the job or of a count."""
+        """The epsilon that was given, for the job or for a count."""
         return fraction_of(self.epsilon or self.epsilon_per_count or "", "epsilon")
 
     @property
     def price(self) -> Fraction | None:
-        """What the job costs at most, in epsilon; None: the settings set no limit to it."""
+        """The maximum cost of the job in epsilon; None if the settings set no limit."""
         if self.epsilon is not None:
             return fraction_of(self.epsilon, "epsilon")
         if self.randomises_labels:  # Bloom filters have one price for any number of classes
@@ -145,30 +147,30 @@ class PrivacySettings:
         return None
 
     def reported_bits(self, n_classes: int) -> int:
-        """Return how many bits rows report in place of a class; 0: they report a class."""
+        """Return how many bits a row reports instead of a class; 0 if it reports a class."""
         bits = {"bloom": 32, "unary": n_classes}
         return bits.get(self.label_scheme, 0) if self.randomises_labels else 0
 
     def shares(self, n_parties: int) -> Shares | None:
-        """Return how many parties share the noise; None if each party's own is enough."""
+        """Return how the parties share the noise; None if each party's own noise is enough."""
         return Shares(n_parties, self.honest) if self.in_shares else None
 
 
 @message
 class Terms:
-    """What a question repeats of a private job, so that it can be answered by itself."""
+    """What a question repeats about a private job, so that it can be answered on its own."""
 
     privacy: PrivacySettings
     n_parties: int
 
 
 def terms_of(privacy: PrivacySettings | None, n_parties: int) -> Terms | None:
-    """Return a job's terms; None where it is not private."""
+    """Return a job's terms; None if it is not private."""
     return None if privacy is None else Terms(privacy, n_parties)
 
 
 def as_text(value: Any, name: str) -> str:
-    """Return a user's positive number exactly, as text; 0.1 means one tenth."""
+    """Return a user's positive number as exact text; 0.1 means one tenth."""
     return str(positive_epsilon(value, name))
 
 
@@ -192,8 +194,8 @@ CRITERIA: dict[Task, tuple[str, ...]] = {
 }
 
 
-MAX_TREES = 100_000  # that a question may make a party grow at once
-MAX_MESSAGE = 1 << 31  # what the codec lets through
+MAX_TREES = 100_000  # the most trees that a question may make a party grow at once
+MAX_MESSAGE = 1 << 31  # the codec's limit
 BINNINGS = ("quantiles", "ranges", "adaptive", "magnitudes")
 THRESHOLDS = ("public", "exchanged")
 
@@ -219,8 +221,8 @@ class ForestSettings:
     oob_score: bool = False
     seed: int = 0
     message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
-    privacy: PrivacySettings | None = None  # None: nothing is noised
-    thresholds: str | None = None  # of extra-trees, whose cuts are drawn; None: they are sought
+    privacy: PrivacySettings | None = None  # None: no noise is added
+    thresholds: str | None = None  # for extra-trees, which draw cuts; None: search for the best
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
@@ -250,14 +252,14 @@ class ForestSettings:
             require_choice("thresholds", self.thresholds, THRESHOLDS)
             if self.thresholds == "exchanged" and self.privacy is not None:
                 raise SettingError(
-                    "thresholds='exchanged' tells the smallest and largest value of every node, "
+                    "thresholds='exchanged' reveals the smallest and largest value of every node, "
                     "which belong to real records; no noise hides them. Use thresholds='public' "
                     "in a private job."
                 )
         require_choice("bootstrap", self.bootstrap, (True, False))
         require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:
-            raise SettingError("oob_score=True needs bootstrap=True: else no row is out of bag.")
+            raise SettingError("oob_score=True needs bootstrap=True; without it no row is out of bag.")
 
     def n_slots(self, n_columns: int) -> int:
         """Return how many features are drawn for a node."""
@@ -274,16 +276,16 @@ class ForestSettings:
         return max(1, int(wanted * n_columns))
 
     def least_rows(self, wanted: float, n_rows: int) -> int:
-        """Return a number of rows, of which a fraction may have been given."""
+        """Return a number of rows, which may have been given as a fraction."""
         least = math.ceil(wanted * n_rows) if isinstance(wanted, float) else int(wanted)
-        return min(least, MAX_ROWS * MAX_WEIGHT)  # nobody has more
+        return min(least, MAX_ROWS * MAX_WEIGHT)  # no job has more
 
 
 def refuse_max_leaf_nodes(value: object) -> None:
-    """Raise unless scikit-learn's `max_leaf_nodes` is left open: it needs best-first growth."""
+    """Raise if scikit-learn's `max_leaf_nodes` is set: it needs best-first growth."""
     if value is not None:
         raise SettingError(
-            "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
+            "max_leaf_nodes is not supported: all trees grow one level at a time. "
             "Use max_depth, min_samples_leaf or min_impurity_decrease."
         )
 
@@ -348,11 +350,11 @@ def forest_settings(
     Parameters
     ----------
     given
-        What the job file says; keys that say how a job runs are left out of it.
+        The job file's [settings]; keys that say how a job runs are ignored.
     task
         What the forest predicts.
     classes
-        The label's classes, in the schema's order; None: only what can be said without them.
+        The label's classes, in the schema's order; None: check only what needs no classes.
     fixed
         Settings that the protocol itself fixes.
     """
@@ -370,7 +372,7 @@ def forest_settings(
 
 
 def weights_of(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:
-    """Return the class weights in the order of the classes; TOML has them by name."""
+    """Return the class weights in the order of the classes; TOML gives them by name."""
     if task == "regression":
         raise SettingError("class_weight is for classification only. Drop it.")
     if isinstance(given, str):
@@ -390,16 +392,16 @@ def weights_of(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:
 
 
 def with_read_facts(settings: Any, facts: tuple[str, ...]) -> Any:
-    """Return the settings of a private job that knows which public facts were read from rows."""
+    """Return a private job's settings with the public facts that were read from the rows."""
     if settings.privacy is None:
         return settings
     return replace(settings, privacy=replace(settings.privacy, read_facts=facts))
 
 
 def require_honest_masks(honest: int | None, *, secure_sum: bool) -> None:
-    """Raise if `honest` is given where nothing is masked."""
+    """Raise if `honest` is given but nothing is masked."""
     if honest is not None and not secure_sum:
         raise SettingError(
-            "honest says how many parties' secrets a secure sum rests on. It needs "
+            "honest is the number of parties that must be honest for a secure sum. It needs "
             "secure_sum=True; without it each party's own noise is enough for itself."
         )

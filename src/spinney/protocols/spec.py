@@ -1,14 +1,14 @@
-"""What a protocol is: the contract that simulation, deployment, policy, progress and docs read.
+"""The contract of a protocol, which simulation, deployment, policy, progress and docs read.
 
 A family states it once, in the `spec.py` of its folder, and `spinney.jobs.registry` lists it. The
-outer layers ask a protocol only what is stated here; they never look into its settings, parties or
-messages to find out.
+outer layers ask a protocol only for what is stated here. They never inspect its settings, parties
+or messages.
 
 ```text
-name, settings, job_settings    what it is called, what a job fixes, what a job file may say
-settings_of                     from a job file to those settings, checked
-party, train                    the two sides
-asks, summed                    every question a party answers; those whose replies are added up
+name, settings, job_settings    its name, what a job fixes, the keys of a job file
+settings_of                     turns a job file into checked settings
+party, train                    the party's side and the coordinator's side
+asks, summed                    every question a party answers; those whose replies are summed
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
 n_trees, step, steps_at_most    what progress shows
@@ -38,7 +38,7 @@ Asks = tuple[type[Ask[Any]], ...]
 
 
 class Settings(Protocol):
-    """What the settings of every protocol say: frozen, and the same at every party."""
+    """The settings of every protocol: frozen, and the same at every party."""
 
     @property
     def task(self) -> str:
@@ -47,7 +47,7 @@ class Settings(Protocol):
 
     @property
     def privacy(self) -> PrivacySettings | None:
-        """How noise is added and what it costs; None: no noise is added."""
+        """How noise is added and what it costs; None if no noise is added."""
         ...
 
 
@@ -57,23 +57,23 @@ S = TypeVar("S", bound=Settings)
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The [settings] of a job file: the parameters of the protocol's estimator.
 
-    Each protocol has a struct of this kind with one field for every key it knows, and these four.
-    A key that is left out has the estimator's default. The order of the fields is part of a job's
-    digest: add new ones where they disturb none.
+    Each protocol defines a subclass with one field for every key it accepts, including the four of
+    `Running`. A key that is left out takes the estimator's default. The order of the fields is part
+    of a job's digest: add new ones where they do not change it.
     """
 
 
 class Running(Protocol):
-    """What the outer layers read of any `JobSettings`: how a job runs, not what it grows."""
+    """The part of any `JobSettings` that the outer layers read: how a job runs."""
 
     @property
     def random_state(self) -> int:
-        """Fixes the draws that are not secret."""
+        """The seed of all draws that are not secret."""
         ...
 
     @property
     def n_jobs(self) -> int | None:
-        """How many threads; None: all cores."""
+        """The number of threads; None means all cores."""
         ...
 
     @property
@@ -83,24 +83,24 @@ class Running(Protocol):
 
     @property
     def honest(self) -> int | None:
-        """How many parties the masks rest on; None: half of them, rounded up."""
+        """How many parties must be honest for the masks to hold; None: half, rounded up."""
         ...
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What a job file says beside its settings.
+    """What a job file says besides its settings.
 
     Attributes
     ----------
     name, task
-        The job's.
+        The job's name and task.
     classes
-        The label's classes; None: not known yet.
+        The label's classes; None if they are not known yet.
     parties
-        The parties' names, where the file says them.
+        The parties' names, if the file gives them.
     is_aligned
-        Whether all parties hold the same rows in the same order: one table that is dealt out.
+        Whether all parties hold the same rows in the same order, as when one table is dealt out.
     held_out, held_out_seed
         The share of rows that no party trains on, and the seed that draws them.
     """
@@ -116,24 +116,24 @@ class JobFacts:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a party's side runs: what is the party's own business and not the job's."""
+    """What a party's side needs from its own site; the job does not fix any of it."""
 
     name: str
     n_jobs: int | None = None
-    ledger: Ledger | None = None  # of private jobs
+    ledger: Ledger | None = None  # for private jobs
     data: str | None = None  # the data set whose account the ledger debits
     folder: Path | None = None  # where it keeps what a job must not lose; None: nowhere
-    memory: LabelMemory | None = None  # of labels that were randomised, where a job does that
+    memory: LabelMemory | None = None  # randomised labels, for jobs that randomise them
     is_masked: bool = False  # whether sums leave this party masked
     read_facts: tuple[str, ...] = ()  # public facts of the label that were read from its rows
 
 
 @dataclass(frozen=True)
 class JobSize:
-    """The public facts by which a job's cost is bounded.
+    """The public facts that bound a job's cost.
 
-    `categories` has an entry for each column: how many categories it has, 0 for a number or a
-    boolean, None where the job does not say.
+    `categories` has one entry per column: the number of categories, 0 for a number or a boolean,
+    None if the job does not say.
     """
 
     n_parties: int
@@ -148,10 +148,10 @@ class JobSize:
 
 @dataclass(frozen=True)
 class Bound:
-    """The most that a job takes, if no party leaves: rounds, and bytes to and from one party.
+    """An upper bound on a job's rounds, and on its bytes to and from one party, if no party leaves.
 
-    The bytes are at most `bytes` and `bytes_a_row` for each row the parties hold together. None:
-    the settings set no limit.
+    A job takes at most `bytes`, plus `bytes_a_row` for each row the parties hold together. None
+    means that the settings set no limit.
     """
 
     rounds: int | None
@@ -165,25 +165,25 @@ class Spec(ABC, Generic[S]):
     Attributes
     ----------
     name
-        What job files, models and reports call it.
+        Its name in job files, models and reports.
     settings
         The type of its settings.
     job_settings
         The type of a job file's [settings].
     asks
-        Every question that a party answers; on the wire no other is read.
+        Every question that a party answers; any other is rejected when it is decoded.
     summed
-        Those of them whose replies are added up; under `secure_sum` they are masked.
+        The questions whose replies are summed; `secure_sum` masks them (secure aggregation).
     divides
-        What the parties do not share: they hold different "rows", or different "columns".
+        Whether the parties hold different "rows" (horizontal) or different "columns" (vertical).
     leaves
-        What a job leaves behind: "one model" that everybody has, "own models" that each party
-        keeps, or "parts" of a model, one at each party.
+        What a job produces: "one model" that everybody has, "own models" that each party keeps, or
+        "parts" of a model, one at each party.
     step
-        What `Ask.step` counts: a level of all trees, or a generation.
+        What `Ask.step` counts: levels of all trees, or generations.
     begins_anew_until
-        A run that is interrupted before this question was answered begins anew, since parties
-        keep nothing of what they answered before; None: it always goes on where it was.
+        A run that is interrupted before this question was answered starts again, because parties
+        store none of their earlier answers. None: a run always resumes where it stopped.
     """
 
     name: ClassVar[str]
@@ -200,11 +200,11 @@ class Spec(ABC, Generic[S]):
 
     @abstractmethod
     def settings_of(self, given: Any, facts: JobFacts) -> S:
-        """Return the settings of a job file, checked; without classes, as far as can be said."""
+        """Return the checked settings of a job file; without classes, check what is possible."""
 
     @abstractmethod
     def party(self, table: Any, settings: S, site: Site) -> Answering:
-        """Return a party's side over its table; where columns are divided, over its `Holding`."""
+        """Return a party's side for its table, or for its `Holding` if columns are divided."""
 
     @abstractmethod
     def train(
@@ -220,22 +220,22 @@ class Spec(ABC, Generic[S]):
 
     @abstractmethod
     def shows(self, settings: S) -> str:
-        """Say what of a private job the coordinator sees without noise; empty: nothing.
+        """Say what the coordinator sees without noise in a private job; empty if nothing.
 
-        Written as what the job does: "shows the coordinator exact counts (method='noisy_max')".
+        Phrased as what the job does: "shows the coordinator exact counts (method='noisy_max')".
         """
 
     def instead(self, settings: S) -> str:
-        """Say what a job could ask for instead, where `shows` says something; may be empty."""
+        """Name an alternative setting for a job with a non-empty `shows`; may be empty."""
         del settings
         return ""
 
     @abstractmethod
     def smallest_leaf(self, settings: S) -> int | float:
-        """Return the fewest rows of a leaf, or their share of all rows."""
+        """Return the minimum number of rows in a leaf, or the minimum share of all rows."""
 
     def repeats_rows(self, settings: S) -> bool:
-        """Tell whether trees draw rows by the rows' own keys, so that shared rows matter."""
+        """Return whether trees draw rows by key, so that rows held by two parties matter."""
         del settings
         return False
 
@@ -247,17 +247,17 @@ class Spec(ABC, Generic[S]):
 
     @abstractmethod
     def steps_at_most(self, settings: S) -> int | None:
-        """Return how many steps a job has at most, see `step`; None: no limit is set."""
+        """Return the maximum number of steps of a job (see `step`); None if there is no limit."""
 
     @abstractmethod
     def bound(self, settings: S, size: JobSize) -> Bound:
-        """Return the most rounds and bytes that a job takes, from public facts alone."""
+        """Return an upper bound on a job's rounds and bytes, from public facts alone."""
 
     # --- what a simulation compares with -------------------------------------------------------
 
     @abstractmethod
     def baseline(self, settings: S) -> tuple[str, Settings]:
-        """Return what a job is compared with, without noise: a protocol's name, its settings."""
+        """Return the noiseless protocol, name and settings, that a job is compared with."""
 
     @abstractmethod
     def is_pooled(self, settings: S) -> bool:
@@ -265,7 +265,7 @@ class Spec(ABC, Generic[S]):
 
     @abstractmethod
     def small(self, settings: S) -> S:
-        """Return settings that train in a moment, to have kernels compiled."""
+        """Return settings that train quickly, so that the kernels are compiled."""
 
     def described(self, settings: S) -> dict[str, Any]:
         """Return the settings as the report shows them."""
@@ -274,21 +274,20 @@ class Spec(ABC, Generic[S]):
     # --- models of single parties --------------------------------------------------------------
 
     def own_model(self, side: Any) -> ForestModel | None:
-        """Return the model that a party keeps to itself; None: it has none, or not yet."""
+        """Return the model that a party keeps to itself; None if it has none (yet)."""
         del side
         return None
 
     def gather(self, training: Any, sides: Mapping[str, Any]) -> tuple[Any, ForestModel]:
-        """Return what only a simulation may: a training with all parties' models, and their own.
+        """Return a training with all parties' models, and the models they would have had alone.
 
-        Of protocols that leave "own models": the training with every party's model in one, and
-        the models that the parties would have had alone.
+        Only a simulation may do this, and only for protocols that leave "own models".
         """
         raise NotImplementedError(f"{self.name} does not leave own models: {training}, {sides}")
 
 
 class ColumnsSpec(Spec[S]):
-    """A protocol over columns: its model is in parts, and one party holds the labels."""
+    """A vertical protocol: its model is in parts, and one party holds the labels."""
 
     divides = "columns"
     leaves = "parts"
@@ -299,14 +298,14 @@ class ColumnsSpec(Spec[S]):
 
     @abstractmethod
     def join(self, sides: Mapping[str, Any]) -> ForestModel:
-        """Return the model that all parts make; only a simulation has them in one place."""
+        """Return the model joined from all parts; only a simulation has them in one place."""
 
     @abstractmethod
     def label_leakage(self, side: Any) -> Any:
-        """Return how many labels node membership gives away, as the label party's side finds."""
+        """Return how many labels node membership reveals, as measured by the label party."""
 
 
 def is_masked(given: Running, settings: Settings) -> bool:
-    """Tell whether a job's sums are masked: by its wish, or since its noise is in shares."""
+    """Return whether a job's sums are masked: on request, or because its noise is in shares."""
     privacy = settings.privacy
     return bool(given.secure_sum) or (privacy is not None and privacy.in_shares)

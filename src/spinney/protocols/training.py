@@ -1,4 +1,4 @@
-"""What a training leaves behind, whatever the protocol."""
+"""What a training returns, whatever the protocol."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from spinney.trees.partial import Ownership
 
 @dataclass(frozen=True)
 class Quality:
-    """How well a model does at one party, on which of its rows."""
+    """How well a model predicts at one party, and on which of its rows."""
 
     rows: str  # "out-of-bag" or "training"
     n_rows: int
@@ -22,7 +22,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class PartyClaim:
-    """What a party's ledger promises to one unit against one view; numbers exact, as text."""
+    """What a party's ledger promises one unit against one view; exact numbers, as text."""
 
     party: str
     unit: str
@@ -45,7 +45,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Roles:
-    """Of a model in parts: whose split each node is, by which rows are predicted later."""
+    """The owner of each node's split in a model in parts; prediction needs it later."""
 
     parties: tuple[str, ...]  # in the order of the owners' numbers
     label_party: str
@@ -93,39 +93,39 @@ class Trained(Protocol):
 
     @property
     def history(self) -> tuple[float, ...]:
-        """Of evolved models, the best score of each generation."""
+        """The best score of each generation, for evolved models."""
         ...
 
     @property
     def score(self) -> float | None:
-        """Accuracy or R2 over all parties, where it was asked for."""
+        """Accuracy or R2 over all parties, if it was asked for."""
         ...
 
     @property
     def model(self) -> ForestModel | None:
-        """The model; None: each party has its own part, and nobody the whole."""
+        """The model; None if each party has its own part and nobody has the whole."""
         ...
 
     @property
     def roles(self) -> Roles | None:
-        """Of a model in parts: whose split each node is."""
+        """The owner of each node's split, for a model in parts."""
         ...
 
 
 @dataclass(frozen=True)
 class Training:
-    """The model and the log of how it came about."""
+    """The model and the log of its training."""
 
     model: ForestModel
     parties: tuple[str, ...]
     rounds: tuple[Round, ...]
     seconds: Mapping[str, float]  # by phase
     quality: Mapping[str, Quality]  # by party
-    score: float | None  # over all parties: accuracy or R2, where it was asked for
+    score: float | None  # accuracy or R2 over all parties, if it was asked for
     settings: Mapping[str, object]
-    claims: tuple[PartyClaim, ...] = ()  # of private jobs: what each party's ledger promises
-    history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
-    roles: Roles | None = None  # of a model in parts: whose split each node is
+    claims: tuple[PartyClaim, ...] = ()  # private jobs: what each party's ledger promises
+    history: tuple[float, ...] = ()  # evolved models: the best score of each generation
+    roles: Roles | None = None  # a model in parts: the owner of each node's split
 
     @property
     def shape(self) -> Shape:
@@ -137,7 +137,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The log of a training that ended before there was a model."""
+    """The log of a training that stopped before there was a model."""
 
     protocol: str
     parties: tuple[str, ...]
@@ -153,7 +153,7 @@ class Unfinished:
 
     @property
     def shape(self) -> Shape:
-        """Nothing was grown to its end."""
+        """An empty shape: no tree was finished."""
         return Shape(self.protocol, 0, 0, 0)
 
 

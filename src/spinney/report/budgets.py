@@ -1,4 +1,4 @@
-"""What a job's noise cost each party, charge by charge, as its ledger says."""
+"""The privacy budget that a job spent at each party, charge by charge, read from its ledger."""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -12,21 +12,21 @@ from spinney.privacy.ledger_store import Charged, Disclosed
 
 
 class ChargeLine(msgspec.Struct, frozen=True):
-    """A release and its price, or why it has none; equal ones are one line."""
+    """A release and its cost, or its protection if it cost nothing; equal releases share a line."""
 
     what: str
     times: int
-    cost: str  # of one
-    noise: str  # the mechanism and its scale, as the ledger holds them
+    cost: str  # of one release
+    noise: str  # the mechanism and its scale, as recorded in the ledger
 
 
 class PartyBudget(msgspec.Struct, frozen=True):
-    """One party's account of one job, by one unit; numbers are exact fractions."""
+    """One party's account of one job in one unit; amounts are exact fractions."""
 
     party: str
     unit: str
     measure: str  # "pure": epsilon; "zcdp": rho
-    before: str | None  # None: without limit
+    before: str | None  # None: no limit
     spent: str
     left: str | None
     charges: tuple[ChargeLine, ...]
@@ -58,12 +58,12 @@ def budgets_of(ledgers: Mapping[str, Ledger]) -> tuple[PartyBudget, ...]:
 
 
 def amount(text: str | None) -> str:
-    """Return an exact fraction for people."""
+    """Return an exact fraction as a readable number."""
     return "no limit" if text is None else f"{float(Fraction(text)):.6g}"
 
 
 def word_of_measure(measure: str) -> str:
-    """Return what an amount in a measure is called."""
+    """Return the name of an amount in a measure: epsilon or rho."""
     return "epsilon" if measure == Measure.PURE else "rho"
 
 

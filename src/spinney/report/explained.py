@@ -1,4 +1,4 @@
-"""Why a model says what it says, as numbers: what a report keeps of it."""
+"""Feature importances and partial dependence, as a report stores them."""
 
 import msgspec
 import numpy as np
@@ -12,21 +12,21 @@ class Importance(msgspec.Struct, frozen=True):
     """How much one column matters."""
 
     column: str
-    impurity: float  # its share in the drop of impurity
-    permutation: float | None = None  # what the score loses when the column is shuffled
-    spread: float | None = None  # over repeats
+    impurity: float  # its share of the decrease in impurity
+    permutation: float | None = None  # the score lost when the column is shuffled
+    spread: float | None = None  # standard deviation over repeats
 
 
 class Dependence(msgspec.Struct, frozen=True):
-    """What the model says on average when one column is set to a value for all rows."""
+    """Partial dependence: the mean prediction when one column is set to a value in all rows."""
 
     column: str
     at: tuple[float | str, ...]
-    outputs: tuple[tuple[float, ...], ...]  # for each value, one number per class, or one
+    outputs: tuple[tuple[float, ...], ...]  # for each value, one number per class, or one number
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Counted at the parties and summed; which rows, how many, and by what score."""
+    """How the model behaves on the parties' rows: counted at each party, then summed."""
 
     rows: str  # "held-out" or "training"
     n_rows: int
@@ -37,7 +37,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def impurity_importances(model: ForestModel) -> tuple[Importance, ...]:
-    """Return every column's share, the largest first."""
+    """Return the impurity importance of every column, the largest first."""
     schema = model.schema
     shares = model.forest.importances(len(schema.columns)).tolist()
     found = (
@@ -49,7 +49,7 @@ def impurity_importances(model: ForestModel) -> tuple[Importance, ...]:
 def with_losses(
     found: tuple[Importance, ...], schema: Schema, explained: Explained
 ) -> tuple[Importance, ...]:
-    """Return importances with what shuffling each column costs, where it was asked."""
+    """Return the importances with the permutation importance of each column that was measured."""
     loss = {schema.names[column]: told for column, told in explained.loss.items()}
     return tuple(
         Importance(one.column, one.impurity, *(round(x, 6) for x in loss[one.column]))
@@ -60,7 +60,7 @@ def with_losses(
 
 
 def explanation_of(model: ForestModel, explained: Explained, rows: str) -> Explanation:
-    """Return what a report keeps of it."""
+    """Return an explanation in the form that a report stores."""
     by_column: dict[int, list[tuple[float, tuple[float, ...]]]] = {}
     for column, value, means in explained.points:
         by_column.setdefault(column, []).append((value, means))
@@ -82,7 +82,7 @@ def explanation_of(model: ForestModel, explained: Explained, rows: str) -> Expla
 
 
 def _in_words(model: ForestModel, column: int, value: float) -> float | str:
-    """Return a value as people know it; a category by the names that share its bin."""
+    """Return a value in readable form; a category as the names that share its bin."""
     facts, bins = model.schema.columns[column], model.bin_of_category[column]
     if len(bins):
         names = [str(facts.categories[i]) for i in np.flatnonzero(bins == value)]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""What the files in a run's folder are called."""
+"""The names of the files in a run's folder."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,6 @@ PAGE = "report.html"
 
 
 def file_in(path: str | os.PathLike[str], name: str) -> Path:
-    """Return the path of a file, or of the one called `name` where a run's folder is given."""
+    """Return the path itself, or the file `name` in it if the path is a run's folder."""
     given = Path(path)
     return given / name if given.is_dir() else given

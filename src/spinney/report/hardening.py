@@ -1,8 +1,8 @@
-"""What is done to a model before it leaves: small leaves closed, numbers rounded, counts coarse.
+"""Harden a model before it leaves the federation: close small leaves, round numbers and counts.
 
-None of it is differential privacy, and none of it takes back what the parties' coordinator has
-seen. It keeps a reader of the model from exact counts, from leaves that speak of a few people and
-from thresholds that are somebody's value to the last digit.
+Hardening is not differential privacy, and it does not take back what the coordinator has seen.
+It hides three things from a reader of the model: exact counts, leaves that describe only a few
+people, and thresholds that equal one person's value to the last digit.
 """
 
 from dataclasses import fields, replace
@@ -17,7 +17,7 @@ from spinney.typing import Floats, Integers
 
 
 def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
-    """Return the model as it may leave, and what was done to it in words."""
+    """Return the hardened model, and a description of each change."""
     forest, done = model.forest, []
     is_class = model.schema.label.kind == "class"
     if how.smallest_leaf > 1:
@@ -46,7 +46,7 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     return changed, tuple(done)
 
 
-def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  which moments there are
+def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  it selects the moments
     rows: Integers = forest.moments.sum(axis=1) if is_class else forest.moments[:, 0]
     return rows
 
@@ -54,7 +54,7 @@ def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  which mo
 def _without_small_leaves(
     forest: Forest, rows: Integers, least: int
 ) -> tuple[Forest, NDArray[np.bool_], int]:
-    """Return the forest with splits closed whose smaller child has too few rows."""
+    """Return the forest after closing every split whose smaller child has too few rows."""
     left = forest.left.astype(np.int64)
     splits = np.flatnonzero(forest.feature >= 0)
     small = splits[np.minimum(rows[left[splits]], rows[left[splits] + 1]) < least]
@@ -84,7 +84,7 @@ def _without_small_leaves(
 
 
 def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which nodes a row can still come to."""
+    """Return which nodes a row can still reach."""
     keep = np.zeros(forest.n_nodes, np.bool_)
     level = forest.tree_start[:-1]
     while level.size:
@@ -96,7 +96,7 @@ def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 
 def _rounded_thresholds(forest: Forest, digits: int) -> NDArray[np.float32]:
-    """Return thresholds rounded column by column; one that only tells missing values stays."""
+    """Round thresholds column by column, except those that only separate missing values."""
     rounded = forest.threshold.copy()
     is_number = (forest.feature >= 0) & (forest.subset < 0) & np.isfinite(forest.threshold)
     for column in np.unique(forest.feature[is_number]):
@@ -107,10 +107,10 @@ def _rounded_thresholds(forest: Forest, digits: int) -> NDArray[np.float32]:
 
 
 def _rounded(values: Floats, digits: int) -> Floats:
-    """Return numbers rounded to digits of what they span; a single one, of its size.
+    """Round numbers to digits of their range; a single number to digits of its magnitude.
 
-    Years and times of day lie far from 0 and close together: digits of their own size would make
-    them all the same.
+    Years and times of day lie far from 0 and close together. Digits of their magnitude would make
+    them all equal.
     """
     span = float(values.max() - values.min()) or float(np.abs(values).max()) or 1.0
     unit = 10.0 ** (np.floor(np.log10(span)) - digits + 1)
@@ -126,7 +126,7 @@ def _significant(values: Floats, digits: int) -> Floats:
 
 
 def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # noqa: FBT001
-    """Return shares that are rounded and still sum to one, or rounded numbers."""
+    """Return rounded shares that still sum to one, or rounded numbers."""
     if not is_class:
         return _rounded(value, digits)
     rounded = np.round(value, digits)
@@ -136,7 +136,7 @@ def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # no
 
 
 def _coarse(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001
-    """Return counts as powers of two, spread over classes as the node's value says."""
+    """Return counts as powers of two, divided among the classes by the node's value."""
     rows = np.maximum(_rows(forest, is_class), 1)
     power = (2.0 ** np.rint(np.log2(rows))).astype(np.int64)
     moments = np.zeros_like(forest.moments)

@@ -1,4 +1,4 @@
-"""Who holds what of a forest over columns."""
+"""Which party holds which splits of a vertical forest."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,16 +12,16 @@ from spinney.report.report import Holder
 def holders_of(
     roles: Roles, columns: Mapping[str, Sequence[str]], consent: Collection[str]
 ) -> tuple[Holder, ...]:
-    """Return what each party holds of the forest, and whether it agrees to join its part.
+    """Return what each party holds of the forest, and whether it consents to joining its part.
 
     Parameters
     ----------
     roles
-        Whose cut each node is.
+        The party that owns each node's cut.
     columns
-        The names of each party's columns, where they are known.
+        The names of each party's columns, if known.
     consent
-        The parties that agree.
+        The parties that consent.
     """
     return tuple(
         Holder(
@@ -36,7 +36,7 @@ def holders_of(
 
 
 def split_columns(roles: Roles, model: ForestModel) -> dict[str, list[str]]:
-    """Return the columns that each party's splits of a joined forest are by, as the schema says."""
+    """Return the schema's names of the columns that each party's splits use in a joined forest."""
     names, owner = model.schema.names, roles.ownership.owner
     return {
         party: [names[column] for column in np.unique(model.forest.feature[owner == number])]

@@ -23,7 +23,7 @@ _DEEPEST = 4
 
 
 def axes_of(ax: Any) -> Any:
-    """Return the axes to draw on: those given, or new ones."""
+    """Return the given axes, or new ones."""
     try:
         pyplot = import_module("matplotlib.pyplot")
     except ImportError:
@@ -32,10 +32,10 @@ def axes_of(ax: Any) -> Any:
 
 
 def gain(report: Report, ax: Any = None) -> Any:
-    """Draw each party's scores alone and together, by the score that decides."""
+    """Draw the main score of each party, alone and together."""
     quality, names = report.quality, score_names(report.quality)
     if not names:
-        raise SettingError("This report has no scores to plot: no party has judged the model.")
+        raise SettingError("This report has no scores to plot: no party has evaluated the model.")
     score, drawn = names[0], axes_of(ax)
     place = np.arange(len(quality))[::-1]
     keys = {model: f"{model}_{score}" if model else score for model in MODELS}
@@ -57,9 +57,9 @@ def gain(report: Report, ax: Any = None) -> Any:
 
 
 def budget(budgets: Sequence[PartyBudget], ax: Any = None) -> Any:
-    """Draw what each party has spent, and what is left."""
+    """Draw the privacy budget that each party has spent and has left."""
     if not budgets:
-        raise SettingError("This report has no budget to plot: no noise was paid for in this job.")
+        raise SettingError("This report has no budget to plot: the job spent no privacy budget.")
     drawn = axes_of(ax)
     names = [f"{b.party}\n{b.unit}" for b in budgets]
     spent = [float(Fraction(b.spent)) for b in budgets]
@@ -75,7 +75,7 @@ def budget(budgets: Sequence[PartyBudget], ax: Any = None) -> Any:
 
 
 def importances(found: Sequence[Importance], ax: Any = None) -> Any:
-    """Draw which columns matter; permutation importances beside those by impurity."""
+    """Draw the impurity importances, and the permutation importances beside them."""
     if not found:
         raise SettingError("This report has no importances to plot: the job has no model.")
     drawn, shown = axes_of(ax), list(found)[:_SHOWN]
@@ -92,7 +92,7 @@ def importances(found: Sequence[Importance], ax: Any = None) -> Any:
 
 
 def tree(model: ForestModel, number: int, ax: Any = None) -> Any:
-    """Draw the upper levels of a tree from left to right, and how much is below them."""
+    """Draw the upper levels of a tree from left to right, and the number of nodes below them."""
     nodes = tree_nodes(model, number)
     root = int(model.forest.tree_start[number])
     places = _places(nodes, root)
@@ -111,7 +111,7 @@ def tree(model: ForestModel, number: int, ax: Any = None) -> Any:
 
 
 def _places(nodes: dict[int, NodeText], root: int) -> dict[int, float]:
-    """Return how far down each drawn node stands: ends below one another, parents midway."""
+    """Return the height of each drawn node: ends below one another, parents midway."""
     places: dict[int, float] = {}
     ends = count()
 
@@ -155,7 +155,7 @@ def _draw(ax: Any, nodes: dict[int, NodeText], node: int, places: dict[int, floa
 
 
 def _below(nodes: dict[int, NodeText], node: int) -> int:
-    """Return how many nodes are below one."""
+    """Return the number of nodes below a node."""
     if not nodes[node].question:
         return 0
     left = nodes[node].left
@@ -163,5 +163,5 @@ def _below(nodes: dict[int, NodeText], node: int) -> int:
 
 
 def _legend(drawn: Any) -> None:
-    """Name the colours above the axes, where nothing is covered."""
+    """Put the legend above the axes, where it covers nothing."""
     drawn.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)

@@ -1,4 +1,4 @@
-"""What a job promises to whom, in words: as the parties' ledgers say, or as its rounds show."""
+"""The privacy guarantees of a job in words, from the parties' ledgers or from its rounds."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from spinney.transport.channel import Round
 
 
 class PrivacyClaim(msgspec.Struct, frozen=True):
-    """What is promised to one unit against one view, at parties of which the same holds."""
+    """The guarantee for one unit against one view, and the parties at which it holds."""
 
     parties: tuple[str, ...]
     unit: str
@@ -26,12 +26,12 @@ class PrivacyClaim(msgspec.Struct, frozen=True):
 
 
 def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
-    """Return what was promised; equal claims of several parties are one."""
+    """Return the guarantees; equal claims of several parties are merged."""
     if not training.claims:
         if training.settings.get("privacy") is not None:
-            return ()  # ended before its parties' ledgers were asked: they alone can say
+            return ()  # stopped before it read the parties' ledgers, and only they know
         claims = _without_noise(training.rounds, training.parties)
-        return claims if training.shape.n_trees else claims[1:]  # no model, no reader of it
+        return claims if training.shape.n_trees else claims[1:]  # no model, so no reader
     parties: dict[tuple[str | None, ...], list[str]] = {}
     for claim in training.claims:
         parties.setdefault(_content(claim), []).append(claim.party)
@@ -46,7 +46,7 @@ def _content(claim: PartyClaim) -> tuple[str | None, ...]:
 
 
 def in_words(report_parties: tuple[str, ...], claims: Sequence[PrivacyClaim]) -> list[str]:
-    """Return a text for every promise, naming all against whom it holds, and whose it is."""
+    """Return a text for every guarantee: its views, and its parties if it is not all of them."""
     texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for claim in claims:
         subject, _, rest = claim.text.partition(", against ")
@@ -60,7 +60,7 @@ def in_words(report_parties: tuple[str, ...], claims: Sequence[PrivacyClaim]) ->
 
 
 def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[PrivacyClaim, ...]:
-    """Return what a job without noise leaves open: all it releases, and what masks hide."""
+    """Return the claims of a job without noise: what it reveals, and what masks hide."""
     record, coordinator, reader = Unit.RECORD_ADD_REMOVE.value, View.COORDINATOR, View.READER
     counted = [r for r in rounds if r.question != "Schema"]
     shown = _named([r for r in counted if not is_masked(r)])
@@ -84,8 +84,8 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
     left = _left(counted)
     if left:
         totals += (
-            f" UNPROTECTED: {', '.join(left)} left before the end, and sums from before and after "
-            "differ by what such a party had counted."
+            f" UNPROTECTED: {', '.join(left)} left before the end; the sums before and after "
+            "differ by that party's own counts."
         )
     verdict = "UNPROTECTED" if shown or left else "HIDDEN"
     facts = (
@@ -100,13 +100,13 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
 
 
 def _left(rounds: Sequence[Round]) -> list[str]:
-    """Return the parties that are in some masked sum and not in a later one."""
+    """Return the parties that are in a masked sum but missing from a later one."""
     heard = [r.answered for r in rounds if is_masked(r)]
     return [name for name in (heard[0] if heard else ()) if name not in heard[-1]]
 
 
 def is_masked(round_: Round) -> bool:
-    """Tell whether masks hid single replies."""
+    """Return whether masks hid each party's reply."""
     return round_.protection.startswith("masked")
 
 

@@ -1,4 +1,4 @@
-"""How a model is hardened before it leaves: what parties agree on, and what an export does."""
+"""Terms for hardening a model before it leaves, agreed by the parties and used by an export."""
 
 import msgspec
 
@@ -8,17 +8,17 @@ _MOST_DIGITS = 15
 
 
 class Hardening(msgspec.Struct, frozen=True):
-    """What is done to a model before it leaves; the defaults are for models of other people's rows.
+    """Terms for hardening a model; the defaults suit models of other people's rows.
 
     Attributes
     ----------
     smallest_leaf
-        A split one of whose children has fewer rows becomes a leaf.
+        A split becomes a leaf if one of its children has fewer rows.
     threshold_digits, value_digits
-        How finely thresholds, and the numbers that leaves predict, are told apart: digits of what
-        they span in their column. Of shares: digits after the point. 15: all.
+        Digits kept of thresholds and of the numbers that leaves predict, relative to the range of
+        their column. For shares: digits after the decimal point. 15 keeps all digits.
     exact_counts
-        Whether nodes keep their exact counts. Without them counts are rounded to powers of two.
+        Whether nodes keep their exact counts. Otherwise counts are rounded to powers of two.
     """
 
     smallest_leaf: int = 5
@@ -52,7 +52,7 @@ class Hardening(msgspec.Struct, frozen=True):
         *,
         exact_counts: bool | None,
     ) -> "Hardening":
-        """Return these terms, but for what is given."""
+        """Return these terms with the given values replaced."""
         given = {
             "smallest_leaf": smallest_leaf,
             "threshold_digits": threshold_digits,
@@ -63,7 +63,7 @@ class Hardening(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **named)
 
     def require_within(self, agreed: "Hardening") -> None:
-        """Raise `PolicyError` if a model would leave with more than was agreed."""
+        """Raise `PolicyError` if a model would show more than the parties agreed to."""
         for name, is_more in (
             ("smallest_leaf", self.smallest_leaf < agreed.smallest_leaf),
             ("threshold_digits", self.threshold_digits > agreed.threshold_digits),
@@ -72,9 +72,9 @@ class Hardening(msgspec.Struct, frozen=True):
         ):
             if is_more:
                 raise PolicyError(
-                    f"The parties of this run agreed to {name}={_told(agreed, name)} for a model "
-                    f"that leaves; {name}={_told(self, name)} would show more. Leave the option "
-                    "out, or have the parties agree to another [release] in a new job."
+                    f"The parties of this run agreed to {name}={_told(agreed, name)} for exported "
+                    f"models; {name}={_told(self, name)} would show more. Leave the option out, "
+                    "or agree on another [release] in a new job."
                 )
 
 

@@ -21,16 +21,16 @@ _COLUMNS = 5  # the most important ones
 
 
 def as_text(report: Report) -> str:
-    """Return the report as people read it in a terminal."""
+    """Return the report as text for a terminal."""
     out = StringIO()
     console = Console(file=out, width=_WIDTH, color_system=None, highlight=False, markup=False)
     total = sum(report.seconds.values()) or sum(r.seconds for r in report.traffic)
     console.print(
         f"{report.protocol}   {some(len(report.parties), 'party', 'parties')}   "
-        f"{_trees(report)}   {'ended early' if report.ended else 'finished'} in {total:.2f} s"
+        f"{_trees(report)}   {'stopped early' if report.ended else 'finished'} in {total:.2f} s"
     )
     if report.ended:
-        _print_under(console, "ended", f"{report.ended} What follows is what there is.")
+        _print_under(console, "ended", f"{report.ended} This report covers the completed rounds.")
     console.print(_quality(report))
     if any(name.startswith("local_") for found in report.quality for name in found.scores):
         _print_under(console, "worth it?", verdict(report))
@@ -56,13 +56,13 @@ def _trees(report: Report) -> str:
 
 
 def _print_under(console: Console, heading: str, text: str) -> None:
-    """Print a text with its heading beside its first line."""
+    """Print a text, with its heading before the first line."""
     for number, line in enumerate(wrap(text, _WIDTH - _INDENT)):
         console.print(f"{heading if number == 0 else '':<{_INDENT}}{line}")
 
 
 def _print_course(report: Report, console: Console) -> None:
-    """Print how it went."""
+    """Print traffic, time and lost parties."""
     console.print(_traffic(report))
     phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
     console.print(f"time         {phases}")
@@ -87,7 +87,7 @@ def _by_generation(history: Sequence[float]) -> str:
 
 
 def _print_budgets(report: Report, console: Console) -> None:
-    """Print what each party had, has spent and has left."""
+    """Print each party's privacy budget: before, spent and left."""
     parties: dict[str, list[str]] = {}
     for found in report.budgets:
         text = (
@@ -101,9 +101,9 @@ def _print_budgets(report: Report, console: Console) -> None:
 
 
 def _held(holder: Holder) -> str:
-    consent = "" if holder.consents else ", does not agree to join its part"
+    consent = "" if holder.consents else ", does not consent to joining its part"
     columns = some(len(holder.columns), "column", "columns")
-    by = f"by {columns}" if holder.columns else "by columns it tells nobody"
+    by = f"by {columns}" if holder.columns else "by columns it keeps secret"
     return f"{holder.party} owns {holder.n_splits}, {by}{consent}"
 
 
@@ -113,11 +113,11 @@ def _importance(one: Importance) -> str:
 
 
 def _print_privacy(report: Report, console: Console) -> None:
-    """Print what is promised to whom."""
+    """Print the privacy guarantees."""
     if not report.is_private:
         console.print("privacy      not differentially private: no noise was added")
     else:
-        console.print("privacy      noise was added, and paid for by each party's ledger")
+        console.print("privacy      noise was added, and charged to each party's ledger")
     for text in in_words(report.parties, report.privacy):
         for number, line in enumerate(wrap(text, _WIDTH - 4)):
             console.print(f"  {'  ' if number else ''}{line}", markup=False)
@@ -160,7 +160,7 @@ def _traffic(report: Report) -> str:
 
 
 def size(n_bytes: float) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in a readable unit."""
     for unit in ("B", "kB", "MB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"

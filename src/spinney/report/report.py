@@ -1,4 +1,4 @@
-"""What happened in a job, as a frozen value; printing it is the normal way to read it."""
+"""The report of a job, as a frozen value; print it to read it."""
 
 import math
 import os
@@ -44,7 +44,7 @@ class PartyQuality(msgspec.Struct, frozen=True):
 
 
 class RoundTraffic(msgspec.Struct, frozen=True):
-    """One question and what it moved, in bytes."""
+    """One round: its question and its traffic in bytes."""
 
     number: int
     question: str
@@ -89,18 +89,18 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     settings: dict[str, Any]
     version: str = __version__
     format: int = FORMAT
-    privacy: tuple[PrivacyClaim, ...] = ()  # what is promised to whom
-    history: tuple[float, ...] = ()  # of evolved models: the best score of each generation
+    privacy: tuple[PrivacyClaim, ...] = ()  # the guarantees, and against whom they hold
+    history: tuple[float, ...] = ()  # evolved trees: the best score of each generation
     label_leakage: LabelLeakage | None = None  # of vertical jobs
     importances: tuple[Importance, ...] = ()
     explanation: Explanation | None = None
-    budgets: tuple[PartyBudget, ...] = ()  # of private jobs whose ledgers are at hand
-    ended: str = ""  # why the job ended before its end; empty: it did not
+    budgets: tuple[PartyBudget, ...] = ()  # of private jobs with local ledgers
+    ended: str = ""  # why training stopped early; empty: it did not
     hardened: tuple[str, ...] = ()  # what was done to the model before it left
-    attempts: int = 1  # how often the job was begun; after a failure it goes on, and asks anew
-    dropped: tuple[str, ...] = ()  # parties that left and were not waited for any longer
+    attempts: int = 1  # how often the job started; after a failure it resumes
+    dropped: tuple[str, ...] = ()  # parties that left, and for which the job no longer waited
     holders: tuple[Holder, ...] = ()  # of vertical jobs
-    release: Hardening | None = None  # what was agreed for a model that leaves; None: nothing
+    release: Hardening | None = None  # the agreed hardening of exported models; None: none
 
     @classmethod
     def of(
@@ -117,15 +117,15 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         Parameters
         ----------
         training
-            What was trained, and how it came about.
+            The trained model and the record of its training.
         ledgers
-            Those of parties that are at hand: their accounts are told.
+            Ledgers of the local parties; the report includes their accounts.
         label_leakage
-            Of a vertical training: what its labels' party found.
+            For a vertical training: the finding of the party with the labels.
         holders
-            Of a vertical training: who holds what of the forest.
+            For a vertical training: what each party holds of the forest.
         ended
-            Why there is no more, in a sentence; of an `Unfinished` training.
+            For an `Unfinished` training: a sentence that says why it stopped.
         """
         shape = training.shape
         forest = training.model
@@ -153,11 +153,11 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             ended=ended,
             holders=holders,
         )
-        report.__dict__["model"] = forest  # to draw from; it is no part of the value
+        report.__dict__["model"] = forest  # for drawing; not part of the value
         return report
 
     def explained(self, model: ForestModel, found: Explained, rows: str) -> "Report":
-        """Return the report with why the model says what it says, as counted over `rows`."""
+        """Return the report with an explanation of the model, counted over `rows`."""
         return msgspec.structs.replace(
             self,
             importances=with_losses(self.importances, model.schema, found),
@@ -165,7 +165,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         )
 
     def asked(self, rounds: Sequence[Round]) -> "Report":
-        """Return the report with questions that were put to the parties after the training."""
+        """Return the report with the questions that the parties answered after training."""
         number = len(self.traffic)
         return msgspec.structs.replace(
             self,
@@ -175,22 +175,22 @@ class Report(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_private(self) -> bool:
-        """Whether noise was added, and paid for."""
+        """Whether noise was added and charged to the ledgers."""
         return self.settings.get("privacy") is not None
 
     @property
     def rounds(self) -> int:
-        """How many questions were asked."""
+        """Number of rounds."""
         return len(self.traffic)
 
     @property
     def bytes_up(self) -> dict[str, int]:
-        """What each party sent."""
+        """Bytes sent by each party."""
         return {p: sum(r.bytes_up.get(p, 0) for r in self.traffic) for p in self.parties}
 
     @property
     def bytes_down(self) -> dict[str, int]:
-        """What each party received."""
+        """Bytes received by each party."""
         return {p: sum(r.bytes_down.get(p, 0) for r in self.traffic) for p in self.parties}
 
     def __str__(self) -> str:
@@ -203,19 +203,19 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         return _plots().gain(self, ax)
 
     def plot_budget(self, ax: Any = None) -> Any:
-        """Draw what each party has spent and what is left; needs `spinney[plot]`."""
+        """Draw the budget that each party has spent and has left; needs `spinney[plot]`."""
         return _plots().budget(self.budgets, ax)
 
     def plot_importances(self, ax: Any = None) -> Any:
-        """Draw which columns matter; needs `spinney[plot]`."""
+        """Draw the feature importances; needs `spinney[plot]`."""
         return _plots().importances(self.importances, ax)
 
     def plot_tree(self, number: int, model: ForestModel | None = None, ax: Any = None) -> Any:
-        """Draw a tree, counted from 0; a report from a file needs its `model` (`forest.model_`)."""
+        """Draw a tree, numbered from 0; a loaded report needs its `model` (`forest.model_`)."""
         found = model or self.__dict__.get("model")
         if found is None:
             raise SettingError(
-                "This report has no model with it. Give one: "
+                "This report was loaded without its model. Give one: "
                 "report.plot_tree(0, model=load_model(folder).model_)."
             )
         return _plots().tree(found, number, ax)
@@ -230,8 +230,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         return msgspec.json.format(msgspec.json.encode(self)).decode()
 
     def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
-        """Write the report as one page that needs no network; with the model, its trees too."""
-        from spinney.report.page.page import page_of  # noqa: PLC0415  only where one is wanted
+        """Write the report as one page that needs no network; it shows the trees of `model`."""
+        from spinney.report.page.page import page_of  # noqa: PLC0415  loaded when needed
 
         write_whole(path, page_of(self, model).encode())
 
@@ -241,7 +241,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
 
 
 def load_report(path: str | os.PathLike[str]) -> Report:
-    """Read a report that was saved, or that of a run's folder."""
+    """Read a saved report, or the report in a run's folder."""
     source = file_in(path, REPORT)
     try:
         data = source.read_bytes()
@@ -262,19 +262,19 @@ def load_report(path: str | os.PathLike[str]) -> Report:
 
 
 def _plots() -> Any:
-    """Return the module that draws; it needs all the others of this folder."""
+    """Return the plotting module; it imports all the others in this folder."""
     return import_module("spinney.report.plots")
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What a report of any format begins with."""
+    """The fields with which a report of any format begins."""
 
     format: int
     version: str = "that wrote it"
 
 
 def _require_format(head: _Head, name: str) -> None:
-    """Raise if a report is of another format, whatever else is in it."""
+    """Raise if a report has another format."""
     if head.format != FORMAT:
         raise StorageError(
             f"{name!r} has report format {head.format}; this Spinney ({__version__}) reads format "
@@ -283,19 +283,19 @@ def _require_format(head: _Head, name: str) -> None:
 
 
 def _require_known_parties(report: Report, name: str) -> None:
-    """Raise if a report tells of parties that it does not name."""
+    """Raise if a report mentions parties that are not in its list of parties."""
     met = {party for r in report.traffic for party in (*r.bytes_up, *r.bytes_down)}
     met.update(party for entry in report.disclosures for party in entry.bytes_up)
     unknown = sorted(met - set(report.parties))
     if unknown:
         raise StorageError(
-            f"{name!r} is not a sound report: it tells of {join_words(map(repr, unknown))}, who is "
-            "not among its parties. Use the file as Spinney wrote it."
+            f"{name!r} is not a valid report: it mentions {join_words(map(repr, unknown))}, not "
+            "listed among its parties. Use the file as Spinney wrote it."
         )
 
 
 def _known(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores that there are; a party with one row has no R2."""
+    """Return the scores that are defined; a party with one row has no R2."""
     return {name: score for name, score in scores.items() if math.isfinite(score)}
 
 
@@ -312,13 +312,13 @@ def _seen_by(r: Round) -> str:
 
 
 def _disclosures(rounds: Sequence[Round]) -> tuple[DisclosureRow, ...]:
-    """Return one entry for each kind of question, in the order of first asking."""
+    """Return one entry for each kind of question, in the order in which they were first asked."""
     found: dict[str, DisclosureRow] = {}
     for r in rounds:
         before = found.get(r.question)
         up = dict(r.bytes_up)
         if before is not None:
-            parties = dict.fromkeys((*before.bytes_up, *up))  # not every round asks them all
+            parties = dict.fromkeys((*before.bytes_up, *up))  # not every round asks every party
             up = {p: before.bytes_up.get(p, 0) + up.get(p, 0) for p in parties}
         found[r.question] = DisclosureRow(
             r.question,

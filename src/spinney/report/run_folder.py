@@ -21,7 +21,7 @@ from spinney.report.report import Report
 
 
 def require_writable(folder: Path) -> None:
-    """Raise unless a folder can be made or written to; asked before the work, not after it."""
+    """Raise unless a folder can be made or written to; called before the work starts."""
     existing = folder
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
@@ -37,9 +37,9 @@ def require_writable(folder: Path) -> None:
 def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
     """Write a run's model, report and page into a folder, replacing those of an earlier run.
 
-    The files are made in a folder of their own and moved when all are whole. Pages are passed on:
-    where the parties agreed how a model is hardened, the page holds it so. A run that ended before
-    there was a model has None.
+    The files are written to a temporary folder and moved when all are complete. People pass pages
+    on, so a page holds the hardened model if the parties agreed on hardening. `model` is None for
+    a run that stopped before it had a model.
     """
     drawn, done = for_page(model, report.release)
     if done:
@@ -67,7 +67,7 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
 def for_page(
     model: ForestModel | None, release: Hardening | None
 ) -> tuple[ForestModel | None, tuple[str, ...]]:
-    """Return what a page may hold of a model, and what was done to it."""
+    """Return the model that a page may hold, and a description of each change to it."""
     if model is None or release is None:
         return model, ()
     return harden(model, release)
@@ -77,7 +77,7 @@ def _move(beside: Path, folder: Path) -> None:
     if not folder.exists():
         beside.rename(folder)
         return
-    if not (beside / MODEL).exists():  # no report stands beside another run's model
+    if not (beside / MODEL).exists():  # a report must not stand beside another run's model
         (folder / MODEL).unlink(missing_ok=True)
     for path in list(beside.iterdir()):
         path.replace(folder / path.name)
@@ -98,5 +98,5 @@ def _remove(made: list[Path]) -> None:
 def _unwritable(folder: Path, reason: str) -> StorageError:
     return StorageError(
         f"Cannot write into the folder {str(folder)!r}: {reason}. "
-        "Choose another with --out, one that you may write to."
+        "Choose a folder that you may write to with --out."
     )

@@ -6,7 +6,7 @@ from spinney.protocols.model import ForestModel
 from spinney.report.tree_text import NodeText, tree_nodes
 
 _WIDTH, _HEIGHT, _GAP, _FONT = 190, 44, 14, 11
-_LETTERS = 32  # that a box holds; a pointer held over it shows the rest
+_LETTERS = 32  # that fit into a box; the tooltip shows the rest
 
 
 def tree_svg(model: ForestModel, tree: int = 0) -> str:

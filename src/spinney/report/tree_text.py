@@ -1,4 +1,4 @@
-"""A tree in words: what each node asks, where missing values go, what leaves say and how surely."""
+"""A tree as text: each node's question, where missing values go, each leaf's prediction."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True)
 class NodeText:
-    """What is said of one node."""
+    """The text of one node."""
 
     question: str  # which rows go left; empty for a leaf
     lines: tuple[str, ...]
@@ -23,7 +23,7 @@ class NodeText:
 
 
 def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
-    """Return what is said of every node of a tree, by number, parents first."""
+    """Return the text of every node of a tree, by number, parents first."""
     forest = model.forest
     if not 0 <= tree < forest.n_trees:
         raise SettingError(f"tree must be between 0 and {forest.n_trees - 1}; got {tree!r}.")
@@ -41,7 +41,7 @@ def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
 
 
 def tree_text(model: ForestModel, tree: int = 0) -> str:
-    """Return a tree with a line for each way to go; what a leaf says stands at its way's end."""
+    """Return a tree with one line per branch; a leaf's prediction ends its branch's line."""
     nodes = tree_nodes(model, tree)
     lines: list[str] = []
 
@@ -62,7 +62,7 @@ def tree_text(model: ForestModel, tree: int = 0) -> str:
 
 
 def _question(model: ForestModel, node: int) -> str:
-    """Say which rows go left, those with a missing value too."""
+    """Return which rows go left, and whether missing values do."""
     forest = model.forest
     column = model.schema.columns[int(forest.feature[node])]
     if forest.subset[node] >= 0:
@@ -86,7 +86,7 @@ def _categories(model: ForestModel, node: int) -> list[str]:
 
 
 def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:
-    """Say how much a noisy split gains, and how sure that is."""
+    """Return the gain of a noisy split and its standard error."""
     if model.noise is None:
         return ()
     gain, error = model.forest.gain[node], model.noise.gain[node]
@@ -94,7 +94,7 @@ def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:
 
 
 def _leaf_lines(model: ForestModel, node: int) -> tuple[str, ...]:
-    """Say what a leaf predicts, how likely that is, and between what bounds under the noise."""
+    """Return a leaf's prediction, its probability, and the bounds that the noise leaves."""
     forest, label = model.forest, model.schema.label
     moments = forest.moments[node]
     if label.classes is None:

@@ -1,4 +1,4 @@
-"""One party's tree and the facts that go with it, to be read."""
+"""One party's tree and its facts, for reading."""
 
 import os
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from spinney.report.tree_text import tree_text
 
 @dataclass(frozen=True)
 class TreeView:
-    """A model of one tree, to be read.
+    """A model with one tree, for reading.
 
     Attributes
     ----------
     model
         The tree, and the schema that names its columns.
     is_home
-        Whether it is the tree its party would have had alone; None: not known.
+        Whether it is the tree that the party would have grown alone; None: unknown.
     score, home_score
-        On the party's own validation rows, of this tree and of the one it grows alone.
+        Scores of this tree, and of the tree the party grows alone, on its own validation rows.
     edit_distance
-        To the structure of the party's own tree: 0 equal, 1 nothing in common.
+        Distance to the structure of the party's own tree: 0 equal, 1 nothing in common.
     """
 
     model: ForestModel
@@ -33,21 +33,21 @@ class TreeView:
 
     @property
     def n_decisions(self) -> int:
-        """How many nodes ask a question."""
+        """Number of split nodes."""
         return int((self.model.forest.feature >= 0).sum())
 
     @property
     def n_leaves(self) -> int:
-        """How many leaves there are."""
+        """Number of leaves."""
         return self.model.forest.n_nodes - self.n_decisions
 
     @property
     def depth(self) -> int:
-        """How many questions the longest way asks."""
+        """Number of splits on the longest path."""
         return int(self.model.forest.depths[0])
 
     def text(self) -> str:
-        """Return the tree with one line for each way to go."""
+        """Return the tree as text, one line per branch."""
         return tree_text(self.model).rstrip()
 
     def __str__(self) -> str:

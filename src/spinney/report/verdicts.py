@@ -1,4 +1,4 @@
-"""What a report amounts to, in a sentence: whether joining was worth it, who was lost."""
+"""A report's conclusions in sentences: whether joining was worth it, and who was lost."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ LESS_IS_BETTER = frozenset({"rmse"})
 
 
 def verdict(report: Report) -> str:
-    """Say in one sentence whether joining was worth it, by the score that decides."""
+    """Return one sentence on whether joining was worth it, by the main score."""
     found = report.quality
     names = score_names(found)
     compared = [
         q for q in found if names and names[0] in q.scores and f"local_{names[0]}" in q.scores
     ]
     if not compared:
-        return "No party has a model of its own to compare with, so nothing can be said of a gain."
+        return "No party has its own model to compare with, so the gain is unknown."
     score = names[0]
     sign = -1 if score in LESS_IS_BETTER else 1
     gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
@@ -34,32 +34,32 @@ def verdict(report: Report) -> str:
         text += (
             f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
             if sure
-            else " At none of them is it surely more than chance: the 95 % interval reaches 0."
+            else " At none of them is the gain clearly above chance: its 95 % interval reaches 0."
         )
     return text
 
 
 def why_not_judged(report: Report) -> str:
-    """Say why a report has no scores."""
+    """Return why a report has no scores."""
     if report.is_private:
-        return "exact scores of own rows would cost budget"
-    return "no party has judged the model"
+        return "exact scores of a party's own rows would cost privacy budget"
+    return "no party has evaluated the model"
 
 
 def score_names(found: Sequence[PartyQuality]) -> list[str]:
-    """Return the scores' plain names, the one that decides first."""
+    """Return the names of the scores, the main one first."""
     return list(dict.fromkeys(n for q in found for n in q.scores if n in WORDS))
 
 
 def word_of(score: str) -> str:
-    """Return a score's name for people."""
+    """Return the display name of a score."""
     return WORDS.get(score, score)
 
 
 def lost_parties(report: Report) -> list[str]:
-    """Return who was dropped, or answered a kind of question at first and at last no more.
+    """Return the parties that were dropped, or that stopped answering a kind of question.
 
-    Not every round of a vertical job is for every party: whoever is lost ends it.
+    Not every round of a vertical job asks every party, and a lost party ends such a job.
     """
     lost = set(report.dropped)
     first: dict[str, RoundTraffic] = {}
@@ -73,10 +73,10 @@ def lost_parties(report: Report) -> list[str]:
 
 
 def retries(report: Report) -> str:
-    """Say how often the job had to begin again."""
+    """Return how often the job was retried."""
     if report.attempts == 1:
-        return "Nothing had to be tried again."
+        return "No retries."
     return (
-        f"{some(report.attempts - 1, 'retry', 'retries')}: the job was begun {report.attempts} "
-        "times, and each time went on after its last finished round."
+        f"{some(report.attempts - 1, 'retry', 'retries')}: the job started {report.attempts} "
+        "times, and each time resumed after its last completed round."
     )

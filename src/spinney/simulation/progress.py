@@ -20,7 +20,6 @@ from rich.progress import (
 )
 from rich.table import Column
 
-
 Step = Callable[[str, int, int], None]  # phase, steps done, steps in all or 0 if unknown
 COMPILING = "compiling kernels, once: later runs skip it"
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster

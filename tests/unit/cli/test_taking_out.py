@@ -132,12 +132,12 @@ def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatc
     assert "Level" in {entry.question for entry in report.disclosures}
     assert "UNPROTECTED" in {claim.verdict for claim in report.privacy}
     page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
-    assert "This job ended before its end: " in page
+    assert "Training stopped early: " in page
     assert "No tree was finished." in page
     assert not (run.folder / "runs/visits/model.spinney").exists()  # that of the run before
     told = run.run("report", "show", "runs/visits")
-    assert "ended early in " in told.stdout
-    assert "does not answer. What follows is what there is." in told.stdout
+    assert "stopped early in " in told.stdout
+    assert "does not answer. This report covers the completed rounds." in told.stdout
     told = run.run("runs")
     assert "ended early: " in told.stdout
 

@@ -48,17 +48,17 @@ def test_a_page_says_who_owns_which_split_and_who_agreed():
     assert bank.n_splits + shop.n_splits == (forest.model_.forest.feature >= 0).sum()
     page = page_of(forest.report_, forest.model_)
     assert "<caption>Who owns which splits</caption>" in page
-    assert "Every party has agreed that the parts are joined: bank, shop." in page
+    assert "Every party agreed to join the parts: bank, shop." in page
     assert '"name": "visits", "kind": "number"' in page
     assert '"holder": "shop"' in page
     assert "The label of every row left its party, and so did which rows share a node." in page
-    assert "What nodes give away: grouping rows by shared leaves recovers" in page
-    assert "matters most by the drop of impurity" in page
+    assert "What the nodes reveal: grouping rows by shared leaves recovers" in page
+    assert "matters most by the decrease in impurity" in page
     report = fitted(consent=["bank"]).report_
     apart = page_of(report)
-    assert "The parts stay where they are: shop did not agree to join them." in apart
-    assert "simulated all of them in one place" not in apart
-    assert "simulated all of them in one place" in page_of(report, forest.model_)
+    assert "The parts stay at their parties: shop did not agree to join them." in apart
+    assert "simulated all parties in one place" not in apart
+    assert "simulated all parties in one place" in page_of(report, forest.model_)
 
 
 def test_a_part_is_no_model_to_export(tmp_path):

@@ -60,23 +60,23 @@ def test_a_sentence_says_whether_joining_was_worth_it(forest):
 def test_a_job_that_ended_early_shows_what_there_is():
     report = Report("horizontal_forest", ("a", "b"), 0, 0, 0, (), (), {}, (), {}, ended="b left.")
     page = page_of(report)
-    assert "This job ended before its end: b left. What is below is what there is." in page
-    assert "There is no model: its trees cannot be shown." in page
-    assert "Quality was not measured: no party has judged the model." in page
+    assert "Training stopped early: b left. This report covers the completed rounds." in page
+    assert "There is no model, so there are no trees to show." in page
+    assert "Quality was not measured: no party has evaluated the model." in page
 
 
 def test_a_printed_report_of_a_job_that_ended_early_has_no_empty_table(forest):
     ended = msgspec.structs.replace(forest.report_, ended="Lost.", quality=(), n_trees=0)
     lines = str(ended).splitlines()
-    assert "2 parties   no tree finished   ended early in" in lines[0]
-    assert lines[2] == "quality      not measured: no party has judged the model"
+    assert "2 parties   no tree finished   stopped early in" in lines[0]
+    assert lines[2] == "quality      not measured: no party has evaluated the model"
 
 
 def test_retries_and_lost_parties_are_told(forest):
-    assert "Nothing had to be tried again." in page_of(forest.report_)
+    assert "No retries." in page_of(forest.report_)
     report = msgspec.structs.replace(forest.report_, attempts=2, dropped=("south",))
     page = page_of(report)
-    assert "1 retry: the job was begun 2 times, and each time went on after its last" in page
+    assert "1 retry: the job started 2 times, and each time resumed after its last" in page
     assert "Lost on the way: south." in page
     level = next(r for r in report.traffic if r.question == "Level")
     fewer = msgspec.structs.replace(level, bytes_up={"north": 9}, bytes_down={"north": 9})
@@ -92,7 +92,11 @@ def test_what_was_asked_at_a_job_that_ended_early_is_told(forest):
     report = Report.of(log, ended="b does not answer.")
     assert {claim.view for claim in report.privacy} == {"coordinator"}
     page = page_of(report)
-    for words in ("b does not answer. What is below", "counts of rows", "No tree was finished."):
+    for words in (
+        "b does not answer. This report covers",
+        "counts of rows",
+        "No tree was finished.",
+    ):
         assert words in page
     private = Report.of(Unfinished("p", ("a",), tuple(rounds), {"privacy": {"epsilon": "1"}}))
     assert private.privacy == ()  # only ledgers can say
@@ -124,7 +128,7 @@ def test_nodes_are_packed_level_by_level(forest):
 def test_trees_too_many_for_a_page_are_left_out_and_it_says_so(forest, monkeypatch):
     monkeypatch.setattr("spinney.report.page.packed_trees.MOST_BYTES", 100)
     page = page_of(forest.report_, forest.model_)
-    assert "Drawn: the first 1 of 3 trees; more make a large page." in page
+    assert "The page shows the first 1 of 3 trees, to stay small." in page
 
 
 def test_a_private_page_shows_noise_and_every_charge(ward_table, ward_labels):

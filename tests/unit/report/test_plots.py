@@ -59,7 +59,7 @@ def test_a_tree_is_drawn_without_texts_over_each_other(forest):
 
 
 def test_a_budget_is_drawn_where_noise_was_paid_for(forest, ward_table, ward_labels):
-    with pytest.raises(SettingError, match="no budget to plot: no noise was paid for"):
+    with pytest.raises(SettingError, match="no budget to plot: the job spent no privacy budget"):
         forest.report_.plot_budget()
     private = HorizontalForestClassifier(2, max_depth=2, epsilon=3.0, random_state=0)
     private.fit(ward_table, ward_labels["two classes"])
@@ -71,7 +71,7 @@ def test_a_budget_is_drawn_where_noise_was_paid_for(forest, ward_table, ward_lab
 def test_what_cannot_be_drawn_is_told(forest, tmp_path, monkeypatch):
     forest.report_.save(tmp_path / "report.json")
     loaded = load_report(tmp_path)
-    with pytest.raises(SettingError, match="This report has no model with it"):
+    with pytest.raises(SettingError, match="This report was loaded without its model"):
         loaded.plot_tree(0)
     assert loaded.plot_tree(0, model=forest.model_).texts
     with pytest.raises(SettingError, match="tree must be between 0 and 2; got 3"):

@@ -122,13 +122,13 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
         )
     )
     for words in (
-        "ended early in",
-        "ended        The party 'west' does not answer. What follows is what there is.",
+        "stopped early in",
+        "ended        The party 'west' does not answer. This report covers the completed rounds.",
         "worth it?    Joining helped 1 of 1 party by F1: on average 0.600 alone and 0.700",
         "lost         west",
-        "retries      2 retries: the job was begun 3 times",
+        "retries      2 retries: the job started 3 times",
         "hardened     taken out as x.onnx (onnx): as it is",
-        "splits       bank owns 7, by 2 columns, does not agree to join its part; shop",
+        "splits       bank owns 7, by 2 columns, does not consent to joining its part; shop",
         "shop owns 2, by columns it",
         f"why          {report.importances[0].column} 0.",
     ):
@@ -191,7 +191,7 @@ def test_a_report_of_a_newer_format(report, tmp_path):
 def test_a_report_of_parties_that_it_does_not_name(report, tmp_path):
     path = tmp_path / "report.json"
     path.write_text(report.to_json().replace('"north"', '"nord"', 1))  # in `parties` alone
-    words = "is not a sound report: it tells of 'north', who is not among its parties"
+    words = "is not a valid report: it mentions 'north', not listed among its parties"
     with pytest.raises(StorageError, match=words):
         load_report(path)
 

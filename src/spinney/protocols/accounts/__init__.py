@@ -1,1 +1,1 @@
-"""What protocols with noise share: a party's account with its ledger, prices, replies, rows."""
+"""Shared parts of protocols with noise: a party's account, prices, replies and rows."""

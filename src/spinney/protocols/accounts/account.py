@@ -1,8 +1,8 @@
-"""A party's purse in private jobs: it joins, pays before it draws, and says what it has promised.
+"""A party's account in private jobs: it joins, pays before it draws noise, and states its claims.
 
-The same for every protocol with noise. The party computes each price itself from the job's
-settings; the ledger writes it down, or refuses, before anything is drawn; a question that comes
-again gets its stored reply.
+This is the same for every protocol with noise. The party computes each price itself from the job's
+settings. The ledger records the charge, or refuses it, before any noise is drawn. A repeated
+question gets its stored reply.
 
 **Who learns what.** The coordinator learns that a party joins, and its claims: prices that follow
 from the job's settings, no data. **Who never learns what.** What other jobs have spent, which rows
@@ -67,14 +67,14 @@ class JoinAsk(Ask[JoinReply]):
 
 @message
 class ClaimsReply:
-    """What a party's ledger says of the job."""
+    """What a party's ledger says about the job."""
 
     claims: tuple[PartyClaim, ...]
 
 
 @message
 class ClaimsAsk(Ask[ClaimsReply]):
-    """What has the job cost your records, and what is promised to them?"""
+    """What has the job cost your records, and what does your ledger promise them?"""
 
     job: str
     reveals: ClassVar[str] = "prices that follow from the job's settings; no data"
@@ -83,16 +83,17 @@ class ClaimsAsk(Ask[ClaimsReply]):
 
 @dataclass(frozen=True)
 class ExactJob:
-    """A job without noise that a party with a ledger takes part in.
+    """A job without noise in which a party with a ledger takes part.
 
     Parameters
     ----------
     name
-        Unlike any other job's.
+        A unique job name.
     n_parties
-        How many take part.
+        How many parties take part.
     honest
-        How many parties the masks of its sums rest on; None: its replies are not masked.
+        How many parties must be honest for the masks of its sums to hold; None: replies are not
+        masked.
     """
 
     name: str
@@ -103,15 +104,15 @@ class ExactJob:
 class Plan(Protocol):
     """How a private job's budget is divided.
 
-    `called` is what ledgers know this kind of plan by. It stands in the agreement of every running
-    job: it is a literal that never changes, wherever the class moves.
+    `called` identifies this kind of plan in ledgers. It is part of the agreement of every running
+    job, so it is a literal that never changes, even if the class moves.
     """
 
     called: ClassVar[str]
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         ...
 
     def terms(self, data: str) -> Job:
@@ -119,7 +120,7 @@ class Plan(Protocol):
         ...
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
+        """Return everything the job may spend."""
         ...
 
 
@@ -129,12 +130,12 @@ class Account:
     Parameters
     ----------
     ledger
-        Where charges are written before anything is drawn.
+        Records charges before any noise is drawn.
     table
         The party's rows.
     data
-        The name of the data set whose account all jobs debit. None: the table's fingerprint; then
-        a table with one row more has an account of its own.
+        The name of the data set whose account all jobs debit. None: the table's fingerprint is the
+        name, so a table with one more row has a separate account.
     """
 
     def __init__(self, ledger: Ledger, table: Table, data: str | None = None) -> None:
@@ -145,7 +146,7 @@ class Account:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of all rows; on the way, what lies outside its range is told, locally."""
+        """A digest of all rows; values outside their declared range are logged locally."""
         state = sha256(self._table.schema.digest().encode())
         outside = np.zeros(len(self._table.schema.columns), np.int64)
         low, high = _ends(self._table)
@@ -168,8 +169,8 @@ class Account:
         return state.hexdigest()
 
     def join(self, plan: Plan) -> JoinReply:
-        """Open the job, if all that it may cost can be paid; one that has begun may go on."""
-        own = self.fingerprint  # also under another name: what lies outside its range is told
+        """Open the job if its whole cost can be paid; a job that has begun may continue."""
+        own = self.fingerprint  # computed even if `data` is given: it logs values out of range
         terms = plan.terms(self._data or own)
         self.ledger.open_job(terms)
         if plan.privacy.read_facts:
@@ -196,15 +197,15 @@ class Account:
         *,
         disclosures: Sequence[Disclosure] = (),
     ) -> bytes:
-        """Return the reply to send: what `draw` makes of the charges, or what was stored.
+        """Return the reply to send: a new one from `draw`, or the stored one.
 
-        `asked` is the question, or what stands for all questions that have the same answer.
+        `asked` is the question, or an object that stands for all questions with the same answer.
         """
         question = Question.of(self._terms(plan).name, round_, codec.encode(asked))
         return self.ledger.answer(question, spends, draw, disclosures)
 
     def _terms(self, plan: Plan) -> Job:
-        """Return a job's terms, if they are those on which this party joined it."""
+        """Return a job's terms; raise unless this party joined the job on these terms."""
         terms = plan.terms(self._data or self.fingerprint)
         agreed = self.ledger.stored_reply(_agreement(terms.name))
         if self.ledger.job(terms.name) != terms or agreed != self._agreed_of(plan):
@@ -212,43 +213,43 @@ class Account:
         return terms
 
     def _agreed_of(self, plan: Plan) -> bytes:
-        """Return the digest of a plan; the last one's is kept, since every question needs it."""
+        """Return the digest of a plan; the last one is cached, since every question needs it."""
         if self._agreed is None or self._agreed[0] is not plan:
             self._agreed = (plan, _agreed(plan))
         return self._agreed[1]
 
     def hold_to(self, plan: Plan, what: str, content: bytes) -> None:
-        """Fix what a job is about; another story, told later, is refused.
+        """Fix a decision of the job; raise if a later question contradicts it.
 
-        Rows are told apart for the ledger by what a job has decided of them. That is sound only as
-        long as it decides once.
+        The ledger separates rows by what the job has decided about them. That is sound only if the
+        job decides once.
         """
         question = Question.of(self._terms(plan).name, 0, f"held to {what}".encode())
         if self.ledger.kept(question, lambda: content) != content:
             raise PolicyError(
-                f"This party has been asked about another {what} in this job, and holds to that "
-                "one. Nothing was released."
+                f"This party was already asked about a different {what} in this job. "
+                "Nothing was released."
             )
 
     def hold_to_table(self, plan: Plan) -> None:
-        """Raise if the table is another than the job began with: rows would change their nodes."""
+        """Raise if the table has changed since the job began: rows would change their nodes."""
         own = self.fingerprint.encode()
         question = Question.of(self._terms(plan).name, 0, b"held to its table")
         if self.ledger.kept(question, lambda: own) != own:
             raise _changed()
 
     def note_exact(self, job: ExactJob, ask: Ask[Any]) -> None:
-        """Write down, before it leaves, what a job without noise is answered."""
+        """Record an answer to a job without noise before it leaves."""
         note_exact(self.ledger, self._data or self.fingerprint, job, ask)
 
     def disclose(self, plan: Plan, what: str, disclosures: Sequence[Disclosure]) -> None:
-        """Write down, once in a job that this party has joined, what leaves without a charge."""
+        """Record what leaves without a charge, once in a job that this party has joined."""
         self.ledger.disclose(Question.of(plan.privacy.job, 0, what.encode()), disclosures)
 
     def coins(self, job: str, *, claims_rest_on_them: bool) -> bytes:
-        """Return the key of the job's secret coins: drawn once, kept with the ledger.
+        """Return the key of the job's secret coins, which is drawn once and kept with the ledger.
 
-        A tree's sample costs less because nobody knows it; which part of the rows a tree reads, or
+        A tree's sample costs less because nobody knows it. Which part of the rows a tree reads, or
         how often, may be known.
         """
         question = Question.of(job, 0, b"coins of rows")
@@ -261,17 +262,17 @@ class Account:
         return kept[:KEY_BYTES]
 
     def claims(self, ask: ClaimsAsk) -> ClaimsReply:
-        """Return what the ledger says of the job."""
+        """Return what the ledger says about the job."""
         return ClaimsReply(claims_in(self.ledger, ask.job))
 
 
 def join(channel: Channel, schema: Schema, settings: ForestSettings) -> None:
-    """Ask every party to take part; one that cannot pay ends the job before it starts."""
+    """Ask every party to take part; a party that cannot pay ends the job before it starts."""
     channel.ask(JoinAsk(settings, schema.digest(), len(channel.parties)))
 
 
 def claims_of(channel: Channel, privacy: PrivacySettings) -> tuple[PartyClaim, ...]:
-    """Return what the parties' ledgers say of the job."""
+    """Return what the parties' ledgers say about the job."""
     replies = channel.ask(ClaimsAsk(privacy.job))
     return tuple(claim for reply in replies.values() for claim in reply.claims)
 
@@ -281,23 +282,23 @@ def _agreement(job: str) -> Question:
 
 
 def _agreed(plan: Plan) -> bytes:
-    """Return a digest of all that a job may spend, on which rows, with which noise.
+    """Return a digest of what a job may spend, on which rows, with which noise.
 
-    Budgets alone are not enough: under one name, trees of another deal or sample would pass for
-    rows that were told apart by the same coins, and another method might show more for them.
+    Budgets alone are not enough. Under the same name, trees on differently dealt or sampled rows
+    would look as if the same coins had separated them, and another method might reveal more.
     """
     return sha256(f"{plan.called} {plan!r} {plan.planned()!r}".encode()).digest()
 
 
 def _other_terms(job: str) -> PolicyError:
     return PolicyError(
-        f"The question is not on the terms on which this party joined job {job!r}. "
+        f"The question does not match the terms on which this party joined job {job!r}. "
         "Nothing was released."
     )
 
 
 def note_exact(ledger: Ledger, data: str, job: ExactJob, ask: Ask[Any]) -> None:
-    """Write down in a ledger, before it leaves, what a job without noise is answered."""
+    """Record in a ledger an answer to a job without noise, before it leaves."""
     ledger.open_job(Job(job.name, data, job.n_parties, job.honest or 1))
     hidden = f"only sums are opened while {job.honest} of {job.n_parties} are honest"
     told = [
@@ -316,18 +317,18 @@ def _changed() -> TableError:
 
 
 def read_fact_disclosure(fact: str, unit: Unit) -> Disclosure:
-    """Return what is open where a fact that should be public was read from the rows."""
+    """Return the disclosure of a fact that should be public but was read from the rows."""
     why = "read from the data in a simulation; declare it in a schema"
     return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))
 
 
 def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:
-    """Return what a party's ledger says of a job."""
+    """Return what a party's ledger says about a job."""
     return tuple(_claim(ledger.party, claim) for claim in claims(ledger, job))
 
 
 def _ends(table: Table) -> tuple[Any, Any]:
-    """Return the ends of every column's declared range, one line per column."""
+    """Return the ends of every column's declared range, one row per column."""
     ends = [column.range or (-np.inf, np.inf) for column in table.schema.columns]
     low, high = np.array(ends, np.float64).T
     return low[:, None], high[:, None]

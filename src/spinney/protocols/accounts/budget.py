@@ -1,4 +1,4 @@
-"""The terms of a private job as every party's ledger opens them, and what noise does not hide."""
+"""The terms on which every party's ledger opens a private job, and what noise does not hide."""
 
 from spinney.privacy.accounting import Job
 from spinney.privacy.scopes import (
@@ -18,7 +18,7 @@ def job_terms(privacy: PrivacySettings, n_parties: int, data: str) -> Job:
 
 
 def totals_disclosure(privacy: PrivacySettings, n_parties: int) -> Disclosure:
-    """Return what noise does not hide: how many rows a party has, more or less."""
+    """Return the disclosure of what noise does not hide: roughly how many rows a party has."""
     what, shares = "each party's counts, with noise", privacy.shares(n_parties)
     if shares is None:
         why = "noise hides a record, not how many there are"

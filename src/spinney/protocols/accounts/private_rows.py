@@ -1,6 +1,6 @@
-"""What parties of private trees and forests share: their rows in public bins, and their purse.
+"""The party's side that private trees and forests share: rows in public bins, and an account.
 
-**Who learns what.** Nothing here is sent but what `accounts.account` says of joining and of claims.
+**Who learns what.** Only what `accounts.account` says about joining and claims is sent from here.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ from spinney.trees.forest import RowValues
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers
 
-_CHUNK = 65536  # rows that are held as numbers at a time
+_CHUNK = 65536  # rows that are held as numbers at one time
 _COUNTER_BYTES = 8
 
 
 class PrivateRows:
-    """A party's table in bins that everyone may know, and the ledger that pays for answers."""
+    """A party's table in public bins, and the account that pays for answers."""
 
     def __init__(
         self, table: Table, *, n_jobs: int | None, ledger: Ledger | None, data: str | None
@@ -47,11 +47,11 @@ class PrivateRows:
         self._last: list[tuple[RowValues, Integers]] = []
 
     def purse(self, ask: Ask[Any]) -> Account:
-        """Return what pays for the answer to a question."""
+        """Return the account that pays for the answer to a question."""
         if self._purse is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
-                "pay from. Give it one."
+                "charge. Give it one."
             )
         return self._purse
 
@@ -60,7 +60,7 @@ class PrivateRows:
         require_schema(self._table, digest)
 
     def join(self, ask: Ask[Any], plan: Plan, schema_digest: str) -> JoinReply:
-        """Take part in a job, if all that it may cost can be paid."""
+        """Take part in a job if its whole cost can be paid."""
         self.require_schema(schema_digest)
         return self.purse(ask).join(plan)
 
@@ -74,10 +74,10 @@ class PrivateRows:
         return self._binned[1]
 
     def batches(self, binning: Binning) -> Iterator[tuple[RowValues, Integers]]:
-        """Give the rows as numbers that trees tell apart, with their classes."""
+        """Yield the rows, as numbers that trees can compare, and their classes."""
         table = self.table(binning)
         if self._last:
-            yield from self._last  # a small table's one batch, which many questions are about
+            yield from self._last  # a small table is one batch, which many questions use
             return
         for first in range(0, table.n_rows, _CHUNK):
             part = np.arange(first, min(table.n_rows, first + _CHUNK))
@@ -88,18 +88,18 @@ class PrivateRows:
 
 
 def summed_variance(noise: Mechanism, n_parties: int) -> float:
-    """Return the variance of the noise in a sum over parties: of all shares, or of all wholes."""
+    """Return the variance of the noise in a sum over parties: one whole in shares, or n wholes."""
     if not isinstance(noise, DiscreteLaplace):
-        raise InternalError(f"The sum of {type(noise).__name__} has no variance here.")
+        raise InternalError(f"No variance is known for a sum of {type(noise).__name__}.")
     return noise.variance * (1 if noise.shares else n_parties)
 
 
 def require_classes(schema: Schema) -> int:
-    """Return how many classes are declared; raise where the label has none."""
+    """Return how many classes are declared; raise if the label has none."""
     if schema.label.kind != "class" or not schema.label.classes:
         raise SettingError(
             f"The label {schema.label.name!r} declares no classes, and a private tree or forest "
-            "tells classes apart. Declare them in the schema."
+            "needs them. Declare them in the schema."
         )
     return len(schema.label.classes)
 
@@ -110,12 +110,12 @@ def require_ranges(schema: Schema) -> None:
         if column.kind == "number" and column.range is None:
             raise SettingError(
                 f"Column {column.name!r} has no declared range, and a private job may not read it "
-                "from the data. Declare its range in the schema, from what everybody may know."
+                "from the data. Declare its range in the schema, from public knowledge."
             )
 
 
 def require_small(what: str, n_counters: int, limit: int, advice: str) -> None:
-    """Raise if a reply of so many counters would pass the message limit."""
+    """Raise if a reply of `n_counters` counters would exceed the message limit."""
     if n_counters * _COUNTER_BYTES > limit:
         raise SettingError(
             f"{what} would take {n_counters:,} counters of {_COUNTER_BYTES} bytes in one reply; "

@@ -1,4 +1,4 @@
-"""Replies that carry noise: whole noise leaves as it is, shares of noise leave under a mask only."""
+"""Replies that carry noise: whole noise leaves unmasked, shares of noise leave only masked."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from spinney.transport.messages import message
 
 @message
 class NoisyReply:
-    """Counters with noise, vector after vector; they may be negative."""
+    """Counters with noise, one vector after another; they may be negative."""
 
     counters: NDArray[np.int64]
 
@@ -31,22 +31,22 @@ class NoisyReply:
 
 @message
 class ShareReply:
-    """What a party in a secure sum answers; its wrapper masks it."""
+    """A party's reply in a secure sum; the wrapper around the party masks it."""
 
     counters: OnlyMasked
 
 
 def noisy_reply(data: bytes, shares: Shares | None) -> NoisyReply | ShareReply:
-    """Return stored counters as the reply that may leave: whole noise as it is, shares masked."""
+    """Return stored counters as the reply that may leave: whole noise as is, shares only masked."""
     counters = np.frombuffer(data, np.int64).copy()
     return ShareReply(OnlyMasked(Noised(counters, shares))) if shares else NoisyReply(counters)
 
 
 class Signed:
-    """What the questions answered with noise share."""
+    """The shared part of questions that are answered with noise."""
 
     __slots__ = ()
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
-        """Return the integers as they are masked: modulo 2**64, for they may be negative."""
+        """Return the integers to mask: modulo 2**64, since they may be negative."""
         return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()

@@ -1,4 +1,4 @@
-"""The privacy of a job that counts every row once for all its trees, from a job file."""
+"""The privacy, from a job file, of a job in which every tree reads every row."""
 
 from typing import Protocol
 
@@ -17,22 +17,22 @@ class Priced(Protocol):
 
     @property
     def secure_sum(self) -> bool | None:
-        """Whether sums are masked, so that the parties share the noise; by default they are."""
+        """Whether sums are masked, so that the parties share the noise; the default is yes."""
         ...
 
     @property
     def honest(self) -> int | None:
-        """How many parties the masks rest on."""
+        """How many parties must be honest for the masks to hold."""
         ...
 
 
 def job_privacy(
     protocol: str, given: Priced, facts: JobFacts, leaf_share: float | None = None
 ) -> PrivacySettings:
-    """Return the privacy of a job that always adds noise; refuse one that says no epsilon."""
+    """Return the privacy of a job that always adds noise; raise if it gives no epsilon."""
     if facts.task != "classification":
         raise SettingError(
-            f"protocol = {protocol!r} tells classes apart; drop task = 'regression'."
+            f"protocol = {protocol!r} is a classifier; drop task = 'regression'."
         )
     if given.epsilon is None:
         raise SettingError(

@@ -1,14 +1,14 @@
 """A random forest over parties that hold different rows of the same columns (S1).
 
 Kalloori and Klingler (2022), *Cross-Silo Federated Learning based Decision Trees*, Algorithm 1,
-with the changes that make it exact and fast: all trees grow together, a level a round; histograms
+with changes that make it exact and fast: all trees grow together, one level per round; histograms
 are integer counts over shared bins. The paper's own histograms, Algorithms 2 and 3, are
 `binning="adaptive"`.
 
 | paper | here |
 |---|---|
 | client, global server | party, coordinator |
-| S, a bootstrap of D | weights drawn by a hash of (seed, tree, the row's own key) |
+| S, a bootstrap of D | Poisson bootstrap weights, by a hash of (seed, tree, the row's own key) |
 | h_f = {(r, p, n)} | `Counts`: cells by class; r is a cell's place among the shared bins |
 | b, number of bins | `max_cells` in a node, zoomed into the `max_bins` of the table |
 | H_merge | the sum of the parties' counts (`channel.sum`) |
@@ -20,32 +20,33 @@ are integer counts over shared bins. The paper's own histograms, Algorithms 2 an
 | coordinator | each party's schema, and its quality counts (a confusion matrix, or error sums) |
 | | sums over parties: counts of rows, missing values, categories and classes; |
 | | the histograms of every node; the counts from which bin edges are found |
-| | with `binning="quantiles"` so single cells, exactly: those at which bins end, up to |
-| | `max_bins` - 1 a column, or all values of a column that has no more; not whose they are |
+| | with `binning="quantiles"` therefore single cells, exactly: those at which bins end, up to |
+| | `max_bins` - 1 per column, or all values of a column that has no more; not whose they are |
 | | with `binning="adaptive"` each party's own histograms, bin means included |
 | parties | the forest as it grows, and all bin edges: the roundest number between two cells, |
-| | which is a cell itself where there is no rounder (whole numbers, close neighbours) |
-| who reads the model | the edges that its trees use |
+| | which is itself a cell if there is no rounder number (whole numbers, close neighbours) |
+| readers of the model | the edges that its trees use |
 
 **Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
-Without `secure_sum` the channel adds up replies that it could read. No noise is added, so that
-nothing of this is differentially private.
+Without `secure_sum` the channel adds up replies that it could read. No noise is added, so none of
+this is differentially private.
 
-| with `privacy` | the coordinator learns, instead | protected |
+| with `privacy` | instead, the coordinator learns | protected |
 |---|---|---|
-| `noisy_histograms` | noisy counts of nodes and leaves (`row_forest.noisy_rows`); no facts, no scores | one record more |
-| `perturbed_input` | all the above, of noisy rows, and how many they are | a record's content |
+| `noisy_histograms` | noisy counts of nodes and leaves (`row_forest.noisy_rows`); | one record |
+| | no facts, no scores | more |
+| `perturbed_input` | all of the above, about noisy rows, and their number | a record's content |
 | both | that a party joins, and its claims (`accounts.account`) | |
 
-**Exact.** The forest is that of one table with all rows, in any order. Of separate tables that
-holds as long as no row, id included, lies at two parties (see `spinney.tables.table`), or with
+**Exact.** The forest equals that of one table with all rows, in any order. For separate tables this
+holds as long as no row, id included, is at two parties (see `spinney.tables.table`), or with
 `bootstrap=False`: keys only decide how often a tree draws a row.
 
-**Rounds and bytes.** Schemas 1, facts 1, edges at most 3, a level 1 each, quality 1: at most
+**Rounds and bytes.** Schemas 1, facts 1, edges at most 3, each level 1, quality 1: at most
 depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each. A
-question repeats all levels so far, 3 to 4 bytes a node, so that it can be answered by itself: in
-all twice the forest's bytes where trees fill their depth, and depth / 2 times where a few
-branches go on and on (100 trees of depth 45: 50 MB down, 11 MB up).
+question repeats all levels so far, 3 to 4 bytes per node, so that it can be answered on its own. In
+total this is twice the forest's bytes if trees fill their depth, and depth / 2 times if only a few
+branches are deep (100 trees of depth 45: 50 MB down, 11 MB up).
 """
 
 from spinney.protocols.horizontal_forest.coordinator import train

@@ -1,4 +1,4 @@
-"""The coordinator's side of a horizontal forest: it adds histograms up and picks the splits."""
+"""The coordinator's side of a horizontal forest: it sums histograms and picks the splits."""
 
 from dataclasses import asdict
 
@@ -57,7 +57,7 @@ def train(
     with phases.phase("agreeing"):
         schema = agree_on_schema(channel)
         if privacy:
-            private_plan(schema, settings, len(channel.parties))  # refuses before anyone is asked
+            private_plan(schema, settings, len(channel.parties))  # raises before any party is asked
             join(channel, schema, settings)
     quality: dict[str, Quality] = {}
     score = None
@@ -94,7 +94,7 @@ def train(
 def _grow(
     channel: Channel, job: Job, values: LeafValues, *, n_threads: int, progress: Progress
 ) -> Growth:
-    """Grow all trees, a level a round."""
+    """Grow all trees, one level per round."""
     settings = job.settings
     weights = values.class_weight
     growth = Growth(open_nodes(job, ()), job.rules(), weights, target_step=values.step)
@@ -116,7 +116,7 @@ def _grow(
 def _grow_by_counts(
     channel: Channel, job: Job, growth: Growth, search: Search, above: Above | None
 ) -> Above | None:
-    """Grow a level from summed counts; return its histograms if they came in one piece."""
+    """Grow a level from summed counts; return its histograms if they came in one batch."""
     frontier = growth.frontier
     parts = []
     batches = list(job.batches(frontier.asked))
@@ -128,7 +128,7 @@ def _grow_by_counts(
         answered = channel.rounds[-1].answered
         if frontier.derived.any():
             if above is None or above.parties != answered:
-                growth.ask_about_all()  # somebody left: parent and child are not of the same rows
+                growth.ask_about_all()  # a party left: parent and child count different rows
                 return None
             counters = add_derived(frontier, above, counters)
         parts.append(search.best(counters, growth, first, last))

@@ -1,4 +1,4 @@
-"""The questions of a horizontal forest: histograms of open nodes over shared bins, or a party's own.
+"""The questions of a horizontal forest: histograms over shared bins, or over a party's own bins.
 
 **Who learns what.** See `spinney.protocols.horizontal_forest`.
 """
@@ -52,7 +52,7 @@ _NARROW_BITS = 16
 
 @message
 class LevelAsk(OpenNodes, Ask[CountsReply]):
-    """How do the rows of these open nodes spread over the cells of their features?"""
+    """How are the rows of these open nodes distributed over the cells of their features?"""
 
     reveals: ClassVar[str] = (
         "histograms of tree nodes by class, or sums of targets, over bins that all parties know"
@@ -62,7 +62,7 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
 
     @property
     def reply_bytes(self) -> int:
-        """The counters of each cell, and where each slot's run ends."""
+        """The counters of each cell, and the end of each slot's run."""
         return self.slots.n_cells * self.job.cell_bytes + 8 * self.slots.cells.size
 
     @kept_beside
@@ -72,11 +72,11 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
 
     @kept_beside
     def fields(self) -> Fields:
-        """How class counts stand in words when they are masked."""
+        """How class counts are packed into words for masking."""
         return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
-        """Return class counts as fields of words; target sums as they are."""
+        """Return class counts packed into words; target sums unchanged."""
         if self.job.n_classes == 0:
             return reply.vectors()
         return (self.fields.pack(reply.counts.counters, thread_count(None)),)
@@ -91,7 +91,7 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
+"""The questions whose replies are summed; under `secure_sum` they are masked."""
 
 
 ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, AdaptiveAsk, *SUMMED)

@@ -26,7 +26,7 @@ from spinney.trees.threads import thread_count
 
 
 class _Counting(Counting):
-    """Histograms, counted exactly."""
+    """Counts histograms exactly."""
 
     def _counted(self, ask: LevelAsk | AdaptiveAsk) -> CountsReply | AdaptiveReply:
         if isinstance(ask, AdaptiveAsk) != bool(ask.job.binning.adaptive_bins):
@@ -42,11 +42,11 @@ class _Counting(Counting):
 
 
 class Party(RowParty):
-    """One organisation's side. What it keeps between questions only saves time.
+    """One organisation's side. What it keeps between questions is only a cache.
 
-    Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
-    job, of which the ledger then says that nothing was protected. `data` names the data set whose
-    account its jobs debit (see `accounts.account.Purse`). With `is_masked` its counts leave masked.
+    Without a ledger it answers exactly. With one it answers only with noise, except for the `exact`
+    job, which the ledger then records as unprotected. `data` names the data set whose account its
+    jobs debit (see `accounts.account.Account`). With `is_masked` its counts leave masked.
     """
 
     name, counting = NAME, _Counting

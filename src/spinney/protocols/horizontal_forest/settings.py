@@ -1,4 +1,4 @@
-"""The settings of a horizontal forest, as a job fixes them and as a job file says them."""
+"""The settings of a horizontal forest: those of a job, and those of a job file."""
 
 from typing import Final
 
@@ -40,13 +40,13 @@ class ForestJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=Tr
     sample_rate: int | float | None = None
     leaf_share: int | float | None = None
     message_limit: int | None = None
-    max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
+    max_leaf_nodes: int | None = None  # accepted only to raise an error with the reason
     random_state: int = 0
     n_jobs: int | None = None
 
 
 def settings_of(given: ForestJobSettings, facts: JobFacts) -> ForestSettings:
-    """Return the settings of a job file, checked; without classes, as far as can be said."""
+    """Return the checked settings of a job file; without classes, check what is possible."""
     said = {k: v for k, v in msgspec.structs.asdict(given).items() if v is not None}
     noise = NoiseParameters(**{key: said.pop(key) for key in _NOISE if key in said})
     if given.secure_sum and given.binning == "adaptive":
@@ -55,7 +55,7 @@ def settings_of(given: ForestJobSettings, facts: JobFacts) -> ForestSettings:
             "histograms. Use 'quantiles' or 'ranges' with secure_sum = true."
         )
     privacy = noise.privacy(facts.name)
-    if privacy and not privacy.perturbs_input:  # as the estimators do
+    if privacy and not privacy.perturbs_input:  # as in the estimators
         said["bootstrap"] = False
         said["binning"] = "ranges" if said.get("binning") in (None, "quantiles") else given.binning
     return forest_settings(said, facts.task, facts.classes, privacy=privacy)

@@ -44,11 +44,11 @@ class HorizontalForest(Spec[ForestSettings]):
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
 
     def needs_ranges(self, settings: ForestSettings) -> bool:
-        """Tell whether bins are laid over declared ranges, or noise covers them."""
+        """Return whether bins or noise are based on declared ranges."""
         return settings.binning in ("ranges", "magnitudes") or settings.privacy is not None
 
     def shows(self, settings: ForestSettings) -> str:
-        """Say that nothing of a private job reaches the coordinator without noise."""
+        """Return an empty string: in a private job everything the coordinator sees has noise."""
         del settings
         return ""
 
@@ -69,7 +69,7 @@ class HorizontalForest(Spec[ForestSettings]):
         return settings.max_depth
 
     def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
-        """Return the bound of a level a round."""
+        """Return the bound for one level per round."""
         cells = cells_of_columns(settings, size)
         return levels_bound(
             settings,
@@ -84,7 +84,7 @@ class HorizontalForest(Spec[ForestSettings]):
         return NAME, replace(settings, privacy=None)
 
     def is_pooled(self, settings: ForestSettings) -> bool:
-        """Tell whether counts are exact over shared bins."""
+        """Return whether counts are exact and over shared bins."""
         return settings.privacy is None and settings.binning != "adaptive"
 
     def small(self, settings: ForestSettings) -> ForestSettings:

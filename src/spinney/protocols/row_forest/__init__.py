@@ -1,1 +1,1 @@
-"""What forests over rows share (S1 and S5): parties, noise while trees grow, noise on rows."""
+"""Shared parts of horizontal forests (S1 and S5): parties, noisy counts, perturbed rows."""

@@ -1,28 +1,29 @@
-"""How a forest's budget is divided: exactly, in fractions, and by everyone alike.
+"""How a forest's budget is divided: in exact fractions that every party computes.
 
-A record that is added or removed changes one counter in each of the m slots of the one node of a
-level it stands in, in every tree that reads it. Written T trees, d levels, e the job's epsilon:
+A record stands in one node per level. If it is added or removed, it changes one counter in each of
+the m slots of that node, in every tree that reads it. With T trees, d levels and e the job's
+epsilon:
 
 | tree_rows | a tree may spend, e_tree |
 |---|---|
-| disjoint | e: a row is in one tree, so that trees cost their maximum |
+| disjoint | e: a row is in one tree, so the trees together cost their maximum |
 | all | e / T: every row is in every tree |
-| sampled | the x with ln(1 + q (exp(x) - 1)) = e / T, rounded down: a row is in by a secret coin |
+| sampled | the x with ln(1 + q (exp(x) - 1)) = e / T, rounded down: a secret coin picks each row |
 
-Of it a level spends e_tree (1 - leaf_share) / d, on a vector that one record moves by m in all:
-discrete Laplace noise of decay e_level / m on every counter. The leaves are counted once more, at
-the end, with all that the tree has left: e_tree minus what its levels have cost. There one record
-moves one counter by 1, so that leaves are known far better than the cells they were cut from.
+A level spends e_tree (1 - leaf_share) / d on a vector that one record changes by m in total:
+discrete Laplace noise of decay e_level / m on every counter. The leaves are counted again at the
+end, with everything the tree has left: e_tree minus the cost of its levels. There one record
+changes one counter by 1, so leaves are known far better than the cells they were cut from.
 
-Sums of targets are a second vector: counts and sums have half a release's epsilon each. A target is
-counted from the middle of its range, so that one record moves a sum by at most half the range.
+Sums of targets are a second vector: counts and sums get half of a release's epsilon each. A target
+is measured from the middle of its range, so one record changes a sum by at most half the range.
 
-`epsilon_per_count` = e0 is S1's way: decay e0 on every counter, nothing divided, no second count of
-leaves. Then the job costs T d m e0, and with a bootstrap up to twelve times that.
+`epsilon_per_count` = e0 follows S1: decay e0 on every counter, nothing divided, no second count of
+leaves. The job then costs T d m e0, and with a bootstrap up to twelve times that.
 
-Trees grow side by side, and each may look at all that was released before. Charges are checked one
-by one as they come (an adaptive filter, see `privacy.accounting`); for trees on samples, that they
-add up although they interleave is Vadhan and Wang 2021 (concurrent composition of pure privacy).
+Trees grow side by side, and each may use everything released before. Charges are checked one by one
+as they come (an adaptive filter, see `privacy.accounting`). For trees on samples, Vadhan and Wang
+2021 (concurrent composition of pure privacy) show that the charges add up although they interleave.
 """
 
 from collections.abc import Sequence
@@ -49,8 +50,8 @@ from spinney.trees.dtypes import MAX_WEIGHT, TARGET_BITS
 from spinney.typing import Integers
 
 _BITS = 192
-_COARSE = 1 << 80  # a tree's epsilon found by logarithms is a multiple of 2**-80
-_LEAST_DECAY = Fraction(1, 2**36)  # of noise on sums: targets are coarsened until they reach it
+_COARSE = 1 << 80  # an epsilon computed with logarithms is a multiple of 2**-80
+_LEAST_DECAY = Fraction(1, 2**36)  # for noise on sums: targets are coarsened until it is reached
 _LEAST_TARGET_BITS = 4
 
 
@@ -61,9 +62,9 @@ class ForestPlan:
     Parameters
     ----------
     settings
-        The job's; `settings.privacy` says how much and how.
+        The job's settings; `settings.privacy` gives the budget and the mechanism.
     n_columns, n_classes, n_parties
-        Public facts; no classes: regression.
+        Public facts; 0 classes for regression.
     """
 
     called: ClassVar[str] = "<class 'spinney.protocols.budgeting.ForestPlan'>"
@@ -75,37 +76,37 @@ class ForestPlan:
 
     def __post_init__(self) -> None:
         _require_noisy_settings(self.settings)
-        self.mechanisms(self.level_epsilon, self.n_slots)  # refuses noise that would not fit
+        self.mechanisms(self.level_epsilon, self.n_slots)  # raises if the noise would not fit
         if self.counts_leaves:
             self.mechanisms(self.leaf_epsilon(self.n_levels), 1)
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         if self.settings.privacy is None:
             raise InternalError("A plan needs the settings of a private job.")
         return self.settings.privacy
 
     @property
     def n_levels(self) -> int:
-        """How many levels may be asked about: d."""
+        """d, the number of levels that may be asked about."""
         if self.settings.max_depth is None:
-            raise InternalError("A private job has a depth.")
+            raise InternalError("A private job needs a maximum depth.")
         return self.settings.max_depth
 
     @property
     def n_slots(self) -> int:
-        """How many counters of a level one record is in: m."""
+        """m, the number of counters of a level that one record is in."""
         return self.settings.n_slots(self.n_columns)
 
     @property
     def counts_leaves(self) -> bool:
-        """Whether leaves are counted once more at the end."""
+        """Whether leaves are counted again at the end."""
         return self.privacy.epsilon is not None
 
     @cached_property
     def tree_epsilon(self) -> Fraction:
-        """What one tree may spend on the rows it reads; only where the job has a budget."""
+        """What one tree may spend on the rows it reads; only if the job has a budget."""
         epsilon, n_trees = self.privacy.amount, self.settings.n_estimators
         if self.privacy.tree_rows == "disjoint":
             return epsilon
@@ -116,14 +117,14 @@ class ForestPlan:
 
     @property
     def level_epsilon(self) -> Fraction:
-        """What a level costs the rows of a tree: for all of a release's vectors together."""
+        """What a level costs the rows of a tree, for all vectors of a release together."""
         if not self.counts_leaves:
             return self.privacy.amount * self.n_slots * self._n_vectors
         kept = fraction_of(self.privacy.leaf_share, "leaf_share")
         return self.tree_epsilon * (1 - kept) / self.n_levels
 
     def leaf_epsilon(self, n_levels: int) -> Fraction:
-        """Return what is left for the leaves of a tree after so many levels."""
+        """Return what is left for the leaves of a tree after `n_levels` levels."""
         return self.tree_epsilon - n_levels * self.level_epsilon
 
     @property
@@ -132,7 +133,7 @@ class ForestPlan:
 
     @cached_property
     def target_bits(self) -> int:
-        """How finely targets are told apart: less so where noise drowns them anyway."""
+        """The bits of a fixed-point target: fewer if noise drowns the low bits anyway."""
         bits = TARGET_BITS
         each = self.level_epsilon / 2 / self.n_slots
         while bits > _LEAST_TARGET_BITS and each / 2 ** (bits - 1) < _LEAST_DECAY:
@@ -140,7 +141,7 @@ class ForestPlan:
         return bits
 
     def mechanisms(self, epsilon: Fraction, n_counters: int) -> tuple[DiscreteLaplace, ...]:
-        """Return the noise of a release's vectors, in each of which a record is `n_counters` times.
+        """Return the noise of a release's vectors; a record is in `n_counters` counters of each.
 
         Class counts are one vector; weights and sums of targets are two.
         """
@@ -156,7 +157,7 @@ class ForestPlan:
         """Return the rows that a tree reads."""
         match self.privacy.tree_rows:
             case "disjoint":
-                n_trees = self.settings.n_estimators  # another number of trees is another deal
+                n_trees = self.settings.n_estimators  # a different number of trees deals rows differently
                 return ALL_ROWS.part(f"rows dealt to {n_trees} trees", f"tree {tree}")
             case "sampled":
                 rate = fraction_of(self.privacy.sample_rate, "sample_rate")
@@ -166,12 +167,12 @@ class ForestPlan:
         return ALL_ROWS.again(f"tree {tree}")
 
     def level_spends(self, depth: int, trees: Sequence[int], n_values: int = 1) -> list[Spend]:
-        """Return the price of the histograms of a level of some trees, a spend for each vector."""
+        """Return the price of a level's histograms for some trees, one spend per vector."""
         noise = self.mechanisms(self.level_epsilon, self.n_slots)
         return self._spends(noise, f"histograms of level {depth}", trees, n_values)
 
     def leaf_spends(self, n_levels: int, trees: Sequence[int], n_values: int = 1) -> list[Spend]:
-        """Return the price of the leaves of trees that have paid for so many levels."""
+        """Return the price of the leaves of trees that have paid for `n_levels` levels."""
         noise = self.mechanisms(self.leaf_epsilon(n_levels), 1)
         return self._spends(noise, f"leaves after {n_levels} levels", trees, n_values)
 
@@ -186,11 +187,11 @@ class ForestPlan:
         ]
 
     def disclosure(self) -> Disclosure:
-        """Return what noise does not hide: how many rows a party has, more or less."""
+        """Return the disclosure of what noise does not hide: roughly how many rows a party has."""
         return totals_disclosure(self.privacy, self.n_parties)
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend, to be checked before it starts."""
+        """Return everything the job may spend, which is checked before it starts."""
         trees = range(self.settings.n_estimators)
         spends = [s for depth in range(self.n_levels) for s in self.level_spends(depth, trees)]
         return spends + (self.leaf_spends(self.n_levels, trees) if self.counts_leaves else [])
@@ -201,7 +202,7 @@ class ForestPlan:
 
 
 def before_sampling(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """Return what may be spent on a sample, so that it costs at most `epsilon` on all rows.
+    """Return what may be spent on a sample so that it costs all rows at most `epsilon`.
 
     ln(1 + (exp(epsilon) - 1) / q), rounded down.
     """
@@ -216,16 +217,16 @@ def before_sampling(epsilon: Fraction, rate: Fraction) -> Fraction:
         if subsampled_cost(cost, rate).amount <= epsilon:
             return spent
         spent -= Fraction(1, _COARSE)  # the ledger rounds up
-    raise SettingError("epsilon is too small to be divided over the trees. Grow fewer of them.")
+    raise SettingError("epsilon is too small to be divided over the trees. Grow fewer trees.")
 
 
 def trees_by_levels(levels_of_tree: Integers) -> dict[int, Integers]:
-    """Return the trees that have paid for each number of levels."""
+    """Return the trees by the number of levels they have paid for."""
     return {int(n): np.flatnonzero(levels_of_tree == n) for n in np.unique(levels_of_tree)}
 
 
 def _require_noisy_settings(settings: ForestSettings) -> None:
-    """Raise unless the settings ask for nothing that only exact counts could give."""
+    """Raise if the settings ask for something that only exact counts could give."""
     wrong = {
         "max_depth": settings.max_depth is None,
         "binning": settings.binning != "ranges",
@@ -244,12 +245,12 @@ def _require_noisy_settings(settings: ForestSettings) -> None:
 _REASONS = {
     "max_depth": "Every level costs a part of epsilon, so their number must be known: set it, for "
     "example to 4.",
-    "binning": "Quantiles and bin means are found from exact values; only binning='ranges', over "
+    "binning": "Quantiles and bin means need exact values; only binning='ranges', over "
     "declared ranges, costs nothing.",
     "class_weight": "Balanced weights need exact class counts. Give the weights by class.",
-    "oob_score": "It would be counted exactly; keep rows of your own to judge the forest by.",
-    "bootstrap": "A row drawn k times costs k times as much; which rows a tree reads is said by "
-    "tree_rows.",
+    "oob_score": "It would be an exact count; score the forest on held-out rows instead.",
+    "bootstrap": "A row drawn k times costs k times as much; use tree_rows to say which rows a "
+    "tree reads.",
     "min_samples_split": "A fraction needs the exact number of rows. Give a number of rows.",
     "min_samples_leaf": "A fraction needs the exact number of rows. Give a number of rows.",
 }

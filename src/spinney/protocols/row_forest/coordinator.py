@@ -1,4 +1,4 @@
-"""The coordinator's side of noisy histograms: trees grow from noisy sums, leaves are counted last."""
+"""The coordinator's side of noisy histograms: it grows trees from noisy sums, then counts leaves."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from spinney.typing import Progress
 def grow_noisily(
     channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
 ) -> Forest:
-    """Grow all trees, a level a round, and count their leaves at the end."""
+    """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
     growth = Growth(open_nodes(job, ()), job.rules(), weights)
@@ -55,7 +55,7 @@ def grow_noisily(
 
 
 def moments_of(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:
-    """Return class counts by cell, or weights and target sums in the units that trees use."""
+    """Return class counts by cell, or weights and target sums in the trees' units."""
     if reply.counters.size != n_cells * (plan.n_classes or 2):
         raise ProtocolError("A party's noisy counts do not have the cells asked for.")
     if plan.n_classes:

@@ -1,4 +1,4 @@
-"""The most rounds and bytes that a forest over rows takes, from public facts alone."""
+"""An upper bound on the rounds and bytes of a horizontal forest, from public facts alone."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,16 +7,16 @@ from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, JobSize
 from spinney.trees.dtypes import MAX_BINS
 
-_HEAD: Final = 4096  # bytes of a message beside its arrays
+_HEAD: Final = 4096  # bytes of a message besides its arrays
 _NODE: Final = 64  # bytes of a node in a question that repeats the levels so far
 _COUNTER: Final = 8  # bytes of a counter, masked or not
-_FACTS: Final = 4 * 4096 + 64  # bytes of a column's counts by magnitude, and of its missing values
+_FACTS: Final = 4 * 4096 + 64  # bytes of a column's counts: by magnitude, and missing values
 _EDGES: Final = 3  # rounds that find quantiles
-_DEEP: Final = 12  # levels; below, the rows bound the number of nodes better than halving does
+_DEEP: Final = 12  # levels; deeper, the rows bound the number of nodes better than doubling
 
 
 def cells_of_columns(settings: ForestSettings, size: JobSize) -> list[int]:
-    """Return how many cells each column has in a node at most, the widest first."""
+    """Return the maximum number of cells of each column in a node, the largest first."""
     wide = [_cells(settings, n) for n in size.categories]
     return sorted(wide, reverse=True)
 
@@ -37,20 +37,20 @@ def levels_bound(
     rounds_a_level: int = 1,
     others: int,
 ) -> Bound:
-    """Return the bound of a job that grows all trees a level a round.
+    """Return the bound of a job that grows all trees one level per round.
 
     Parameters
     ----------
     settings, size
-        The job's.
+        The job's settings and size.
     node_cells
-        How many cells of counters a node has at most.
+        The maximum number of cells of a node.
     cell_bytes
         How many bytes of counters a cell has.
     rounds_a_level
         How many questions a level takes.
     others
-        How many rounds there are beside the levels.
+        How many rounds there are besides the levels.
     """
     depth = settings.max_depth
     if depth is None:
@@ -66,17 +66,17 @@ def levels_bound(
         batches = rounds_a_level * n_batches(settings.n_estimators << min(level, 40))
         rounds += batches
         told = sum(settings.n_estimators << min(above, _DEEP) for above in range(level))
-        if is_deep:  # a tree has no more open nodes than rows, nor a question more nodes
+        if is_deep:  # a tree has no more open nodes than rows, and so has a question
             a_row += settings.n_estimators * (node + rounds_a_level * _NODE * level)
             fixed += rounds_a_level * (_HEAD + bins)
             continue
         fixed += halved * node + batches * (_HEAD + bins + told * _NODE)
     leaves = settings.n_estimators << min(depth, _DEEP)
     fixed += 2 * leaves * (_NODE + 16 * max(size.n_classes, 2))  # the question about quality
-    a_row += 16 * (settings.privacy is not None)  # a perturbed table has rows of its own
+    a_row += 16 * (settings.privacy is not None)  # a perturbed table is a second set of rows
     return Bound(rounds, fixed, a_row)
 
 
 def setup_rounds(settings: ForestSettings) -> int:
-    """Return the rounds before the trees: schemas, facts, and what finds quantiles."""
+    """Return the number of rounds before the trees: schemas, facts and quantiles."""
     return 2 + (_EDGES if settings.binning == "quantiles" else 0)

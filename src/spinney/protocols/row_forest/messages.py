@@ -1,4 +1,4 @@
-"""The questions of forests over rows that are answered with noise.
+"""The questions of horizontal forests that are answered with noise.
 
 **Who learns what.** See `row_forest.noisy_rows`.
 """
@@ -27,12 +27,12 @@ from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level
 from spinney.typing import Integers
 
-UNKNOWN_ROWS: Final = 2**31 - 1  # how many rows there are is not asked
+UNKNOWN_ROWS: Final = 2**31 - 1  # the number of rows is not asked
 
 
 @message
 class NoisyLevelAsk(OpenNodes, Signed, Ask[NoisyReply]):
-    """How do the rows of these open nodes spread over their cells, with noise?"""
+    """How are the rows of these open nodes distributed over their cells, with noise?"""
 
     reveals: ClassVar[str] = "histograms of tree nodes by class, or sums of targets, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
@@ -54,7 +54,7 @@ class LeafAsk(Signed, Ask[NoisyReply]):
 
     @kept_beside
     def levels_of_tree(self) -> Integers:
-        """How many levels each tree has been asked about."""
+        """How many levels of each tree were asked about."""
         asked = np.zeros(self.job.settings.n_estimators, np.int64)
         for frontier in frontier_after(self.job, self.levels)[:-1]:
             asked[np.unique(frontier.tree)] += 1
@@ -62,7 +62,7 @@ class LeafAsk(Signed, Ask[NoisyReply]):
 
     @kept_beside
     def leaves(self) -> Forest:
-        """The forest's shape; the moments of a leaf hold its number."""
+        """The forest's shape; the moments of a leaf contain its number."""
         n_trees = self.job.settings.n_estimators
         n_leaves = n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
         numbers = np.arange(n_leaves, dtype=np.int64)[:, None]
@@ -83,7 +83,7 @@ NOISY: Final[tuple[type[Ask[Any]], ...]] = (NoisyLevelAsk, LeafAsk)
 
 
 def noisy_job(schema: Schema, settings: ForestSettings, n_parties: int) -> Job:
-    """Return the job; all of it follows from public facts, so that a party can check it."""
+    """Return the job; it follows from public facts alone, so a party can check it."""
     n_classes = len(schema.label.classes or ())
     binning = public_binning(schema, settings.max_bins)
     return Job(settings, schema.digest(), binning, n_classes, UNKNOWN_ROWS, n_parties)

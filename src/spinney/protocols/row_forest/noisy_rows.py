@@ -1,26 +1,27 @@
-"""Trees from histograms that carry noise: S1's private mode, with the paper's errors put right.
+"""Trees from noisy histograms: S1's private mode, with the paper's errors corrected.
 
-Kalloori and Klingler (2022), section 3.1, add geometric noise to the counts of a histogram. Three
-things must change before that protects anybody: bins are public (equal parts of declared ranges,
-one for each category, one for missing values) and all are released, empty ones too; the price adds
-up over slots, levels and trees (`row_forest.budget`); rows that a tree reads are not drawn twice. Equation
-6 of the paper takes epsilon for alpha; here alpha = exp(-epsilon), as in the work it cites.
+Kalloori and Klingler (2022), section 3.1, add geometric noise to the counts of a histogram. This
+protects nobody without three changes. Bins are public (equal parts of declared ranges, one per
+category, one for missing values), and all are released, empty ones too. The price adds up over
+slots, levels and trees (`row_forest.budget`). A tree does not draw a row twice. Equation 6 of the
+paper uses epsilon for alpha; here alpha = exp(-epsilon), as in the work it cites.
 
 | paper | here |
 |---|---|
 | Z, geometric noise, equation 6 | `DiscreteLaplace`: decay = epsilon of a level / slots |
-| (p, n) of a bin | signed class counts, cut off at zero only inside formulas |
+| (p, n) of a bin | signed class counts, clipped at zero only inside formulas |
 | r, the mean of a bin's values | not released: cells lie between public edges |
 | S, a bootstrap of D | `tree_rows`: disjoint parts, a secret sample, or all rows |
 
 **Who learns what.** The coordinator learns noisy histograms of every open node and noisy counts of
-every leaf: each party's, each with that party's own whole noise; or, in shares under secure sums,
-only their sum. Parties learn the forest as it grows. **Who never learns what.** Exact counts of
-rows, classes, gaps or categories leave no party, nor does a bin's mean, a quantile or a score. A
-share of noise leaves its party under a mask or not at all.
+every leaf. It sees each party's counts with that party's own whole noise; or, if noise is in shares
+under secure sums, only their sum. Parties learn the forest as it grows.
+**Who never learns what.** Exact counts of rows, classes, missing values or categories never leave a
+party; neither does a bin's mean, a quantile or a score. A share of noise leaves its party only
+under a mask.
 
-**Rounds and bytes.** Joining 1, a level 1 each, leaves 1, claims 1. A reply holds 8 bytes for each
-of nodes x slots x cells x classes counters.
+**Rounds and bytes.** Joining 1, each level 1, leaves 1, claims 1. A reply holds 8 bytes for each of
+nodes x slots x cells x classes counters.
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ _CHUNK: Final = 65536
 
 
 class NoisyRows(PartyRows):
-    """A party's rows as its own coins deal them to the trees."""
+    """A party's rows, dealt to the trees by its own secret coins."""
 
     def __init__(self, table: Table, purse: Account, n_threads: int) -> None:
         super().__init__(table, n_threads)
@@ -74,18 +75,18 @@ class NoisyRows(PartyRows):
         own = noisy_job(self.table.schema, ask.job.settings, ask.job.n_parties)
         if own.digest != ask.job.digest or own.n_classes != ask.job.n_classes:
             raise ProtocolError(
-                "The question's bins are not those of the declared ranges. Nothing was released."
+                "The question's bins do not follow from the declared ranges. Nothing was released."
             )
         plan = plan_of(own)
         data = self._leaves(plan, ask) if isinstance(ask, LeafAsk) else self._level(plan, ask)
         return noisy_reply(data, plan.privacy.shares(plan.n_parties))
 
     def _level(self, plan: ForestPlan, ask: NoisyLevelAsk) -> bytes:
-        depth, frontier = len(ask.levels), ask.frontier  # which checks that the levels fit
+        depth, frontier = len(ask.levels), ask.frontier  # raises if the levels do not fit
         if depth >= plan.n_levels or not 0 <= ask.first < ask.last <= frontier.n_open:
             raise ProtocolError(
-                f"The job has {plan.n_levels} levels, and this one {frontier.n_open} open nodes; "
-                f"level {depth}, nodes {ask.first} to {ask.last}, is none of them."
+                f"The question is about nodes {ask.first} to {ask.last} of level {depth}; the job "
+                f"has {plan.n_levels} levels, and this level {frontier.n_open} open nodes."
             )
         trees = np.unique(frontier.tree[ask.first : ask.last])
 
@@ -99,7 +100,7 @@ class NoisyRows(PartyRows):
         return self._purse.pay(plan, depth, ask, spends, draw, disclosures=told)
 
     def _counted(self, ask: NoisyLevelAsk) -> Counters:
-        """Return what noise is to be added to."""
+        """Return the counts to which noise is added."""
         standing = self.standing(ask)
         return level_counts(
             self.binned(ask.job),
@@ -113,7 +114,7 @@ class NoisyRows(PartyRows):
 
     def _leaves(self, plan: ForestPlan, ask: LeafAsk) -> bytes:
         if not plan.counts_leaves:
-            raise ProtocolError("The job pays for no second count of leaves.")
+            raise ProtocolError("The job does not pay for a second count of leaves.")
         groups = trees_by_levels(ask.levels_of_tree)
         rows_of_group = [np.isin(ask.tree_of_leaf, trees) for trees in groups.values()]
         spends = [
@@ -126,7 +127,7 @@ class NoisyRows(PartyRows):
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             counts = self._leaf_counts(ask)
-            width = len(charges) // len(groups)  # vectors, each with a charge of its own
+            width = len(charges) // len(groups)  # number of vectors, each with its own charge
             noised = np.empty((width, counts.size // width), np.int64)
             for at, (n_levels, rows) in enumerate(zip(groups, rows_of_group, strict=True)):
                 noise = plan.mechanisms(plan.leaf_epsilon(n_levels), 1)
@@ -157,7 +158,7 @@ class NoisyRows(PartyRows):
         return out
 
     def _dealt(self, job: Job, n_rows: int) -> list[Integers]:
-        """Return the rows of every tree; the secret of the coins is drawn when first needed."""
+        """Return the rows of every tree; the key of the coins is drawn when first needed."""
         privacy = plan_of(job).privacy
         key = b""
         if privacy.tree_rows != "all":
@@ -182,7 +183,7 @@ class NoisyRows(PartyRows):
 def _released(
     counters: Counters, noise: Sequence[DiscreteLaplace], charges: Sequence[Charge]
 ) -> list[bytes]:
-    """Return each vector with its noise: all counts, or weights and then sums."""
+    """Return each vector with its noise: all counts, or weights followed by sums."""
     exact = counters.astype(np.int64)
     vectors = [exact.ravel()] if len(noise) == 1 else list(exact.T)
     return [

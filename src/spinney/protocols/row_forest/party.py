@@ -1,9 +1,9 @@
-"""A party whose rows are counted: what all forests over rows share of its side.
+"""The party's side that all horizontal forests share: it counts its rows.
 
-**Who learns what.** Decided by the protocol that runs. Questions of a private job go to the
-party's private side; every other is counted, from the true rows or, where the job's terms ask for
-that, from rows that carry noise themselves. **Who never learns what.** Nobody but the party sees
-the rows: what it keeps between questions only saves time, and never leaves it.
+**Who learns what.** The protocol that runs decides. Questions of a private job go to the party's
+private side. Every other question is answered with counts of the true rows or, if the job's terms
+ask for it, of rows that carry noise themselves. **Who never learns what.** Nobody but the party
+sees the rows. What it keeps between questions is a cache and never leaves it.
 """
 
 from abc import ABC, abstractmethod
@@ -45,9 +45,9 @@ PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
 
 
 def private_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> Plan:
-    """Return how a private job's budget is divided; refuse settings that cannot be kept."""
+    """Return how a private job's budget is divided; raise if the settings cannot be met."""
     if settings.privacy is None:
-        raise ProtocolError("The job has no privacy settings, so that there is nothing to join.")
+        raise ProtocolError("The job has no privacy settings, so there is nothing to join.")
     if settings.privacy.randomises_labels:
         raise SettingError("mechanism='randomised_labels' is for extra-trees only.")
     if settings.privacy.perturbs_input:
@@ -56,9 +56,9 @@ def private_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> Pl
 
 
 class PrivateParty:
-    """Answers with noise only, and only what its ledger has been charged for.
+    """Answers only with noise, and only after its ledger was charged.
 
-    An exact job is answered, and written down as unprotected, only if it is the one named.
+    It answers an exact job only if that job was named; the ledger records it as unprotected.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class PrivateParty:
     def rows_to_count(self, ask: Ask[Any], terms: Terms | None) -> Table:
         """Return the rows from which a question is answered exactly.
 
-        The true ones without a ledger, or in the exact job that this party lets on its ledger; else
-        only such as carry noise themselves.
+        These are the true rows if there is no ledger, or in the exact job that this party allows.
+        Otherwise they are rows that carry noise themselves.
         """
         if self._purse is None:
             if terms is not None:
@@ -102,7 +102,7 @@ class PrivateParty:
             return self._table
         if terms is None or not self._carries_noise(terms.privacy):
             raise PolicyError(
-                f"This party has a ledger and answers with noise only; {type(ask).__name__} asks "
+                f"This party has a ledger and answers only with noise; {type(ask).__name__} asks "
                 "for exact counts. Nothing was released."
             )
         if self._noised is None or self._noised[0] != terms:
@@ -118,7 +118,7 @@ class PrivateParty:
         return NoisyRows(self._table, purse, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
-        """Tell whether rows carry noise themselves, so that they may be counted exactly."""
+        """Return whether rows carry noise themselves, so that they may be counted exactly."""
         return privacy.perturbs_input
 
     def _with_noise(self, terms: Terms, purse: Account) -> Table:
@@ -129,7 +129,7 @@ class PrivateParty:
 
 def _without_ledger(ask: Ask[Any]) -> PolicyError:
     return PolicyError(
-        f"{type(ask).__name__} belongs to a private job, and this party has no ledger to pay from. "
+        f"{type(ask).__name__} belongs to a private job, and this party has no ledger to charge. "
         "Give it one."
     )
 
@@ -154,7 +154,7 @@ class Counting(ABC):
 
     @abstractmethod
     def _counted(self, ask: Any) -> Any:
-        """Answer a question of the protocol's own, about open nodes."""
+        """Answer a question about open nodes that is specific to the protocol."""
 
 
 class RowParty:
@@ -163,13 +163,13 @@ class RowParty:
     Attributes
     ----------
     name
-        The protocol's.
+        The protocol's name.
     counting
-        How it counts.
+        The class that counts rows.
     of_nodes
-        Its questions about the rows of nodes.
+        The questions about the rows of nodes.
     of_private_jobs
-        Those that the private side answers.
+        The questions that the private side answers.
     """
 
     name: ClassVar[str]
@@ -200,7 +200,7 @@ class RowParty:
         raise ProtocolError(f"A party in {self.name} does not answer {type(ask).__name__}.")
 
     def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> Counting:
-        """Return the rows that a question is about: the true ones, or those with noise."""
+        """Return the rows that a question is about: the true rows, or those with noise."""
         table = self._private.rows_to_count(ask, terms)
         if self._counting.table is not table:
             self._counting = self._counting_of(table)

@@ -1,22 +1,23 @@
 """Rows that carry noise before anything is counted: S1's input perturbation, for whole records.
 
 Kalloori and Klingler (2022), section 5.0.2, perturb each client's data and then train as usual. The
-paper states neither ranges nor how epsilon is divided, and leaves the label as it is. Here the
-budget covers the whole record: epsilon / (columns + 1) for every column and for the label, so that
-a record that is replaced by any other is hidden (local privacy, unit "record, replace").
+paper states neither ranges nor how epsilon is divided, and does not perturb the label. Here the
+budget covers the whole record: epsilon / (columns + 1) for every column and for the label. Replacing
+a record by any other is hidden (local differential privacy, unit "record, replace").
 
 | column | noise |
 |---|---|
-| number | cut off at its declared range, put on a grid of 4,095 steps, discrete Laplace noise of sensitivity 4,095, cut off again. A gap counts as the middle of the range |
-| category, boolean | k-ary randomised response; a gap is one more category |
+| number | clipped to its declared range and put on a grid of 4,095 steps; then discrete Laplace |
+| | noise of sensitivity 4,095, clipped again. A missing value is the middle of the range |
+| category, boolean | k-ary randomised response; a missing value is one more category |
 | class label | k-ary randomised response |
 | number as label | as a number |
 
-A party perturbs its table once in a job, pays once, and keeps the result with its ledger. All that
-follows, edges, bootstraps, trees and scores, is made from that table and costs nothing more.
+A party perturbs its table once per job, pays once, and keeps the result with its ledger. Everything
+that follows (edges, bootstraps, trees and scores) uses that table and costs nothing more.
 
-**Who learns what.** As in the protocol that runs, but of perturbed rows. How many rows a party has
-stays visible, so that adding or removing a record is *not* protected; the ledger says so.
+**Who learns what.** The same as in the protocol that runs, but about perturbed rows. The number of
+a party's rows stays visible, so adding or removing a record is *not* protected; the ledger says so.
 **Who never learns what.** Nobody but its party sees a true cell or label, or a count of them.
 """
 
@@ -41,7 +42,7 @@ from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable, Table
 from spinney.typing import Integers
 
-_STEPS: Final = 2**12 - 1  # of a number's grid: finer than any bins, coarse enough for any epsilon
+_STEPS: Final = 2**12 - 1  # grid of a number: finer than any bins, coarse enough for any epsilon
 
 
 _ROW_COUNT: Final = Disclosure(
@@ -66,7 +67,7 @@ class InputPlan:
     n_parties: int
 
     def __post_init__(self) -> None:
-        _ = self.noises  # refuses a range that is missing, or noise that would not fit
+        _ = self.noises  # raises if a range is missing or the noise would not fit
 
     @property
     def share(self) -> Fraction:
@@ -77,7 +78,7 @@ class InputPlan:
 
     @cached_property
     def noises(self) -> tuple[Noise, ...]:
-        """The noise of every column, then of the label."""
+        """The noise of every column, followed by that of the label."""
         places: list[Column | Label] = [*self.schema.columns, self.schema.label]
         return tuple(self._noise(place) for place in places)
 
@@ -89,7 +90,7 @@ class InputPlan:
         return RandomisedResponse(self.share, _n_categories(place), unit)
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
+        """Return everything the job may spend."""
         names = [*(f"column {name!r}" for name in self.schema.names), "the label"]
         return [
             Spend(f"{name}, perturbed", noise)
@@ -104,7 +105,7 @@ class InputPlan:
 
 
 def perturb_table(table: Table, plan: InputPlan, purse: Account) -> MemoryTable:
-    """Return the table with noise, drawn and paid for once in the job."""
+    """Return the table with noise, which is drawn and paid for once per job."""
     question = Terms(plan.privacy, plan.n_parties)
 
     def draw(charges: tuple[Charge, ...]) -> bytes:
@@ -119,7 +120,7 @@ def perturb_table(table: Table, plan: InputPlan, purse: Account) -> MemoryTable:
 
 
 def _codes(table: Table) -> list[Integers]:
-    """Return every column, then the label, as whole numbers."""
+    """Return every column, followed by the label, as whole numbers."""
     schema = table.schema
     out = np.empty((len(schema.columns) + 1, table.n_rows), np.int64)
     row = 0
@@ -143,7 +144,7 @@ def _column_codes(column: Column, values: NDArray[np.float32]) -> Integers:
 
 
 def _steps(place: Column | Label, values: NDArray[Any]) -> Integers:
-    """Return numbers as steps of their range's grid."""
+    """Return numbers as steps on the grid of their range."""
     low, high = _range(place)
     middle = low / 2 + high / 2
     numbers = np.where(np.isnan(values), middle, values.astype(np.float64)).clip(low, high)
@@ -157,7 +158,7 @@ def _clipped(noise: Noise, codes: Integers) -> NDArray[np.int32]:
 
 
 def _table(schema: Schema, codes: NDArray[np.int32]) -> MemoryTable:
-    """Return the table that codes stand for."""
+    """Return the table that the codes represent."""
     columns = tuple(
         _cells(column, line) for column, line in zip(schema.columns, codes, strict=False)
     )
@@ -181,14 +182,14 @@ def _numbers(place: Column | Label, codes: NDArray[np.int32]) -> NDArray[np.floa
 def _range(place: Column | Label) -> tuple[float, float]:
     if place.range is None or not np.isfinite(place.range[1] - place.range[0]):
         raise SettingError(
-            f"{place.name!r} has no declared range that noise could cover. Declare a finite one "
-            "in the schema."
+            f"{place.name!r} has no finite declared range, which noise needs. Declare one in the "
+            "schema."
         )
     return place.range
 
 
 def _n_categories(place: Column | Label) -> int:
-    """Return how many values a category has; a gap is one more, but a label has none."""
+    """Return how many values a category has: one more for missing, except for a label."""
     if isinstance(place, Label):
         return len(place.classes or ())
     if place.kind == "boolean":

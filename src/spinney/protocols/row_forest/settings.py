@@ -1,4 +1,4 @@
-"""The privacy of a forest over rows, from the parameters that users give."""
+"""The privacy of a horizontal forest, from the parameters that users give."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from spinney.protocols.settings import (
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseParameters:
-    """How noise is added while trees grow, as a user says it; see `HorizontalForestClassifier`."""
+    """The user's parameters for noise; see `HorizontalForestClassifier`."""
 
     epsilon: Any = None
     epsilon_per_count: Any = None
@@ -39,7 +39,7 @@ class NoiseParameters:
         return self.is_private and self.mechanism == "noisy_histograms"
 
     def privacy(self, job: str | None = None) -> PrivacySettings | None:
-        """Return the privacy of a job, a simulated one under a fresh name; None without noise."""
+        """Return the privacy of a job; None without noise. A simulated job gets a fresh name."""
         if self.mechanism not in MECHANISMS:
             known = " or ".join(map(repr, MECHANISMS))
             raise SettingError(f"mechanism must be {known}; got {self.mechanism!r}.")

@@ -1,1 +1,1 @@
-"""What protocols over rows share: the rounds before the trees, levels, and the last round."""
+"""Shared parts of horizontal protocols: the rounds before the trees, levels, the last round."""

@@ -1,7 +1,7 @@
-"""What all parties' tables have in common: counts from which bins and weights follow.
+"""Counts of the parties' tables, from which bins and class weights follow.
 
-The same for every protocol over rows: a party counts its table in one pass, the channel sums, and
-the coordinator lays the bins.
+This is the same for every horizontal protocol: a party counts its table in one pass, the channel
+sums the counts, and the coordinator lays the bins.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from spinney.typing import Floats, Integers, Keys, Values
 
 _NO_EDGES: Edges = np.zeros(0, np.float32)
 _NO_BINS = np.zeros(0, np.uint8)
-_LEAST_WEIGHT = 1e-100  # of a class that counts at all
+_LEAST_WEIGHT = 1e-100  # the smallest class weight above 0
 
 
 @message
@@ -44,7 +44,7 @@ class FactsReply:
     classes: Integers  # (n_classes,) empty for regression
     missing: Integers  # (n_columns,)
     categories: Integers  # all categories of all category columns, one after another
-    leading: Counts  # (n_columns * 4096, 1) empty where no quantiles are wanted
+    leading: Counts  # (n_columns * 4096, 1), empty unless quantiles are wanted
 
     def vectors(self) -> tuple[Vector, ...]:
         """Return its integers."""
@@ -88,12 +88,12 @@ def count_facts(table: Table, *, with_leading: bool, n_threads: int) -> FactsRep
 
 
 def runs(n_runs: int, length: int) -> Integers:
-    """Return the ends of runs of equal length."""
+    """Return where runs of equal length end."""
     return np.arange(1, n_runs + 1, dtype=np.int64) * length
 
 
 def require_facts(schema: Schema, facts: FactsReply, *, with_leading: bool) -> None:
-    """Raise unless counts are of the schema's columns; a party may lie, and kernels trust."""
+    """Raise unless counts fit the schema's columns; a party may lie, and kernels do not check."""
     columns = schema.columns
     expected = (
         (1,),
@@ -107,31 +107,31 @@ def require_facts(schema: Schema, facts: FactsReply, *, with_leading: bool) -> N
 
 
 def check_facts(schema: Schema, facts: FactsReply) -> None:
-    """Raise unless the pooled table can be learnt from."""
+    """Raise unless a model can be learnt from the pooled table."""
     if facts.n_rows[0] == 0:
-        raise TableError("The parties hold no rows together. A forest needs at least one.")
+        raise TableError("None of the parties holds any rows. A forest needs at least one.")
     require_few_classes(schema.label)
     if schema.label.classes is not None and np.count_nonzero(facts.classes) < 2:
         raise TableError(
-            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
+            f"The label {schema.label.name!r} has only one class over all parties. A classifier "
             "needs rows of at least 2 classes; check the label column and its filter."
         )
 
 
 def require_few_classes(label: Label) -> None:
-    """Raise if a label has more classes than counters can tell apart."""
+    """Raise if a label has more classes than a forest can count."""
     n_classes = len(label.classes or ())
     if n_classes > MAX_CLASSES:
         raise SettingError(
-            f"The label {label.name!r} has {n_classes} classes; a forest can tell "
-            f"{MAX_CLASSES} apart. Group the rarest, or use a regressor if they are amounts."
+            f"The label {label.name!r} has {n_classes} classes; a forest can have at most "
+            f"{MAX_CLASSES}. Group the rarest, or use a regressor if they are amounts."
         )
 
 
 def binning_of(
     schema: Schema, facts: FactsReply, settings: ForestSettings, quantiles: tuple[Edges, ...]
 ) -> Binning:
-    """Return every column's bins: by category, by declared range, or at the quantiles found."""
+    """Return every column's bins: by category, by declared range, or at the quantiles."""
     edges = []
     bins: list[NDArray[np.uint8]] = []
     leading = facts.leading.counters.reshape(-1, 1 << LEAD_BITS)
@@ -162,9 +162,9 @@ def binning_of(
 
 
 def public_binning(schema: Schema, max_bins: int) -> Binning:
-    """Return every column's bins from the schema alone: nothing is counted.
+    """Return every column's bins from the schema alone, without counting anything.
 
-    Any column may have missing values. Past the limit of bins the last categories share one.
+    Any column may have missing values. Categories beyond the limit share the last bin.
     """
     require_few_classes(schema.label)
     edges, bins = [], []
@@ -195,7 +195,7 @@ def class_weights(settings: ForestSettings, facts: FactsReply) -> Floats:
 
 
 def given_weights(settings: ForestSettings, n_classes: int) -> Floats:
-    """Return the weights that were given for the classes, or 1 for each."""
+    """Return the given class weights, or 1 for each class."""
     if settings.class_weight is None or not n_classes:
         return np.ones(n_classes)
     given = np.asarray(settings.class_weight, np.float64)
@@ -204,11 +204,11 @@ def given_weights(settings: ForestSettings, n_classes: int) -> Floats:
             f"class_weight must give a finite weight of at least 0 for each of the {n_classes} "
             f"classes; got {settings.class_weight!r}."
         )
-    counted = given[given > 0]  # weights are squared, and must still be numbers then
+    counted = given[given > 0]  # weights are squared and must stay finite
     if not counted.size or counted.min() < _LEAST_WEIGHT or counted.max() > 1 / _LEAST_WEIGHT:
         raise SettingError(
-            f"class_weight must give at least one class a weight above 0, and each that is not 0 "
-            f"must lie between {_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}; "
+            f"class_weight must give at least one class a weight above 0, and every weight that "
+            f"is not 0 must lie between {_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}; "
             f"got {settings.class_weight!r}."
         )
     return given
@@ -218,20 +218,20 @@ def target_range(label: Label) -> tuple[float, float]:
     """Return the declared range of a regression target."""
     if label.range is None:
         raise SettingError(
-            f"The label {label.name!r} has no declared range, and regression sums travel as fixed-"
-            "point numbers over it. Declare its range in the schema."
+            f"The label {label.name!r} has no declared range. Regression needs one: sums travel "
+            "as fixed-point numbers over it. Declare its range in the schema."
         )
     low, high = label.range
     if not np.isfinite(high - low):
         raise SettingError(
-            f"The range of the label {label.name!r} is too wide for sums of it to be kept. "
+            f"The range of the label {label.name!r} is too wide to sum the label. "
             "Divide the label by a large number first."
         )
     return low, high
 
 
 def leaf_values(schema: Schema, weights: Floats, bits: int) -> LeafValues:
-    """Return what the moments of a node mean; without weights, a mean of targets of `bits`."""
+    """Return how leaf values follow from moments; without weights, a mean of `bits`-bit targets."""
     if weights.size:
         return LeafValues(weights)
     low, high = target_range(schema.label)
@@ -239,7 +239,7 @@ def leaf_values(schema: Schema, weights: Floats, bits: int) -> LeafValues:
 
 
 def fixed_point(target: Floats, label: Label, bits: int) -> Integers:
-    """Return targets in whole steps of their declared range, cut off at its ends."""
+    """Return targets in whole steps of their declared range, clipped to it."""
     low, high = target_range(label)
     steps = 2**bits - 1
     scaled = (target - low) / (high - low) * steps if high > low else np.zeros_like(target)
@@ -248,17 +248,17 @@ def fixed_point(target: Floats, label: Label, bits: int) -> Integers:
 
 
 def _without_surprises(batches: Iterator[Batch], binning: Binning) -> Iterator[Batch]:
-    """Give the batches; raise if values are missing where the bins leave no place for that."""
+    """Yield the batches; raise if a column has missing values and the bins do not allow for them."""
     for batch in batches:
         if np.any(np.isnan(batch.values).any(axis=1) & ~binning.has_missing):
             raise ProtocolError(
-                "The question's bins leave no place for missing values in a column that has some."
+                "The question's bins have no bin for missing values in a column that has some."
             )
         yield batch
 
 
 def bin_table(table: Table, binning: Binning, *, n_threads: int, target_bits: int) -> BinnedTable:
-    """Read a table once more and keep one byte per cell; an amount gets `target_bits`."""
+    """Read a table again and keep one byte per cell; a numeric label gets `target_bits`."""
     label = table.schema.label
     small = np.uint8 if len(label.classes or ()) <= 256 else np.uint16
     is_number = label.kind == "number"

@@ -1,7 +1,7 @@
-"""Growing over rows: what every protocol that grows trees level by level shares.
+"""Growing trees level by level, as every horizontal protocol does it.
 
-The job that each question repeats, the open nodes a question is about, and the party's memory of
-where its rows stand, which only saves time.
+The module holds the job that each question repeats, the open nodes that a question is about, and
+the party's cache of which node each row is in.
 """
 
 from collections.abc import Iterator
@@ -28,23 +28,23 @@ from spinney.trees.level import Level
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 
-_MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, and nothing would end it
+_MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, so growth needs a limit
 
 
 @message
 class Job:
-    """What every question about trees repeats, so that it can be answered by itself."""
+    """What every question about trees repeats, so that it can be answered on its own."""
 
     settings: ForestSettings
     schema_digest: str
     binning: Binning
     n_classes: int  # 0 for regression
-    n_rows: int  # over all parties; where nobody may know, as many as there may be
+    n_rows: int  # over all parties; an upper limit if nobody may know
     n_parties: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.n_rows < MAX_ROWS:
-            raise ProtocolError(f"A job may be about fewer than {MAX_ROWS} rows.")
+            raise ProtocolError(f"A job must have fewer than {MAX_ROWS} rows.")
 
     @property
     def terms(self) -> Terms | None:
@@ -53,13 +53,13 @@ class Job:
 
     @kept_beside
     def digest(self) -> bytes:
-        """A digest of all of it."""
+        """A digest of the whole job."""
         words = f"{self.schema_digest} {self.settings!r} {self.n_rows}"
         return words.encode() + self.binning.digest()
 
     @property
     def target_bits(self) -> int:
-        """How finely a regression's targets are told apart."""
+        """The number of bits of a fixed-point regression target."""
         return target_bits(self.n_rows)
 
     @property
@@ -69,7 +69,7 @@ class Job:
 
     @property
     def cell_counters(self) -> int:
-        """How many counters a cell has: classes, rows and target sums, or rows and bits."""
+        """How many counters a cell has: one per class; rows and target sum; or rows and bits."""
         privacy = self.settings.privacy
         bits = 0 if privacy is None else privacy.reported_bits(self.n_classes)
         return bits + 1 if bits else self.n_classes or 2
@@ -78,7 +78,7 @@ class Job:
         """Return the roots of all trees."""
         settings, columns = self.settings, self.binning.columns
         n_slots = settings.n_slots(columns.n_columns)
-        # Adaptive histograms have their own bins; nothing is zoomed.
+        # Adaptive histograms have their own bins, so cells are not zoomed.
         max_cells = MAX_BINS if self.binning.adaptive_bins else settings.max_cells
         draws = Draws(
             n_slots,
@@ -86,7 +86,7 @@ class Job:
             least_cells=max_cells if self.binning.adaptive_bins else 4,
             shared_phase=n_slots == columns.n_columns,
         )
-        # At least one, whatever a question says: fields of words need a width.
+        # At least one, whatever a question says: packed fields need a width.
         most_rows = max(self.n_rows, 1) * (MAX_WEIGHT if settings.bootstrap else 1)
         return Frontier.of_roots(
             columns,
@@ -97,7 +97,7 @@ class Job:
         )
 
     def rules(self) -> StoppingRules:
-        """Return when nodes stay leaves."""
+        """Return the rules by which nodes become leaves."""
         settings, n_rows = self.settings, self.n_rows
         max_depth = settings.max_depth
         if self.binning.adaptive_bins and max_depth is None:
@@ -111,7 +111,7 @@ class Job:
         )
 
     def batches(self, slots: Slots) -> Iterator[tuple[int, int]]:
-        """Cut a level into ranges of nodes whose counters keep to the message limit."""
+        """Yield ranges of a level's nodes whose counters fit the message limit."""
         ends = np.cumsum(slots.cells_of_node * self.cell_bytes)
         first, done = 0, 0
         while first < ends.size:
@@ -123,9 +123,9 @@ class Job:
     def batches_of_trees(
         self, frontier: Frontier, slots: Slots | None = None
     ) -> Iterator[tuple[int, int]]:
-        """Cut a level into ranges of nodes within the message limit, but never through a tree.
+        """Yield ranges of a level's nodes within the message limit, without splitting a tree.
 
-        Where noise is paid for, a tree pays for every question about it.
+        In a private job a tree pays for every question about it.
         """
         ends = np.flatnonzero(np.diff(frontier.tree, append=-1)) + 1  # where each tree's nodes end
         slots = frontier.slots if slots is None else slots
@@ -141,7 +141,7 @@ class Job:
 
 @message
 class OpenNodes:
-    """Some open nodes of a forest that has grown so far."""
+    """A range of open nodes of a growing forest."""
 
     job: Job
     levels: tuple[Level, ...]
@@ -155,7 +155,7 @@ class OpenNodes:
 
     @property
     def story(self) -> tuple[Level, ...]:
-        """The levels so far, without which nodes are asked about: that may change."""
+        """The levels so far, without the choice of nodes that are asked about, which may change."""
         return splits_only(self.levels)
 
     @property
@@ -165,15 +165,15 @@ class OpenNodes:
 
     @kept_beside
     def slots(self) -> Slots:
-        """What is asked of these nodes."""
+        """The cells that are asked about in these nodes."""
         return self.frontier.asked.part(self.first, self.last)
 
 
 class _Derivations:
-    """The open nodes that the last questions in this process were about.
+    """A cache of the open nodes that the last questions in this process were about.
 
-    Every party derives them from the question's own levels. A party that is asked level after
-    level derives each level once; parties that share a process share the work.
+    Every party derives them from the levels in the question. A party that is asked level after
+    level derives each level once; parties in one process share the cache.
     """
 
     _MOST: Final = 4
@@ -183,7 +183,7 @@ class _Derivations:
         self._lock = Lock()
 
     def of(self, job: Job, levels: tuple[Level, ...]) -> Frontier:
-        """Return the open nodes after some levels; refuse levels that do not fit."""
+        """Return the open nodes after some levels; raise if the levels do not fit."""
         depth, frontier = self._nearest(job.digest, levels)
         if frontier is not None and depth == len(levels):
             return frontier
@@ -198,7 +198,7 @@ class _Derivations:
         return frontier
 
     def _nearest(self, job: bytes, levels: tuple[Level, ...]) -> tuple[int, Frontier | None]:
-        """Return the deepest known nodes on the way to some levels, and their depth."""
+        """Return the depth and the open nodes of the longest cached prefix of some levels."""
         best: tuple[int, Frontier | None] = (0, None)
         for known, told, frontier in self._known:
             deeper = best[1] is None or len(told) > best[0]
@@ -207,7 +207,7 @@ class _Derivations:
         return best
 
     def clear(self) -> None:
-        """Forget all; a job has ended."""
+        """Empty the cache; called when a job has ended."""
         with self._lock:
             self._known = []
 
@@ -221,14 +221,14 @@ def open_nodes(job: Job, levels: tuple[Level, ...]) -> Frontier:
 
 
 def splits_only(levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """Return levels without what may change when a party leaves: which nodes are asked about."""
+    """Return levels without the choice of nodes asked about, which changes if a party leaves."""
     return tuple(
         level.replaced(child_derived=np.zeros_like(level.child_derived)) for level in levels
     )
 
 
 def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
-    """Return the open nodes of every depth; refuse levels that do not fit the nodes before."""
+    """Return the open nodes of every depth; raise if a level does not fit the nodes before it."""
     frontiers = [job.roots()]
     for level in levels:
         frontiers.append(frontiers[-1].after(level))
@@ -236,7 +236,7 @@ def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
 
 
 def require_bins(binning: Binning, schema: Schema) -> None:
-    """Raise unless bins fit the columns of a schema; others may have made them."""
+    """Raise unless bins fit the columns of a schema; they may come from someone else."""
     n_columns = len(schema.columns)
     fits = len(binning.edges) == len(binning.bin_of_category) == n_columns
     fits = fits and binning.has_missing.shape == (n_columns,)
@@ -253,7 +253,7 @@ def require_bins(binning: Binning, schema: Schema) -> None:
 
 @dataclass(frozen=True)
 class Search:
-    """How the coordinator looks for the best cuts."""
+    """The coordinator's search for the best cuts."""
 
     criterion: Criterion
     least: LeastLeaf
@@ -277,19 +277,19 @@ class Search:
 
 @dataclass(frozen=True)
 class _Kept:
-    """Where the rows stood when the forest was this far."""
+    """The node of each row when the forest had these levels."""
 
     job: bytes
     levels: tuple[Level, ...]
     standing: Standing
 
     def is_before(self, nodes: OpenNodes) -> bool:
-        """Tell whether a question is about this forest, grown on or not."""
+        """Return whether a question is about this forest, at this depth or deeper."""
         return self.job == nodes.job.digest and self.levels == nodes.levels[: len(self.levels)]
 
 
 class PartyRows:
-    """A party's table in bins and where its rows stand; forgotten, it is made again."""
+    """A party's binned table and the node of each row; both are a cache and can be rebuilt."""
 
     def __init__(self, table: Table, n_threads: int) -> None:
         self.table = Remembered(table)  # a job reads it half a dozen times before it is binned
@@ -300,7 +300,7 @@ class PartyRows:
     def binned(self, job: Job) -> BinnedTable:
         """Return the table in the job's bins."""
         if job.n_classes != len(self.table.schema.label.classes or ()):
-            raise ProtocolError("The question counts other classes than the schema names.")
+            raise ProtocolError("The question's number of classes does not match the schema.")
         if self._binned is None or self._binned[0] != job.digest:
             require_schema(self.table, job.schema_digest)
             require_bins(job.binning, self.table.schema)
@@ -318,7 +318,7 @@ class PartyRows:
         )
 
     def standing(self, nodes: OpenNodes) -> Standing:
-        """Return where the rows stand: as kept, a level further, or from the roots again."""
+        """Return the node of each row: from the cache, some levels further, or from the roots."""
         table = self.binned(nodes.job)
         if not 0 <= nodes.first < nodes.last <= nodes.frontier.n_open:  # also checks the levels
             raise ProtocolError("The question is about nodes that are not open.")
@@ -341,12 +341,12 @@ class PartyRows:
             )
         except MemoryError:
             raise ProtocolError(
-                f"This party has no memory for {keys.size} trees at once. Ask for fewer trees, or "
-                "for several forests one after another."
+                f"This party does not have enough memory for {keys.size} trees at once. Ask for "
+                "fewer trees, or for several forests one after another."
             ) from None
 
     def forget_standing(self) -> None:
-        """Free the memory that growing took."""
+        """Free the memory used for growing."""
         self._kept = None
         SHARED.clear()
         _DERIVED.clear()

@@ -1,10 +1,10 @@
-"""The last round: how well does the finished forest do at each party?
+"""The last round: how well does the finished forest predict at each party?
 
-The same for every protocol that grows trees over rows. Whoever asks says so in its own "who learns
-what"; under masks only the sum over parties is opened.
+This round is the same for every horizontal protocol. A protocol that asks it says so in its own
+"who learns what"; under masks only the sum over parties is opened.
 
 **Who learns what.** The coordinator learns a confusion matrix, or error sums, of each party's own
-rows. **Who never learns what.** Nobody learns which rows were judged, or how one of them was.
+rows. **Who never learns what.** Nobody learns which rows were scored, or the result of any of them.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ _CHUNK = 8192
 
 @message
 class QualityReply:
-    """Counts by which a forest is judged at one party."""
+    """Counts from which a forest's scores at one party follow."""
 
     counts: Integers  # (n_classes, n_classes) true by predicted; or (4,) n, error^2, y, y^2
 
@@ -64,9 +64,9 @@ def judge_forest(
     n_classes: int,
     n_threads: int,
 ) -> QualityReply:
-    """Judge a forest by at most `most_rows` rows, evenly spaced; by all if None.
+    """Score a forest on at most `most_rows` rows, evenly spaced; on all rows if None.
 
-    `drop_bits` is how many low bits amounts lose before they are squared.
+    `drop_bits` is how many low bits targets lose before they are squared.
     """
     n = table.n_rows if most_rows is None else min(most_rows, table.n_rows)
     chosen = np.linspace(0, table.n_rows - 1, n).astype(np.int64) if n else np.zeros(0, np.int64)
@@ -83,7 +83,7 @@ def judge_forest(
 
 
 def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowValues:
-    """Return stand-ins for values: any number that lies in the row's bin does for a forest."""
+    """Return one value per cell; for a forest any number in the cell's bin is equivalent."""
     codes = table.rows(chosen)
     if binning.adaptive_bins:
         return codes
@@ -98,7 +98,7 @@ def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowVal
 
 
 def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
-    """Tell which trees have drawn which rows, (n_rows, n_trees)."""
+    """Return which trees have drawn which rows, (n_rows, n_trees)."""
     if not bootstrap:
         return np.zeros((row_keys.size, tree_keys.size), np.bool_)
     seen = np.empty((row_keys.size, tree_keys.size), np.bool_)
@@ -110,7 +110,7 @@ def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
 def count_judged(
     target: NDArray[Any], out: Floats, n_judges: Integers, n_classes: int, drop_bits: int
 ) -> Integers:
-    """Count how summed predictions of some trees fare against the rows' targets."""
+    """Compare summed predictions of some trees with the rows' targets, as counts."""
     known = n_judges > 0
     truth = target[known].astype(np.int64)
     if n_classes:
@@ -130,7 +130,7 @@ def _error_sums(truth: Integers, guess: Integers) -> Integers:
 
 
 def quality_of(counts: Integers, *, bootstrap: bool, step: float) -> Quality:
-    """Return the scores that the counts amount to; `step` is a target's unit in the sums' steps."""
+    """Return the scores that follow from the counts; `step` is the sums' step in target units."""
     rows = "out-of-bag" if bootstrap else "training"
     if counts.ndim == 2:
         n = int(counts.sum())
@@ -138,7 +138,7 @@ def quality_of(counts: Integers, *, bootstrap: bool, step: float) -> Quality:
     n, squares, total, total_squares = (int(count) for count in counts)
     if not n:
         return Quality(rows, 0, {})
-    spread = (n * total_squares - total * total) / n  # whole numbers first: nothing cancels
+    spread = (n * total_squares - total * total) / n  # integer arithmetic first: no cancellation
     r2 = 1.0 - squares / spread if spread > 0 else float("nan")
     return Quality(rows, n, {"r2": r2, "rmse": float(np.sqrt(squares / n) * step)})
 
@@ -155,12 +155,12 @@ def _class_scores(confusion: Integers) -> dict[str, float]:
     }
 
 
-_QUALITY_ROWS = 2048  # rows a party judges the forest by, where it need not judge by all
+_QUALITY_ROWS = 2048  # rows that a party scores the forest on, unless it must use all
 
 
 @message
 class QualityAsk(Ask[QualityReply]):
-    """How well does the finished forest do on your rows?"""
+    """How well does the finished forest predict your rows?"""
 
     job: Job
     levels: tuple[Level, ...]
@@ -180,7 +180,7 @@ class QualityAsk(Ask[QualityReply]):
         n_trees = self.job.settings.n_estimators
         n_leaves = n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
         shape = (n_leaves, self.job.n_classes or 2)
-        frontier_after(self.job, self.levels)  # refuses what does not fit
+        frontier_after(self.job, self.levels)  # raises if a level does not fit
         if self.leaf_moments.counters.shape != shape or self.class_weight.shape != (
             self.job.n_classes,
         ):
@@ -195,12 +195,12 @@ class QualityAsk(Ask[QualityReply]):
 
 
 def _dropped_bits(job: Job) -> int:
-    """Return how many bits amounts must lose so that the squares over all rows can be summed."""
+    """Return how many bits targets must lose so that squares over all rows can be summed."""
     return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
 
 
 def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityReply:
-    """Judge the forest by a party's rows."""
+    """Score the forest on a party's rows."""
     settings = ask.job.settings
     rows.forget_standing()
     return judge_forest(
@@ -229,6 +229,6 @@ def quality_over_parties(
     how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": step}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
     quality = {name: quality_of(held, **how) for name, held in counts.items()}
-    if job.terms:  # by the rows that the party shows to others: its own would cost budget
+    if job.terms:  # scored on perturbed rows: the true rows would cost budget
         quality = {name: replace(q, rows=f"{q.rows}, perturbed") for name, q in quality.items()}
     return quality, next(iter(pooled.scores.values()), None)

@@ -1,6 +1,7 @@
-"""The rounds before the trees, the same for every protocol over rows.
+"""The rounds before the trees, the same for every horizontal protocol.
 
-The parties' schemas are compared, their tables counted, and bin edges found from counts alone.
+The coordinator compares the parties' schemas, sums counts of their tables, and finds bin edges from
+counts alone.
 """
 
 from typing import Any, ClassVar
@@ -44,11 +45,11 @@ class SchemaAsk(Ask[SchemaReply]):
 
 @message
 class FactsAsk(Ask[FactsReply]):
-    """How many rows, classes, missing values and categories; how many numbers of which size?"""
+    """How many rows are there, by class, missing value, category and magnitude?"""
 
     schema_digest: str
     with_leading: bool
-    terms: Terms | None = None  # of the private job whose perturbed rows are meant
+    terms: Terms | None = None  # of the private job, if it counts perturbed rows
     reveals: ClassVar[str] = "counts of rows, classes, missing values, categories, magnitudes"
     reply_type: ClassVar[type[Any]] = FactsReply
     ring_is_fresh: ClassVar[bool] = True
@@ -56,7 +57,7 @@ class FactsAsk(Ask[FactsReply]):
 
 @message
 class CountsReply:
-    """Counts that are added up over parties."""
+    """Counts that are summed over parties."""
 
     counts: Counts
 
@@ -73,7 +74,7 @@ class CountsReply:
 
 @message
 class EdgesAsk(Ask[CountsReply]):
-    """How many numbers lie in each part of these cells?"""
+    """How many numbers lie between these cut points?"""
 
     schema_digest: str
     refinement: Refinement
@@ -87,14 +88,14 @@ class EdgesAsk(Ask[CountsReply]):
 
     @property
     def reply_bytes(self) -> int:
-        """One count for each part, and where each cell's run ends."""
+        """One count per part, and the end of each cell's run."""
         return 4 * self.refinement.n_counters + 8 * self.refinement.n_cells
 
 
 def answer_setup(
     ask: SchemaAsk | FactsAsk | EdgesAsk, table: Table, n_threads: int
 ) -> SchemaReply | FactsReply | CountsReply:
-    """Answer a party's questions before the trees."""
+    """Answer a question of the rounds before the trees, at a party."""
     match ask:
         case SchemaAsk():
             return SchemaReply(table.schema)
@@ -112,7 +113,7 @@ def require_schema(table: Table, digest: str) -> None:
     """Raise unless a question is about this table's schema."""
     if table.schema.digest() != digest:
         raise SchemaError(
-            "The question is about another schema than this party's table has. "
+            "The question's schema differs from that of this party's table. "
             "Propose the job again with the schema all parties agreed on."
         )
 
@@ -126,17 +127,17 @@ def _count_between(table: Table, refinement: Refinement, n_threads: int) -> Coun
 
 
 def agree_on_schema(channel: Channel) -> Schema:
-    """Return the schema that all parties share, or raise naming every difference."""
+    """Return the schema that all parties share; raise an error that names every difference."""
     return agree({name: reply.schema for name, reply in channel.ask(SchemaAsk()).items()})
 
 
 def lay_bins(
     channel: Channel, schema: Schema, settings: ForestSettings
 ) -> tuple[FactsReply, Binning]:
-    """Count the tables and lay the bins; quantiles take up to three rounds more.
+    """Count the tables and lay the bins; quantiles take up to three more rounds.
 
-    Where a party leaves on the way, ranks and counts are not of the same rows: then all is done
-    again with those who stay.
+    If a party leaves meanwhile, ranks and counts are not of the same rows. Everything is then
+    counted again over the parties that stay.
     """
     while True:
         facts, binning = _laid(channel, schema, settings)
@@ -147,7 +148,7 @@ def lay_bins(
 def _laid(
     channel: Channel, schema: Schema, settings: ForestSettings
 ) -> tuple[FactsReply, Binning | None]:
-    """Return the facts and the bins; no bins if somebody left before they were found."""
+    """Return the facts and the bins; no bins if a party left before they were found."""
     digest = schema.digest()
     by_quantiles = settings.binning == "quantiles"
     terms = terms_of(settings.privacy, len(channel.parties))
@@ -161,7 +162,7 @@ def _laid(
     leading = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)
     for number, column in enumerate(schema.columns):
         if column.kind != "number":
-            leading[number] = 0  # no cut points are looked for
+            leading[number] = 0  # no search for cut points
     search = QuantileSearch(leading, settings.max_bins)
     while (question := search.question()) is not None:
         reply = channel.sum(EdgesAsk(digest, question, terms))

@@ -1,1 +1,1 @@
-"""Secure aggregation: the coordinator sees sums and no summand; see `channel` and `roster`."""
+"""Secure sums (secure aggregation): the coordinator sees sums, no summand; see `channel`, `roster`."""

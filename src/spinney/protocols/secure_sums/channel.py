@@ -1,31 +1,31 @@
-"""`channel.sum` under masks: the coordinator sees sums and no summand, whatever the protocol.
+"""`channel.sum` under masks (secure aggregation): the coordinator sees sums and no summand.
 
-Bonawitz et al. (2017), *Practical Secure Aggregation*, in the form argued for in
-`spinney.privacy.masking`. A wrapper at each end: `SecureSums` around the coordinator's channel,
-`SecureParty` around a party. Protocols do not change.
+Bonawitz et al. (2017), *Practical Secure Aggregation*, in the form described in
+`spinney.privacy.masking`. There is a wrapper at each end: `SecureSums` around the coordinator's
+channel, `SecureParty` around a party. Protocols do not change.
 
 **Who learns what.** The coordinator learns the sum over the parties that answered, and who they
-were. Of one party's numbers it learns nothing, as long as no more than K - t parties collude with
+were. It learns nothing about one party's numbers, as long as at most K - t parties collude with
 it. Parties learn each other's public keys and who dropped out. `ask` is not masked: what a
-protocol asks party by party stays visible, and a party refuses to answer unmasked what is meant to
-be summed.
+protocol asks party by party stays visible. A party refuses an unmasked answer to a question whose
+replies are meant to be summed.
 
 **Dropouts.** A party that does not answer a round is out for the rest of the job, and a sum is the
-sum over the parties that answered it: what is counted from then on is counted without its rows,
-what was counted before stands. So the forest is the one that grows unmasked when that party's
-counts are zero from the round it missed on (bins are laid anew over those who stay). It cannot
-come back: sums of the same nodes with and without it would differ by its own counts. For the same
-reason leaving is not free of leaks: where a sum before and one after tell of the same rows (a
-node's rows and its children's), their difference is what the party that left had there; the report
-says so. Below `min_survivors` the job ends and nothing is opened.
+sum over the parties that answered it. Later counts do not include its rows; earlier counts stand.
+So the forest is the one that grows unmasked if that party's counts are zero from the round it
+missed (bins are laid again over the parties that stay). It cannot come back: sums of the same nodes
+with and without it would differ by its own counts. For the same reason leaving can leak: if a sum
+before and a sum after cover the same rows (a node's rows and its children's), their difference is
+what the departed party had there. The report says so. Below `min_survivors` the job ends and
+nothing is opened.
 
-Where noise is drawn in shares (`privacy.release`), no party may be missing at all: K - t shares may be
-known to the curious, so that a claim for t honest parties needs all K in the sum. Every party
-checks that for itself before it opens a round, whatever the settings of the sums allow, and that
-the masks are promised to hold against at least as many curious parties as the noise.
+If noise is drawn in shares (`privacy.release`), no party may be missing at all: colluding parties
+may know K - t shares, so a claim for t honest parties needs all K parties in the sum. Every party
+checks this itself before it opens a round, whatever the settings of the sums allow. It also checks
+that the masks hold against at least as many colluding parties as the noise does.
 
-**Rounds and bytes.** Two asks a sum, and two more in every 32 sums for fresh keys. A reply has the
-size of its numbers: masked ones cannot be packed by size.
+**Rounds and bytes.** Two asks per sum, and two more every 32 sums for fresh keys. A reply has the
+full size of its numbers: masked numbers cannot be packed by magnitude.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ from spinney.transport.channel import (
 from spinney.transport.messages import Beside, message
 
 AskTypes = dict[str, type[Ask[Any]]]
-_QUESTIONS: Final[Beside[Ask[Any]]] = Beside()  # inside masked ones
+_QUESTIONS: Final[Beside[Ask[Any]]] = Beside()  # the questions inside masked questions
 
 
 @message
@@ -90,7 +90,7 @@ class LettersReply:
 
 @message
 class LettersAsk(Ask[LettersReply]):
-    """Will you take these letters? Each party opens its own."""
+    """Will you take these letters? (Each party opens its own.)"""
 
     recipients: tuple[str, ...]
     shares: tuple[SharesAsk, ...]
@@ -100,7 +100,7 @@ class LettersAsk(Ask[LettersReply]):
 
 @message
 class MaskedReply:
-    """A party's numbers under masks: uniform words to anyone who lacks the shares."""
+    """A party's masked numbers: uniformly random words to anyone without the shares."""
 
     masked: MaskReply
 
@@ -116,9 +116,9 @@ class MaskedAsk(Ask[MaskedReply]):
     reply_type: ClassVar[type[Any]] = MaskedReply
 
     def unwrapped(self, known: AskTypes) -> Ask[Any]:
-        """Return the question; parties that share a process read it once."""
+        """Return the question inside; parties in one process decode it once."""
         if self.kind not in known:
-            raise ProtocolError(f"This party does not answer {self.kind!r} under masks.")
+            raise ProtocolError(f"This party does not answer {self.kind!r} with masks.")
         return _QUESTIONS.get(self, lambda: codec.decode(self.question, known[self.kind]))
 
 
@@ -139,7 +139,7 @@ class RevealAsk(Ask[RevealReply]):
 
 
 class SecureParty:
-    """A party that answers sums under masks only."""
+    """A party that masks every reply that is to be summed."""
 
     def __init__(
         self, party: Answering, masks: SecureSumParty, name: str, known: Sequence[type[Ask[Any]]]
@@ -151,7 +151,7 @@ class SecureParty:
         self._n_needed: dict[int, int] = {}  # round -> parties that share the noise of its sum
 
     def answer(self, ask: Ask[Any]) -> Any:
-        """Answer a question, masked where its replies are to be summed."""
+        """Answer a question; mask the reply if it is to be summed."""
         match ask:
             case EpochAsk():
                 return EpochReply(self._masks.make_keys(ask.keys))
@@ -170,18 +170,18 @@ class SecureParty:
             )
         if is_summable(ask):
             raise ProtocolError(
-                f"This party answers {type(ask).__name__} under masks only: its job has "
+                f"This party answers {type(ask).__name__} only with masks: its job has "
                 "secure_sum=True."
             )
         return self._party.answer(ask)
 
     def _masked(self, ask: MaskedAsk) -> MaskedReply:
-        """Answer the question inside, masked."""
+        """Answer the question inside and mask the reply."""
         settings, mask = self._masks.settings, ask.mask
         own = settings.roster.bits([self._name])
         if any(survivors and not survivors & own for survivors in mask.history):
             raise ProtocolError(
-                f"Party {self._name!r} was not in an earlier sum of this job, so it is out of it: "
+                f"Party {self._name!r} missed an earlier sum of this job and cannot rejoin: "
                 "sums with and without it would differ by its own counts. Start the job again."
             )
         question = ask.unwrapped(self._known)
@@ -189,7 +189,7 @@ class SecureParty:
         shares = shares_in(reply)
         if shares and (shares.parties != len(settings.roster) or shares.honest < settings.honest):
             raise ProtocolError(
-                f"The noise is shared by {shares.parties} parties of which {shares.honest} must be "
+                f"{shares.parties} parties share the noise, of which {shares.honest} must be "
                 f"honest; the masks are for {len(settings.roster)} and need {settings.honest}. "
                 "Agree on masks that need no more honest parties than the noise. Nothing was "
                 "released."
@@ -201,20 +201,20 @@ class SecureParty:
         return MaskedReply(self._masks.mask(mask, vectors, bits, taken=question.ring_is_fresh))
 
     def _require_all_shares(self, unmask: UnmaskAsk) -> None:
-        """Refuse to open a sum in which somebody's share of the noise is missing."""
+        """Raise if a party's share of the noise is missing from a sum."""
         n_there, n_needed = len(unmask.survivors), self._n_needed.get(unmask.round_number, 0)
         if n_there < n_needed:
             raise ProtocolError(
-                f"Round {unmask.round_number}: {n_there} of the {n_needed} parties that share the "
-                "noise are in the sum, and a share that is missing is missing from the noise. "
+                f"Round {unmask.round_number}: only {n_there} of the {n_needed} parties that share "
+                "the noise are in the sum, so the sum has too little noise. "
                 "Nothing was revealed; ask again when all are there."
             )
 
 
 class SecureSums(Channel):
-    """A channel whose `sum` is masked; `ask` goes through as it is.
+    """A channel with a masked `sum`; `ask` is passed through unchanged.
 
-    Who misses a round is asked no more.
+    A party that misses a round is not asked again.
     """
 
     is_masked = True
@@ -230,7 +230,7 @@ class SecureSums(Channel):
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
     ) -> dict[str, Reply]:
-        """Put a question to all parties, unmasked; lost ones are left out down to the quorum."""
+        """Ask all parties, unmasked; lost parties are left out, down to the quorum."""
         if to is None:
             replies = self._ask_present(ask, quorum or self._settings.min_survivors)
         else:
@@ -239,9 +239,9 @@ class SecureSums(Channel):
         return replies
 
     def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
-        """Put a question to all parties and learn nothing but the sum of their replies.
+        """Ask all parties and learn only the sum of their replies.
 
-        Lost ones are left out down to the job's least number of survivors, or to a larger quorum.
+        Lost parties are left out, down to the job's `min_survivors` or to a larger quorum.
         """
         begin, mark = perf_counter(), len(self._inner.rounds)
         if not self._coordinator.rounds_left:
@@ -268,7 +268,7 @@ class SecureSums(Channel):
         self._ask_present(LettersAsk(tuple(letters), tuple(letters.values())), quorum)
 
     def _ask_present(self, ask: Ask[Reply], quorum: int) -> dict[str, Reply]:
-        """Ask all that have answered so far; who does not answer now has left."""
+        """Ask all parties that have answered so far; one that does not answer now has left."""
         replies = self._inner.ask(ask, to=self._present, quorum=quorum)
         self._present = tuple(name for name in self._present if name in replies)
         return replies
@@ -281,7 +281,7 @@ class SecureSums(Channel):
         answered: tuple[str, ...],
         seconds: float | None = None,
     ) -> None:
-        """Write the inner rounds down as one."""
+        """Record the inner rounds as one round."""
         honest, n_parties = self._settings.honest, len(self._settings.roster)
         masked = (
             f"masked: single replies are hidden while {honest} of {n_parties} parties are honest"

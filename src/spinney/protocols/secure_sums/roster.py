@@ -1,7 +1,7 @@
-"""Before secure sums between organisations: every party makes a key and knows whose each key is.
+"""Key exchange before secure sums between organisations: every party knows the owner of each key.
 
 A party signs its fresh mask key with the key of its own certificate; the others check the
-signature and the certificate. So the coordinator can pass keys on but not put its own in place.
+signature and the certificate. So the coordinator can pass keys on but cannot substitute its own.
 
 **Who learns what.** Everybody learns the parties' public keys, signatures and certificates.
 **Who never learns what.** Nothing of any table is involved. **Rounds.** Two.
@@ -27,11 +27,11 @@ class Identity(Protocol):
 
     @property
     def certificate(self) -> bytes:
-        """The certificate, to be shown to others."""
+        """The certificate that others see."""
         ...
 
     def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
-        """Raise unless the named party signed this, by a certificate of the same authority."""
+        """Raise unless the named party signed this, with a certificate of the same authority."""
         ...
 
 
@@ -95,31 +95,31 @@ class RosterParty:
     def masks(
         self, ask: RosterAsk, parties: tuple[str, ...], least: int, honest: int
     ) -> SecureSumParty:
-        """Return what masks this party's replies, if every key is that of its party.
+        """Return what masks this party's replies; raise unless every key belongs to its party.
 
         Parameters
         ----------
         ask
             The roster.
         parties
-            The parties of the job this party has accepted; others have no place on the roster.
+            The parties of the job this party has accepted; the roster may name no others.
         least
             How many parties a sum must contain for this party to open it.
         honest
-            How many parties' honesty this party is ready to rely on, at most.
+            The most parties whose honesty this party is willing to rely on.
         """
         self._require_job(ask.job)
         if len(ask.names) != len(ask.keys) or not set(ask.names) <= set(parties):
-            raise ProtocolError("The roster names others than the parties of the accepted job.")
+            raise ProtocolError("The roster does not name the parties of the accepted job.")
         if ask.min_survivors < least:
             raise ProtocolError(
-                f"The roster would open sums over {ask.min_survivors} parties; this party accepted "
-                f"at least {least}."
+                f"The roster would open sums over {ask.min_survivors} parties; this party accepts "
+                f"no fewer than {least}."
             )
         if ask.honest > honest:
             raise ProtocolError(
-                f"The roster rests on {ask.honest} honest parties; this party relies on {honest} "
-                "at most."
+                f"The roster relies on {ask.honest} honest parties; this party relies on at most "
+                f"{honest}."
             )
         _require_one_list(ask)
         for name, key in zip(ask.names, ask.keys, strict=True):
@@ -129,7 +129,7 @@ class RosterParty:
 
     def _require_job(self, job: str) -> None:
         if job != self._job:
-            raise ProtocolError("The masks are for another job than this party has joined.")
+            raise ProtocolError("The masks are for a different job from the one this party joined.")
 
 
 def secure_channel(
@@ -143,12 +143,12 @@ def secure_channel(
 ) -> SecureSums:
     """Collect the keys of all present parties, pass them on, and return a masked channel.
 
-    A sum must contain them all, unless `min_survivors` says how many.
+    A sum must contain all of them, unless `min_survivors` gives a smaller number.
     """
     keys = channel.ask(KeyAsk(job), to=present)
     roster = Roster.of({name: key.public for name, key in keys.items()})
     least = len(present) if min_survivors is None else min_survivors
-    # As many as may be, so that no two lists of survivors can be opened for the same round.
+    # As high as possible, so that no two lists of survivors can be opened for the same round.
     settings = SumSettings.of(job, roster, honest=honest, threshold=least, min_survivors=least)
     ask = RosterAsk(
         job,
@@ -163,18 +163,18 @@ def secure_channel(
 
 
 def _require_one_list(ask: RosterAsk) -> None:
-    """Refuse a threshold that two lists of survivors could reach in one round.
+    """Raise if two lists of survivors could reach the threshold in one round.
 
-    Every honest party opens a round for one list only; who colludes opens it for both. So both are
-    opened where 2 * threshold shares can be had from `honest` + 2 * colluders.
+    Every honest party opens a round for one list only; a colluding party opens it for both. So both
+    are opened if `honest` + 2 * colluders provide 2 * threshold shares.
     """
     n_parties = len(ask.names)
     colluders = n_parties - ask.honest
     if 2 * ask.threshold <= n_parties + colluders:
         raise ProtocolError(
             f"With threshold={ask.threshold} a coordinator could have one round opened for two "
-            f"lists of parties: of {n_parties} parties {colluders} may collude with it. It must be "
-            f"above {(n_parties + colluders) / 2:g}. Nothing was released."
+            f"lists of parties: {colluders} of {n_parties} parties may collude with it. The "
+            f"threshold must be above {(n_parties + colluders) / 2:g}. Nothing was released."
         )
 
 

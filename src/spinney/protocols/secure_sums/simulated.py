@@ -1,4 +1,4 @@
-"""Secure sums between parties in one process: the one place where their keys are set up."""
+"""Secure sums between parties in one process: their keys are set up here and nowhere else."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def secure_parties(
     honest: int | None = None,
     min_survivors: int | None = None,
 ) -> SecureSums:
-    """Return a masked channel to parties in one process, each with fresh keys of its own."""
+    """Return a masked channel to parties in one process, each with its own fresh keys."""
     keys = {name: KeyPair.fresh() for name in parties}
     roster = Roster.of({name: key.public for name, key in keys.items()})
     settings = SumSettings.of(job, roster, honest=honest, min_survivors=min_survivors)
@@ -51,20 +51,21 @@ def connect_parties(
     honest: int | None = None,
     connect: Callable[[dict[str, Answering]], Channel] = InProcess,
 ) -> Channel:
-    """Return the channel to parties in one process, as every simulation and estimator has it.
+    """Return the channel to parties in one process, which every simulation and estimator uses.
 
     Parameters
     ----------
     parties
         The sides, by name.
     summed
-        The questions whose replies are added up.
+        The questions whose replies are summed.
     is_masked
         Whether those sums are masked.
     privacy
-        Of a private job: a sum then needs all its parties, since who is missing takes noise along.
+        The privacy of a private job. Its sums need all parties: a missing party takes its share of
+        the noise with it.
     honest
-        How many parties the masks rest on; None: half of them, rounded up.
+        How many parties must be honest for the masks to hold; None: half of them, rounded up.
     connect
         What carries the messages.
     """
@@ -72,7 +73,7 @@ def connect_parties(
     if not is_masked:
         return connect(sides)
     if privacy is not None:
-        privacy.shares(len(sides))  # says best what is wrong with `honest`
+        privacy.shares(len(sides))  # raises the clearest error if `honest` is wrong
     return secure_parties(
         sides,
         connect,

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import ProtocolError, SchemaError, TableError
-from spinney.protocols import vertical_forest
 from spinney.protocols.training import Phases
 from spinney.protocols.vertical_forest import matching_messages
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
+from spinney.protocols.vertical_forest.coordinator import train as grow_forest
 from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.matching import MatchingParty, match
@@ -37,6 +37,8 @@ from spinney.protocols.vertical_forest.matching_messages import CommonAsk
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.party import ASKS as FOREST_ASKS
+from spinney.protocols.vertical_forest.party import Party as ForestParty
 from spinney.protocols.vertical_forest.prediction import (
     PartAsk,
     PartReply,
@@ -53,7 +55,7 @@ from spinney.typing import Integers, Progress, silent
 PART = "part.spinney"
 _ROWS = "rows"
 _NOTHING = LabelAccount()
-ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *vertical_forest.ASKS, PartAsk)
+ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *FOREST_ASKS, PartAsk)
 SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: there is nothing to add
 
 
@@ -94,7 +96,7 @@ class Party:
         self._notebook = Notebook(folder)
         self._matching: MatchingParty | None = None
         self._rows = self._known_rows()
-        self._forest: vertical_forest.Party | None = None
+        self._forest: ForestParty | None = None
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question of the job."""
@@ -111,10 +113,10 @@ class Party:
         return reply
 
     @property
-    def forest(self) -> vertical_forest.Party:
+    def forest(self) -> ForestParty:
         """The side that grows the forest, over the common rows that are not held back."""
         if self._forest is None:
-            self._forest = vertical_forest.Party(
+            self._forest = ForestParty(
                 self.training,
                 notebook=self._folder,
                 n_jobs=self._n_jobs,
@@ -238,7 +240,7 @@ def train(
         with phases.phase("matching"):
             progress("matching", 0, 0)
             match(channel, settings.matching, lead=settings.label_party)
-    training = vertical_forest.train(
+    training = grow_forest(
         channel, settings.vertical, checkpoint=checkpoint, n_jobs=n_jobs, progress=progress
     )
     model = join_parts(channel) if settings.join_parts else None

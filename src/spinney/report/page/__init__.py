@@ -1,1 +1,1 @@
-"""A report as one page: `page.page_of` writes it, and nothing in it needs a network."""
+"""A report as one HTML page that needs no network; `page.page_of` writes it."""

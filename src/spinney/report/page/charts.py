@@ -1,4 +1,4 @@
-"""Small drawings as SVG; each has its words beside it, so that nothing is told by colour alone."""
+"""Small SVG charts; each has a text beside it, so that no fact depends on colour alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from spinney.report.page.markup import Html, join_html, tag
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
-"""Okabe and Ito's, which colour-blind readers can tell apart; `looks.js` has the same."""
+"""Okabe and Ito's colours, which colour-blind readers can tell apart; `looks.js` has the same."""
 
 STYLE_OF_MODEL = {
     "alone": ("#999999", "o"),
@@ -23,7 +23,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Dot:
-    """A score of one model, and its interval; None where there is none."""
+    """The score of one model and its interval; None if unknown."""
 
     model: str
     value: float | None
@@ -78,7 +78,7 @@ def dots(title: str, lines: Sequence[tuple[str, Sequence[Dot]]]) -> Html:
 
 
 def bar(share: float) -> Html:
-    """Return a bar as long as a share of its cell."""
+    """Return a bar that fills a share of its cell."""
     return tag("span", class_="bar", style=f"width:{max(0.0, min(1.0, share)) * 100:.1f}%")
 
 
@@ -127,5 +127,5 @@ def _key(model: str, x: float) -> Html:
 
 
 def short(text: str, most: int = 20) -> str:
-    """Return a text, or the beginning of one that is too long."""
+    """Return a text, cut off if it is too long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

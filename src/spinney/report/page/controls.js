@@ -1,5 +1,5 @@
 "use strict";
-/* Joins the page's controls to the drawing. */
+/* Connects the page's controls to the drawing. */
 
 async function begin() {
   const place = document.getElementById("trees-here");
@@ -59,7 +59,7 @@ function legend(forest, place) {
   });
 }
 
-/* A form with a field for every column that some split asks; empty is missing. */
+/* A form with a field for every column that a split uses; an empty field is a missing value. */
 function rowForm(forest, drawing, form) {
   const uses = forest.uses();
   const asked = uses.map((n, i) => [n, i]).filter(([n]) => n > 0).sort((a, b) => b[0] - a[0]).map(([, i]) => i);

@@ -1,4 +1,4 @@
-"""How it went: rounds, bytes, seconds, scores as trees were added, who was lost."""
+"""How it went: rounds, bytes, seconds, score by number of trees, lost parties."""
 
 from spinney.report.page.charts import bar
 from spinney.report.page.curves import curve

@@ -1,4 +1,4 @@
-"""Small charts of what a model says, or how well it does, as one thing changes."""
+"""Small charts of a prediction or a score as one quantity changes."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from spinney.report.page.markup import Content, Html, join_html, tag
 _WIDTH, _LEFT, _RIGHT = 240, 44, 228
 _LINE = 20
 
-Series = Sequence[tuple[str, Sequence[float]]]  # a name, and a number for each place
+Series = Sequence[tuple[str, Sequence[float]]]  # a name, and one number per position
 
 
 def curve(title: str, at: Sequence[float], series: Series) -> Html:
-    """Return lines over numbers."""
+    """Return a line chart over numbers."""
     values = [v for _, line in series for v in line]
     if not values:
         return join_html()
@@ -41,7 +41,7 @@ def curve(title: str, at: Sequence[float], series: Series) -> Html:
 
 
 def marks(title: str, at: Sequence[str], series: Series) -> Html:
-    """Return a line for each word, with a mark for each series."""
+    """Return a chart with one line per category and one mark per series."""
     values = [v for _, line in series for v in line]
     if not values:
         return join_html()
@@ -82,7 +82,7 @@ def _ink(number: int) -> str:
 
 
 def _part(value: float, low: float, high: float) -> float:
-    """Return how far a value is from the lowest to the highest."""
+    """Return where a value lies between the lowest (0) and the highest (1)."""
     return (value - low) / (high - low) if high > low else 0.5
 
 

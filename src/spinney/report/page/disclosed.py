@@ -1,4 +1,4 @@
-"""What left the building? Statistics, promises, and what the noise cost."""
+"""What left the building? Statistics, privacy guarantees, and the cost of the noise."""
 
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ def what_left(report: Report) -> Html:
     """Return the section."""
     parts: list[Content] = [tag("p", _lead(report), class_="lead"), _statistics(report.disclosures)]
     if report.privacy:
-        parts.append(tag("h3", "What is promised to whom"))
+        parts.append(tag("h3", "Privacy guarantees, and against whom they hold"))
         claims = (tag("li", text) for text in in_words(report.parties, report.privacy))
         parts.append(tag("ul", *claims))
         parts.append(_claims(report))
@@ -27,16 +27,16 @@ def what_left(report: Report) -> Html:
 
 
 def _lead(report: Report) -> str:
-    """Say it in a sentence or two."""
+    """Summarise the section in a sentence or two."""
     if report.holders:
         shared = report.settings.get("labels") == "shared"
         labels = "The label of every row left its party" if shared else "Labels left only encrypted"
         words = f"{labels}, and so did which rows share a node. No other cell did."
         if report.is_private:
-            return f"{words} Every label was randomised once before, and that was paid for."
+            return f"{words} Every label was randomised once before it left, and charged."
         return f"Not differentially private: no noise was added. {words}"
     if report.is_private:
-        return "Noise was added to what left the parties, and paid for by each party's ledger."
+        return "Noise was added to what left the parties, and charged to each party's ledger."
     return "Not differentially private: no noise was added. No row left its party."
 
 
@@ -92,7 +92,7 @@ def _budgets(budgets: tuple[PartyBudget, ...]) -> Html:
 
 
 def _charges(budgets: tuple[PartyBudget, ...]) -> Html:
-    """Return every charge; parties with the same charges are told together."""
+    """Return every charge; parties with the same charges share a table."""
     parties: dict[tuple[ChargeLine, ...], list[str]] = {}
     for found in budgets:
         parties.setdefault(found.charges, []).append(found.party)

@@ -1,5 +1,5 @@
 "use strict";
-/* Draws one tree of a forest: only the nodes that are open are in the page. */
+/* Draws one tree of a forest; the page holds only the open nodes. */
 
 const BOX = { width: 196, height: 46, gapX: 84, gapY: 14, margin: 8 };
 
@@ -69,7 +69,7 @@ class Drawing {
     return found;
   }
 
-  /* Mark a row's way through the tree, and open it; null marks nothing. */
+  /* Mark a row's path through the tree, and open it; null marks nothing. */
   follow(row) {
     this.row = row;
     this.path = new Set(row ? this.forest.path(this.tree, row) : []);
@@ -176,7 +176,7 @@ class Drawing {
     box?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  /* Where every open node stands: leaves of the drawing one below the other, parents midway. */
+  /* The position of every open node: the drawing's leaves below one another, parents midway. */
   layout() {
     const places = new Map();
     let y = 0;
@@ -271,7 +271,7 @@ class Drawing {
     return `${part < 0.1 ? "under 0.1" : part.toFixed(1)} % of rows`;
   }
 
-  /* What is special to a kind of model: the noise on a node's counts, the party that asks. */
+  /* Facts that only some models have: the noise on a node's counts, the party that owns a split. */
   extra(node) {
     const { deviation, columns, feature } = this.forest;
     const noise = deviation ? `, counts ± ${shortNumber(Number(deviation[node].toPrecision(2)))}` : "";

@@ -88,7 +88,7 @@ class Forest {
     for (let i = n - 1; i >= 0; i--) {
       const node = begin + i;
       if (this.isLeaf(node)) {
-        cover[i] = Math.max(this.cover[this.rank[node]], 1e-3); // noise may leave none
+        cover[i] = Math.max(this.cover[this.rank[node]], 1e-3); // noise may leave no rows
         for (let o = 0; o < k; o++) value[i * k + o] = this.leafValue(node, o);
       } else {
         const a = this.left[node] - begin;
@@ -133,7 +133,7 @@ class Forest {
     return this.questionParts(node).join(" ");
   }
 
-  /* The column, and what is asked of it: a drawing may have to shorten the one and not the other. */
+  /* The column and the condition, apart: a drawing may have to shorten only one of them. */
   questionParts(node) {
     const column = this.columns[this.feature[node]];
     if (column.bins.length) {
@@ -167,7 +167,7 @@ class Forest {
     return sums.map((sum) => sum / this.nTrees);
   }
 
-  /* How many splits of the whole forest ask each column. */
+  /* How many splits of the whole forest use each column. */
   uses() {
     const found = new Array(this.columns.length).fill(0);
     for (const column of this.feature) if (column !== this.leafMark) found[column] += 1;

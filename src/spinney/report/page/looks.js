@@ -1,8 +1,8 @@
 "use strict";
-/* What a drawing is made of: elements, colours that can be told apart, text that fits. */
+/* The parts of a drawing: elements, distinguishable colours, text that fits. */
 
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
-const TEXTURES = ["", "M0 6L6 0", "M0 3H6", "M0 0L6 6M0 6L6 0"]; // on the colours of later classes
+const TEXTURES = ["", "M0 6L6 0", "M0 3H6", "M0 0L6 6M0 6L6 0"]; // drawn on the colours of later classes
 const SVG = "http://www.w3.org/2000/svg";
 
 function svg(name, attributes, ...children) {
@@ -39,7 +39,7 @@ function patterns(nClasses) {
 const pen = document.createElement("canvas").getContext("2d");
 pen.font = "12px system-ui, sans-serif"; // as in page.css
 
-/* As much of a text as fits into so many pixels. */
+/* As much of a text as fits into the given number of pixels. */
 function clipped(text, width) {
   if (pen.measureText(text).width <= width) return text;
   const letters = Array.from(text);
@@ -47,7 +47,7 @@ function clipped(text, width) {
   return `${letters.join("")}…`;
 }
 
-/* A question in one line: its column gives way before what is asked of it. */
+/* A question in one line: the column's name is shortened before the condition. */
 function clippedQuestion([column, asked], width) {
   const both = `${column} ${asked}`;
   if (pen.measureText(both).width <= width) return both;

@@ -1,6 +1,6 @@
-"""HTML that cannot be broken into: every text is escaped unless it is `Html` already.
+"""HTML without injection: every text is escaped unless it is already `Html`.
 
-Column names, categories and party names come from other organisations; none of them is ever read
+Column names, categories and party names come from other organisations. A browser never reads them
 as markup.
 """
 
@@ -8,7 +8,7 @@ from html import escape
 
 
 class Html(str):
-    """Text that is markup, and stands in a page as it is."""
+    """Text that is already markup; it goes into the page unchanged."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ Content = str | Html | int | float | None
 
 
 def tag(name: str, /, *content: Content, **attributes: str | float | bool | None) -> Html:
-    """Return an element; a trailing `_` of an attribute's name is dropped, other `_` become `-`."""
+    """Return an element; attribute names lose a trailing `_`, and other `_` become `-`."""
     return Html(f"<{name}{_attributes(attributes)}>{join_html(*content)}</{name}>")
 
 
@@ -27,12 +27,12 @@ def void(name: str, /, **attributes: str | float | bool | None) -> Html:
 
 
 def join_html(*content: Content) -> Html:
-    """Return contents one after another, escaped where they are plain text."""
+    """Join contents, and escape those that are plain text."""
     return Html("".join(_safe(part) for part in content if part is not None))
 
 
 def table(caption: str, headings: list[str], rows: list[list[Content]], **attributes: str) -> Html:
-    """Return a table whose first column names its rows; a phone shows a row as a list."""
+    """Return a table whose first column names the rows; a phone shows each row as a list."""
     head = tag("tr", *(tag("th", heading, scope="col") for heading in headings))
     body = (
         tag(
@@ -60,7 +60,7 @@ def _safe(part: str | float) -> str:
 
 
 def _attributes(attributes: dict[str, str | float | bool | None]) -> str:
-    """Return attributes; None and False leave one out, True gives it no value."""
+    """Return the attributes; None and False omit one, True writes it without a value."""
     parts = []
     for name, value in attributes.items():
         if value is None or value is False:

@@ -1,9 +1,9 @@
-"""The trees of a forest in few bytes, for the page to draw: no node is written out as markup.
+"""The trees of a forest in few bytes, for the page's script to draw; no node becomes markup.
 
-Nodes stand level by level in each tree, so that links need not be written: the children of a
-tree's k-th split are its nodes 2k + 1 and 2k + 2. What a split asks is a number in its column's
-list of cuts, or the threshold itself where hardly two are alike. A first class's share is what
-the others leave. Numbers of the same kind follow one another and are deflated together.
+Each tree's nodes are stored level by level, so links need no space: the children of a tree's k-th
+split are its nodes 2k + 1 and 2k + 2. A split is stored as an index into its column's list of cuts,
+or as the threshold itself if few thresholds repeat. The first class's share is 1 minus the others.
+Numbers of the same kind are stored together and deflated together.
 """
 
 import base64
@@ -21,14 +21,14 @@ from spinney.trees.forest import Forest
 from spinney.typing import Integers
 
 MOST_BYTES = 4_600_000
-"""How long the trees may be in the page, with what is said of their columns: it is under 5 MB."""
+"""The most bytes for the trees and the facts of their columns; the page stays under 5 MB."""
 
-_UNITS = 65535  # a class's share is drawn from so many steps
+_UNITS = 65535  # the number of steps in which a class's share is stored
 
 
 @dataclass(frozen=True)
 class PackedTrees:
-    """What the page's script reads: a description, and the deflated arrays in base64."""
+    """The page script's input: a description, and the deflated arrays in base64."""
 
     head: str
     data: str
@@ -36,9 +36,9 @@ class PackedTrees:
 
 
 def pack_trees(model: ForestModel, holder: Mapping[str, str] | None = None) -> PackedTrees:
-    """Return the trees, or the first of them if they are too many for a page.
+    """Return the trees, or the first few if a page cannot hold them all.
 
-    `holder` names the party of each column, where columns have different ones.
+    `holder` names the party of each column, if the columns belong to different parties.
     """
     n_trees = model.forest.n_trees
     while True:
@@ -50,7 +50,7 @@ def pack_trees(model: ForestModel, holder: Mapping[str, str] | None = None) -> P
 
 
 def level_order(forest: Forest, n_trees: int) -> Integers:
-    """Return the nodes of the first trees, each tree's level by level."""
+    """Return the nodes of the first trees; within each tree, level by level."""
     orders = []
     for tree in range(n_trees):
         level = forest.tree_start[tree : tree + 1]
@@ -111,14 +111,14 @@ def _column(model: ForestModel, place: int) -> dict[str, Any]:
 
 
 def _middle(forest: Forest, place: int) -> float | None:
-    """Return a cut in the middle of a column's, to begin with; None if nothing is asked of it."""
+    """Return the middle cut of a column, as a starting value; None if no split uses the column."""
     cuts = forest.threshold[(forest.feature == place) & (forest.subset < 0)]
-    known = cuts[np.isfinite(cuts)]  # an infinite one only tells missing values from the others
+    known = cuts[np.isfinite(cuts)]  # an infinite cut only separates missing values
     return float(f"{np.median(known):.5g}") if known.size else None
 
 
 def _missing_left(forest: Forest, splits: Integers) -> NDArray[np.uint8]:
-    """Return where a missing value goes, for numbers and categories alike."""
+    """Return whether each split sends missing values left, for numbers and categories alike."""
     side = forest.missing_left[splits].astype(np.uint8)
     sets = forest.subset[splits]
     has_set = sets >= 0
@@ -127,9 +127,9 @@ def _missing_left(forest: Forest, splits: Integers) -> NDArray[np.uint8]:
 
 
 def _cuts(model: ForestModel, splits: Integers) -> tuple[dict[str, NDArray[Any]], bool]:
-    """Return each split's cut as a number in its column's list, and the lists.
+    """Return each split's cut as an index into its column's list, and the lists.
 
-    Where hardly two thresholds are alike they stand split by split instead; tell whether.
+    If few thresholds repeat, they are stored split by split instead; the flag says whether.
     """
     forest = model.forest
     feature = forest.feature[splits]
@@ -167,13 +167,13 @@ def _cuts(model: ForestModel, splits: Integers) -> tuple[dict[str, NDArray[Any]]
 
 
 def _cover(model: ForestModel) -> NDArray[np.int64]:
-    """Return how many rows, drawn ones as often as drawn, each node has."""
+    """Return the number of rows in each node; a row that was drawn twice counts twice."""
     moments = model.forest.moments
     return moments[:, 0] if model.schema.label.kind == "number" else moments.sum(axis=1)
 
 
 def _values(model: ForestModel, leaves: Integers) -> NDArray[Any]:
-    """Return what leaves predict, from the second class on: shares in steps, or numbers."""
+    """Return the leaves' predictions: shares in steps from the second class on, or numbers."""
     value = model.forest.value[leaves]
     if model.schema.label.kind == "number":
         return value[:, 0].astype(np.float32)

@@ -1,7 +1,7 @@
-"""A report as one self-contained page: opens from disk, asks no network, runs only its own script.
+"""A report as one self-contained page: it opens from disk, needs no network and runs one script.
 
-The page's security policy forbids every connection, and every script but ours (by its digest).
-All texts that come from tables and parties go through `markup`, which escapes them.
+The page's security policy forbids every connection, and every script except ours (by its digest).
+`markup` escapes all texts that come from tables and parties.
 """
 
 import base64
@@ -26,9 +26,9 @@ _SCRIPTS = ("forest.js", "looks.js", "drawing.js", "controls.js")
 
 
 def page_of(report: Report, model: ForestModel | None = None) -> str:
-    """Return the page; without a model (a job that ended early has none) it draws no trees."""
+    """Return the page; it draws no trees without a model, as after a job that stopped early."""
     classes = None if model is None else model.schema.label.classes
-    if model is not None and not report.importances:  # its forest was in parts
+    if model is not None and not report.importances:  # the parties hold its forest in parts
         report = msgspec.structs.replace(report, importances=impurity_importances(model))
     sections: list[tuple[str, str, Html]] = [
         ("worth", "Was it worth it?", worth_it(report)),
@@ -104,13 +104,13 @@ def _header(report: Report) -> Html:
 def _early_end(report: Report) -> Html:
     if not report.ended:
         return join_html()
-    words = f"This job ended before its end: {report.ended} What is below is what there is."
+    words = f"Training stopped early: {report.ended} This report covers the completed rounds."
     return tag("p", words, class_="warn", role="alert")
 
 
 def _trees(report: Report, model: ForestModel | None) -> Html:
     if model is None:
-        return tag("p", "There is no model: its trees cannot be shown.")
+        return tag("p", "There is no model, so there are no trees to show.")
     holder = {column: one.party for one in report.holders for column in one.columns}
     trees = pack_trees(model, holder)
     return tag(
@@ -131,8 +131,8 @@ def _trees(report: Report, model: ForestModel | None) -> Html:
             tag("h3", "Follow one row"),
             tag(
                 "p",
-                "Enter a row: its way is marked in the tree above, and its prediction explained. "
-                "An empty field is a missing value. Columns that no split asks are left out.",
+                "Enter a row to mark its path in the tree above and to explain its prediction. "
+                "An empty field is a missing value. Columns that no split uses are left out.",
                 class_="soft",
             ),
             tag("form", id="row-form"),
@@ -157,7 +157,7 @@ def _what_is_drawn(trees: PackedTrees, n_trees: int) -> Html:
         "the mean prediction of the training rows in a node."
     )
     if trees.n_drawn < n_trees:
-        words += f" Drawn: the first {trees.n_drawn} of {n_trees} trees; more make a large page."
+        words += f" The page shows the first {trees.n_drawn} of {n_trees} trees, to stay small."
     return tag("p", tag("span", keys, class_="on-screen"), words, class_="soft")
 
 

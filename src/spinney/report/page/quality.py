@@ -1,4 +1,4 @@
-"""Was it worth it? Each party's forests beside each other, on its own rows."""
+"""Was it worth it? The scores of each party's forests, side by side, on the party's own rows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ from spinney.report.words import capital
 MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
 _PERSONAL = {**MODELS, "": "own tree, evolved together"}
 
-Words = Mapping[str, str]  # what each model is called
+Words = Mapping[str, str]  # the name of each model
 
 
 def worth_it(report: Report) -> Html:
@@ -28,7 +28,7 @@ def worth_it(report: Report) -> Html:
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     parts: list[Content] = [tag("p", verdict(report), class_="lead")]
-    parts.append(tag("p", f"Judged on each party's own {rows} rows.", _intervals(found)))
+    parts.append(tag("p", f"Scores are on each party's own {rows} rows.", _intervals(found)))
     for score in score_names(found):
         lines = [
             (q.party, [_dot(q, model, score, words) for model in _models(found, score)])
@@ -42,8 +42,8 @@ def worth_it(report: Report) -> Html:
 
 
 def words_of_models(report: Report) -> Words:
-    """Return what each model of a report is called."""
-    return _PERSONAL if report.history else MODELS  # only what evolves has a history
+    """Return the name of each model in a report."""
+    return _PERSONAL if report.history else MODELS  # only evolved trees have a history
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:
@@ -62,7 +62,7 @@ def _dot(quality: PartyQuality, model: str, score: str, words: Words) -> Dot:
 def _intervals(found: Sequence[PartyQuality]) -> str:
     if not any(q.intervals for q in found):
         return ""
-    return " Lines are 95 % intervals, from drawing those rows again and again."
+    return " Lines are 95 % bootstrap intervals over those rows."
 
 
 def _numbers(found: Sequence[PartyQuality], words: Words) -> Html:

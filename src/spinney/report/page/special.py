@@ -1,4 +1,4 @@
-"""What is special to a kind of model, from what its report says of it."""
+"""Facts that only some kinds of models have, taken from the report."""
 
 from spinney.protocols.model import ForestModel
 from spinney.report.page.charts import bar
@@ -8,7 +8,7 @@ from spinney.report.tree_text import tree_text
 
 
 def special_of(report: Report, model: ForestModel | None) -> Html:
-    """Return what a reader must know of this kind of model before all else."""
+    """Return what a reader must know first about this kind of model."""
     parts: list[Content] = []
     if report.is_private:
         parts.append(_noise(report, model))
@@ -16,7 +16,7 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
         parts.append(_personal(model))
     if report.label_leakage is not None:
         words = report.label_leakage.in_words()
-        parts.append(tag("p", f"What nodes give away: {words}.", class_="warn"))
+        parts.append(tag("p", f"What the nodes reveal: {words}.", class_="warn"))
     if report.holders:
         parts.append(_holders(report.holders, is_drawn=model is not None))
     return join_html(*parts)
@@ -31,14 +31,14 @@ def _noise(report: Report, model: ForestModel | None) -> Html:
         "values below are noisy too; a leaf with few rows may be noise alone."
     )
     if model is not None and model.noise is not None:
-        words += " Each node of the drawing says how much: ± is a standard deviation."
+        words += " Each node of the drawing shows how much: ± is one standard deviation."
     elif report.budgets:
-        words += " How much stands below, with every charge."
+        words += " The amount is listed below, with every charge."
     return tag("p", words, class_="warn")
 
 
 def _personal(model: ForestModel) -> Html:
-    """Return each party's own tree in a few facts, side by side."""
+    """Return a few facts about each party's own tree, side by side."""
     forest, names = model.forest, model.schema.names
     lines: list[list[Content]] = []
     for tree, owner in enumerate(model.owners):
@@ -46,13 +46,13 @@ def _personal(model: ForestModel) -> Html:
         used = dict.fromkeys(names[column] for column in asked.tolist() if column >= 0)
         n_leaves, depth = int((asked < 0).sum()), int(forest.depths[tree])
         lines.append([owner, str(n_leaves), str(depth), ", ".join(used) or "none"])
-    headings = ["party", "leaves", "depth", "columns asked, from the root down"]
+    headings = ["party", "leaves", "depth", "columns used, from the root down"]
     trees = (
         tag("figure", tag("figcaption", owner), tag("pre", tree_text(model, number), tabindex=0))
         for number, owner in enumerate(model.owners)
     )
     return join_html(
-        table("Every party has a tree of its own", headings, lines),
+        table("Every party has its own tree", headings, lines),
         tag("div", *trees, class_="side-by-side"),
     )
 
@@ -63,7 +63,7 @@ def _holders(holders: tuple[Holder, ...], *, is_drawn: bool) -> Html:
     lines: list[list[Content]] = [
         [
             holder.party,
-            ", ".join(holder.columns) or "-",  # none, or told to nobody
+            ", ".join(holder.columns) or "-",  # none, or kept secret
             str(holder.n_splits),
             bar(holder.n_splits / total),
             "yes" if holder.holds_label else "no",
@@ -74,13 +74,14 @@ def _holders(holders: tuple[Holder, ...], *, is_drawn: bool) -> Html:
     headings = ["party", "its columns", "splits", "share of splits", "has the labels", "consents"]
     against = " and ".join(holder.party for holder in holders if not holder.consents)
     words = (
-        f"Every party has agreed that the parts are joined: {', '.join(h.party for h in holders)}."
+        f"Every party agreed to join the parts: {', '.join(h.party for h in holders)}."
         if not against
-        else f"The parts stay where they are: {against} did not agree to join them. The whole "
-        "forest cannot be exported, nor drawn outside a simulation; the parties predict together."
+        else f"The parts stay at their parties: {against} did not agree to join them. The whole "
+        "forest can be neither exported nor drawn outside a simulation; the parties predict "
+        "together."
     )
     if against and is_drawn:
-        words += " This run simulated all of them in one place: that is why the page draws trees."
+        words += " The page can draw trees because this run simulated all parties in one place."
     return join_html(
         table("Who owns which splits", headings, lines, class_="with-bars"), tag("p", words)
     )

@@ -1,4 +1,4 @@
-"""Why? Which columns matter, and how the model answers to each."""
+"""Why? Which columns matter, and how the prediction depends on each."""
 
 from spinney.report.explained import Dependence, Explanation, Importance
 from spinney.report.page.charts import COLOURS, bar
@@ -19,7 +19,7 @@ def why(report: Report, classes: tuple[object, ...] | None) -> Html:
         more = _importances(found[_SHOWN:])
         parts.append(tag("details", tag("summary", f"{len(found) - _SHOWN} more columns"), more))
     if explained is not None and explained.dependence:
-        parts.append(tag("h3", "What the model says as one column changes"))
+        parts.append(tag("h3", "How the prediction changes with one column"))
         said = _what_is_said(explained.dependence[0], classes)
         n = f"{explained.n_rows:,} {explained.rows} rows of all parties"
         parts.append(tag("p", f"{said} over {n}, with one column set to each value in turn."))
@@ -37,13 +37,13 @@ def why(report: Report, classes: tuple[object, ...] | None) -> Html:
 
 
 def _words(found: tuple[Importance, ...], explained: Explanation | None) -> str:
-    text = f"{found[0].column} matters most by the drop of impurity."
+    text = f"{found[0].column} matters most by the decrease in impurity."
     if explained is None:
-        return f"{text} Permutation importances were not asked of the parties."
+        return f"{text} The job did not measure permutation importance at the parties."
     return (
         f"{text} Permutation importance is what the model's {explained.score} "
         f"({explained.baseline:.3f} on {explained.n_rows:,} {explained.rows} rows) loses when a "
-        "party shuffles the column among its own rows; counted at the parties and summed."
+        "party shuffles the column among its own rows. It is counted at the parties and summed."
     )
 
 
@@ -78,12 +78,12 @@ def _dependence(found: Dependence, classes: tuple[object, ...] | None) -> Html:
 
 
 def _drawn(n_outputs: int) -> range:
-    """Return which outputs are drawn: of two classes the second tells all."""
+    """Return which outputs to draw; of two classes, the second is enough."""
     return range(1, 2) if n_outputs == 2 else range(min(n_outputs, len(COLOURS)))
 
 
 def _what_is_said(found: Dependence, classes: tuple[object, ...] | None) -> str:
-    """Return what the charts' numbers are."""
+    """Return what the charts' numbers mean."""
     if not classes:
         return "The mean prediction"
     drawn = [str(classes[o]) for o in _drawn(len(found.outputs[0]))]

@@ -237,8 +237,10 @@ def test_a_private_report_says_what_is_promised_to_whom(rows, tmp_path):
     assert [claim.view for claim in records] == ["reader", "coordinator", "party", "coalition"]
     assert {(claim.verdict, claim.epsilon) for claim in records} == {("EPSILON", "1/2")}
     text = " ".join(str(report).split())
-    assert "quality not measured: exact scores of own rows would cost budget" in text
-    assert "noise was added, and paid for by each party's ledger" in text
+    assert (
+        "quality not measured: exact scores of a party's own rows would cost privacy budget" in text
+    )
+    assert "noise was added, and charged to each party's ledger" in text
     assert "epsilon=0.5 (delta_impl=0: the samplers are exact)" in text
     assert "t=2 of K=3 must be honest" in text
     assert "not differentially private" not in text

@@ -1,0 +1,7 @@
+"""Where this folder is on a process's path, the process knows the tests' own protocol."""
+
+import toy_protocol
+
+from spinney.jobs.registry import SPECS
+
+SPECS[toy_protocol.NAME] = toy_protocol.SPEC
