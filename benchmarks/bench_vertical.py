@@ -29,7 +29,7 @@ from harness import (
 )
 from spinney import VerticalForestClassifier, deal_columns
 from spinney.errors import PrivacyLeakWarning
-from spinney.privacy.homomorphic import available
+from spinney.privacy.schemes import available
 from spinney.protocols.vertical_forest.matching import MatchingParty, count_shared, match
 from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.transport.in_process import InProcess

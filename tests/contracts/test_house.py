@@ -18,26 +18,21 @@ def name_of(path):
 
 
 def imports_of(path, known):
-    """Return the modules of ours that a file imports when it is loaded; not in its functions."""
-    found, stack = set(), list(ast.parse(path.read_text()).body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
-            continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
+    """Return the modules of ours that a file imports, late ones in functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 found.add(full if full in known else node.module)
-        stack.extend(ast.iter_child_nodes(node))
     return {module for module in found if module in known} - {name_of(path)}
 
 
 def test_no_module_imports_itself_through_others():
     known = {name_of(path) for path in FILES}
     graph = {name_of(path): imports_of(path, known) for path in FILES}
-    done, path = set(), []
+    done: set[str] = set()
+    path: list[str] = []
 
     def walk(module):
         assert module not in path, " -> ".join([*path[path.index(module) :], module])

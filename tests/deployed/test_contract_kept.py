@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from spinney.jobs.registry import SPECS
 
 _TREE = {"n_estimators": None, "max_depth": 3, "n_rows": 500, "epsilon": 8}
 _EVOLVED = {"n_estimators": None, "n_generations": 4, "population_size": 6, "max_depth": 3}
-ROWS = {
+ROWS: dict[str, dict[str, Any]] = {
     "horizontal_forest": {"max_depth": 6, "n_estimators": 10},
     "horizontal_forest masked": {"secure_sum": "true"},
     "horizontal_forest in batches": {"max_depth": 6, "message_limit": 1 << 16},
@@ -53,7 +54,7 @@ ROWS = {
     "genetic_tree some": _EVOLVED | {"participation": 0.5},
     "genetic_tree noisy": _EVOLVED | {"epsilon": 4},
 }
-COLUMNS = {
+COLUMNS: dict[str, dict[str, Any]] = {
     "vertical_forest": {},
     "vertical_forest psi": {"matching": '"psi"'},
     "vertical_forest joined": {"join_parts": "true", "max_depth": "5"},
@@ -76,7 +77,7 @@ def job_in(folder, case):
 @pytest.fixture
 def seen(monkeypatch):
     """Note how the coordinator and the parties say that they stand."""
-    said = {"coordinator": [], "party": []}
+    said: dict[str, list[Any]] = {"coordinator": [], "party": []}
     write = RunFolder.write
 
     def noted(self, status):

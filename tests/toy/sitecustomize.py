@@ -1,6 +1,6 @@
 """Where this folder is on a process's path, the process knows the tests' own protocol."""
 
-import toy_protocol
+import toy_protocol  # type: ignore[import-not-found]
 
 from spinney.jobs.registry import SPECS
 

@@ -1,1 +1,1 @@
-"""Scikit-learn faces of the protocols."""
+"""Scikit-learn estimators for the protocols."""

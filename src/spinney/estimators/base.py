@@ -1,7 +1,7 @@
-"""What all forest estimators share: predicting, saving, exporting.
+"""The base class of all forest estimators: prediction, saving, export.
 
-Protocols, and numba with them, are loaded by `fit`: to import an estimator is to import
-scikit-learn and little more.
+`fit` loads the protocols, and numba with them. Importing an estimator imports scikit-learn and
+little more.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
-    """What can be done with a trained forest, however it was trained.
+    """Everything that works with a trained forest, whichever protocol trained it.
 
-    Subclasses say what they are (`_is_classifier`), and `fit`.
+    Subclasses define `_is_classifier` and `fit`.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"party": True}
     _is_classifier: bool
 
     def _adopt(self, model: ForestModel) -> None:
-        """Take a trained model as this estimator's own."""
+        """Make a trained model this estimator's model."""
         self.model_ = model
         self.n_features_in_ = len(model.schema.columns)
         self.n_outputs_ = 1
 
     @property
     def feature_importances_(self) -> Floats:
-        """Each column's share in the drop of impurity, averaged over trees."""
+        """Each column's share of the decrease in impurity, averaged over trees."""
         check_is_fitted(self)
         return self.model_.forest.importances(self.n_features_in_)
 
     def _predicted(self, X: Any, model: ForestModel | None = None) -> Floats:
-        """Return the mean of the trees, (n_rows, n_outputs); of another model if given."""
+        """Return the mean over trees, (n_rows, n_outputs), of `model` or of this estimator's."""
         check_is_fitted(self)
         model = model or self.model_
         X = check_features(self, X, self.categorical_features, reset=False)
@@ -58,19 +58,19 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return model.predict(columns, n_threads=thread_count(self.n_jobs))
 
     def _leaving(self) -> ForestModel:
-        """Return the model as it leaves: with the consent that it needed, if it did."""
+        """Return the model to be saved or exported, with the parties' consent if it needs it."""
         check_is_fitted(self)
         return self.model_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `load_model` reads; the same model, the same bytes."""
+        """Write the model to a file that `load_model` reads; equal models give equal bytes."""
         self._leaving().save(path)
 
     def to_sklearn(self) -> Any:
         """Return a fitted scikit-learn forest with equal predictions.
 
-        With categories it is a pipeline that encodes them first, and treats a category that was
-        never seen as `unknown_categories` says now.
+        If the model has categories, this is a pipeline that encodes them first. It treats unseen
+        categories according to the present value of `unknown_categories`.
         """
         model = self._leaving()
         self._require_sound_parameters()
@@ -81,25 +81,25 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return sklearn_forest(model, classes, names, self.unknown_categories)
 
     def to_onnx(self) -> Any:
-        """Return the forest as an `onnx.ModelProto`: float32 in, categories by their number.
+        """Return the forest as an `onnx.ModelProto` with float32 input and numbered categories.
 
-        Needs `spinney[export]`. Its input `X` is what `encoded` returns.
+        Needs `spinney[export]`. `encoded` returns its input `X`.
         """
-        from spinney.estimators.to_onnx import onnx_forest  # noqa: PLC0415  for exports alone
+        from spinney.estimators.to_onnx import onnx_forest  # noqa: PLC0415  only for exports
 
         return onnx_forest(self._leaving())
 
     def to_treelite(self) -> Any:
-        """Return the forest as a `treelite.Model`: float32 in, categories by their number.
+        """Return the forest as a `treelite.Model` with float32 input and numbered categories.
 
-        Needs `spinney[export]`. It takes what `encoded` returns.
+        Needs `spinney[export]`. `encoded` returns its input.
         """
-        from spinney.estimators.to_treelite import treelite_forest  # noqa: PLC0415  for exports alone
+        from spinney.estimators.to_treelite import treelite_forest  # noqa: PLC0415  only for exports
 
         return treelite_forest(self._leaving())
 
     def encoded(self, X: Any) -> Values:
-        """Return X as exported models take it: a row a line, categories numbered, NaN missing."""
+        """Return X as exported models take it: categories are numbers, missing values are NaN."""
         check_is_fitted(self)
         self._require_sound_parameters()
         X = check_features(self, X, self.categorical_features, reset=False)
@@ -107,7 +107,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return np.ascontiguousarray(columns.values(slice(None)).T)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: a ledger stays where its party is."""
+        """Return the state to pickle; a ledger stays with its party."""
         return {k: v for k, v in super().__getstate__().items() if k != "ledger_"}
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -119,13 +119,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _require_sound_parameters(self) -> None:
-        """Raise if a parameter that the settings do not hold cannot work."""
+        """Raise if a parameter that is not a setting is invalid."""
         thread_count(self.n_jobs)
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise SettingError(
                 f"schema must be a spinney Schema or None; got a {type(self.schema).__name__}."
             )
-        if self.unknown_categories not in ("refuse", "as_missing"):  # a list is none of these
+        if self.unknown_categories not in ("refuse", "as_missing"):  # a list is neither
             raise SettingError(
                 "unknown_categories must be 'refuse' or 'as_missing'; "
                 f"got {self.unknown_categories!r}."
@@ -150,11 +150,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
-    """What all classifiers share."""
+    """Methods of all classifiers."""
 
     def fit(self, X: Any, y: Any, party: Any = None) -> Self:
-        """Grow the trees; `party` says which party holds each row, None that one holds all."""
-        if y is not None and is_complete(y):  # what is not is refused in words of our own
+        """Grow the trees; `party` names the party of each row, and None means one party."""
+        if y is not None and is_complete(y):  # our own check refuses the rest
             check_classification_targets(y)
         super().fit(X, y, party)
         return self
@@ -165,22 +165,22 @@ class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
         return shares
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
+        """Return the most probable class of each row."""
         best = self._predicted(X).argmax(axis=1)
         found: NDArray[Any] = self.classes_.take(best)
         return found
 
 
 def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
-    """Return the classes in the type of the labels, if it can hold them all."""
+    """Return the classes in the dtype of the labels, if it can hold them all."""
     if labels.dtype.kind == "O":
         return np.array(classes, dtype=object)
     found = np.array(classes)
-    like = found.astype(labels.dtype)  # may cut off the name of a class that no row has
+    like = found.astype(labels.dtype)  # may truncate the name of a class without rows
     return like if np.array_equal(like, found) else found
 
 
 def print_progress(phase: str, done: int, total: int) -> None:
     """Print progress as lines."""
     step = f" {done}/{total}" if total else f" {done}" if done else ""
-    print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  asked for by verbose
+    print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  verbose

@@ -1,4 +1,4 @@
-"""Who holds which column: `column_party` and `label_party`, checked."""
+"""Checks of `column_party` and `label_party`: which party holds which column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from spinney.tables.schema import join_words
 
 @dataclass(frozen=True)
 class ColumnParties:
-    """The columns of every party, by their places in the table, and who holds the labels."""
+    """The positions of every party's columns in the table, and the party with the labels."""
 
     columns: Mapping[str, tuple[int, ...]]
     label_party: str
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The party of each column, in the table's order."""
+        """The party of each column, in the order of the table."""
         party = {column: name for name, own in self.columns.items() for column in own}
         return tuple(party[column] for column in range(len(party)))
 
@@ -27,19 +27,18 @@ class ColumnParties:
 def column_parties(
     given: Any, label_party: Any, names: Sequence[str], X: Any = None
 ) -> ColumnParties:
-    """Return who holds what, in the order of the parties as given.
+    """Return which party holds which columns, in the given order of the parties.
 
     Parameters
     ----------
     given
-        A dict of lists of columns by party: their names, or their places; None: one party.
+        A dict with a list of columns per party, by name or by position; None: one party.
     label_party
-        Who holds the labels; may be None if there is one party.
+        The party with the labels; may be None if there is only one party.
     names
         The names of all columns.
     X
-        The table as it was given. An array's columns have no names of their own, so that only
-        their places count.
+        The table as given. The columns of an array have no names, so only positions work.
     """
     if given is None:
         if label_party is not None:
@@ -50,7 +49,7 @@ def column_parties(
         return ColumnParties({"all": tuple(range(len(names)))}, "all")
     if not isinstance(given, Mapping) or not given:
         raise SettingError(
-            "column_party must be a dict with a list of columns for each party, such as "
+            "column_party must be a dict with a list of columns for each party, for example "
             f"{{'bank': ['age'], 'shop': ['visits']}}; got {given!r}."
         )
     has_names = X is None or feature_names(X) is not None
@@ -64,8 +63,8 @@ def column_parties(
     if not isinstance(label_party, str) or label_party not in columns:
         raise SettingError(
             f"label_party must name the one party that holds the labels: "
-            f"{join_words(map(repr, columns))}; got {label_party!r}. A party that holds labels only "
-            "has an empty list in column_party."
+            f"{join_words(map(repr, columns))}; got {label_party!r}. If it holds only labels, "
+            "give it an empty list in column_party."
         )
     return ColumnParties(columns, label_party)
 
@@ -95,15 +94,15 @@ def _require_one_owner(columns: Mapping[str, tuple[int, ...]], names: Sequence[s
     for party, own in columns.items():
         for column in own:
             if column in owner:
-                twice = "twice" if owner[column] == party else f"and party {owner[column]!r} too"
+                twice = "twice" if owner[column] == party else f"and to party {owner[column]!r}"
                 raise SettingError(
                     f"column_party gives the column {names[column]!r} to party {party!r} {twice}. "
-                    "Every column has one party."
+                    "Every column belongs to one party."
                 )
             owner[column] = party
     missing = [repr(name) for place, name in enumerate(names) if place not in owner]
     if missing:
         raise SettingError(
-            f"column_party gives nobody the column {join_words(missing)}. Give it to a party, or drop "
-            "it from X."
+            f"column_party gives the column {join_words(missing)} to no party. Give it to one, or "
+            "drop it from X."
         )

@@ -1,4 +1,4 @@
-"""What `GeneticTreeClassifier` and `GeneticTreeRegressor` share: fitting, and a tree by party."""
+"""The base of `GeneticTreeClassifier` and `GeneticTreeRegressor`: fitting, one tree per party."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress
 
-_SETTINGS = (  # parameters that are settings under the same name
+_SETTINGS = (  # parameters that have the same name as settings
     "population_size",
     "n_generations",
     "participation",
@@ -44,7 +44,7 @@ _OF_REGRESSION = ("noise_threshold", "complexity_threshold", "unique_threshold")
 
 
 class TreesByParty(Mapping[Any, TreeView]):
-    """One tree for each party, by the party's name; a number is as good as its text."""
+    """One tree for each party, by the party's name; a number works like its text."""
 
     def __init__(self, trees: dict[str, TreeView]) -> None:
         self._trees = trees
@@ -52,7 +52,7 @@ class TreesByParty(Mapping[Any, TreeView]):
     def __getitem__(self, party: Any) -> TreeView:
         if str(party) not in self._trees:
             raise SettingError(
-                f"No party is called {party!r}. There are trees of: {', '.join(self._trees)}."
+                f"There is no party {party!r}. Parties with trees: {', '.join(self._trees)}."
             )
         return self._trees[str(party)]
 
@@ -67,13 +67,13 @@ class TreesByParty(Mapping[Any, TreeView]):
 
 
 class EvolvedTrees(RowsEstimator):
-    """Evolve structures over the parties; each keeps the tree that is best for it."""
+    """Evolve tree structures over the parties; each party keeps the tree that suits it best."""
 
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"party": False}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"party": False}
 
     def _store(self, given: dict[str, Any]) -> None:
-        """Keep the constructor's arguments, as they are."""
+        """Store the constructor's arguments unchanged."""
         for name in self._get_param_names():
             setattr(self, name, given[name])
 
@@ -90,17 +90,17 @@ class EvolvedTrees(RowsEstimator):
 
     def _settings(
         self,
-        classes: tuple[Any, ...],  # noqa: ARG002  nothing is said by class
+        classes: tuple[Any, ...],  # noqa: ARG002  no setting depends on classes
         sizes: dict[str, int],
     ) -> GeneticSettings:
         settings = self._evolution()
-        for name, n_rows in sizes.items():  # a simulation may say how many rows there are
+        for name, n_rows in sizes.items():  # a simulation may name the number of rows
             if n_rows < settings.n_folds:
                 whose = "X" if len(sizes) == 1 else f"Party {name!r}"
                 raise TableError(
                     f"{whose} has n_samples={n_rows}, fewer rows than the "
-                    f"{settings.n_folds} folds of the cross-validation. Set n_folds lower, or give "
-                    "it more rows."
+                    f"{settings.n_folds} folds of the cross-validation. Set n_folds lower, or use "
+                    "more rows."
                 )
         return settings
 
@@ -131,7 +131,7 @@ class EvolvedTrees(RowsEstimator):
 
     def _is_masked(self, settings: GeneticSettings, n_parties: int) -> bool:
         del settings
-        return bool(self.secure_sum) and n_parties > 1  # alone there is nobody to hide from
+        return bool(self.secure_sum) and n_parties > 1  # one party needs no masks
 
     def _train(
         self,
@@ -169,15 +169,15 @@ class EvolvedTrees(RowsEstimator):
 
     @property
     def home_tree_of_(self) -> TreesByParty:
-        """The tree that each party grows alone: what joining is measured against."""
+        """The tree that each party grows alone, for comparison."""
         check_is_fitted(self)
         if not hasattr(self, "home_model_"):
-            raise AttributeError("A loaded model has no home trees: they are not saved with it.")
+            raise AttributeError("A loaded model has no home trees; they are not saved with it.")
         model = self.home_model_
         return TreesByParty({name: TreeView(model.of_owner(name)) for name in model.owners})
 
     def _by_party(self, X: Any, party: Any) -> Floats:
-        """Return what the parties' own trees predict; for no party, the mean of all trees."""
+        """Return the predictions of the named parties' trees; for None, the mean of all trees."""
         if party is None:
             return self._predicted(X)
         check_is_fitted(self)
@@ -189,7 +189,7 @@ class EvolvedTrees(RowsEstimator):
         labels = column_or_1d(labels).astype(str)
         if labels.shape[0] != columns.n_rows:
             raise SettingError(
-                f"party must be one party's name, or name one for each of the {columns.n_rows} "
+                f"party must be one party's name, or one name for each of the {columns.n_rows} "
                 f"rows; got {labels.shape[0]} names."
             )
         out = np.empty((columns.n_rows, self.model_.n_outputs))

@@ -1,4 +1,4 @@
-"""`ExtraTreesClassifier` and `ExtraTreesRegressor`: scikit-learn faces of S5."""
+"""`ExtraTreesClassifier` and `ExtraTreesRegressor`: the scikit-learn estimators of S5."""
 
 import os
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ LabelPrivacy = Literal["local", "laplace"]
 
 
 class _ExtraTrees(RowForest):
-    """What classifier and regressor share."""
+    """Checks and settings of classifier and regressor."""
 
     @property
     def _is_private(self) -> bool:
@@ -43,7 +43,7 @@ class _ExtraTrees(RowForest):
             )
         if self.honest is not None and not self.secure_sum:
             raise SettingError(
-                "honest says how many parties' secrets a secure sum rests on. It needs "
+                "honest is the number of parties that a secure sum trusts. It needs "
                 "secure_sum=True."
             )
 
@@ -68,58 +68,62 @@ class _ExtraTrees(RowForest):
 class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
     r"""Extremely randomised trees grown jointly by parties that hold different rows (S5).
 
-    Of each node's features one cut each is drawn, not sought, and the best of these wins. With
-    `party` given to `fit` the rows are dealt to simulated parties; the forest is the same, bit for
-    bit, as with all rows in one place. Parameters are scikit-learn's where it has them.
+    One random cut is drawn per candidate feature, and the best of these cuts becomes the split.
+    With `party` in `fit`, the rows are dealt to simulated parties; the forest is identical, bit for
+    bit, to the forest of all rows in one place. Parameters have scikit-learn's names where they
+    exist.
 
     Parameters
     ----------
     n_estimators, criterion, max_depth, min_samples_split, min_samples_leaf, max_features, \
     min_weight_fraction_leaf, min_impurity_decrease, bootstrap, class_weight, oob_score, \
     random_state, n_jobs
-        As in scikit-learn's `ExtraTreesClassifier`, but for `n_jobs`: None means all cores.
+        As in scikit-learn's `ExtraTreesClassifier`, except that `n_jobs=None` means all cores.
     max_leaf_nodes
-        Refused unless None: trees grow a level at a time.
+        Must be None, because trees grow one level at a time.
     max_bins
-        How finely numbers are told apart: bins in a table, 2 to 255.
+        The largest number of bins per numeric column, 2 to 255.
     binning
-        The scale on which cuts are drawn, inside the declared ranges: "magnitudes", finer where
-        the parties' summed counts of magnitudes say that rows are; "ranges", equal parts, for which
-        nothing is counted; "quantiles" of the pooled table, which take up to 3 rounds more.
+        The scale on which cuts are drawn, inside the declared ranges. "magnitudes": finer where
+        the rows are, according to the parties' summed counts of magnitudes. "ranges": equal parts,
+        which needs no counts. "quantiles" of the pooled table: up to 3 more rounds.
     thresholds
-        "public": cuts are drawn in the declared range as far as the path leaves it open. Nobody
-        tells a smallest or largest value; a level is one round. "exchanged": as in the paper,
-        between each node's smallest and largest bin, which the parties tell; two rounds a level.
+        "public": cuts are drawn within the part of the declared range that the path leaves open.
+        No party reveals a smallest or largest value; a level takes one round. "exchanged": as in
+        the paper, cuts are drawn between each node's smallest and largest bin, which the parties
+        reveal; a level takes two rounds.
     label_privacy
-        None: counts are exact. "local": every label is randomised once, at its party, and nothing
-        else is ever used. "laplace": counts carry noise, which hides a whole record.
+        None: counts are exact. "local": each party randomises every label once, and uses only the
+        randomised labels. "laplace": counts carry noise, which hides a whole record.
     label_scheme
         With "local", how a label is randomised: "randomised_response" (k-ary), "bloom" (the
         paper's Bloom filters), or "unary" for many classes.
     epsilon
-        With "local", the price of a label, 2 unless given; the Bloom filters' is 8 ln 3. With
+        With "local", the epsilon of one label: 2 by default, 8 ln 3 for Bloom filters. With
         "laplace", the budget of the whole forest.
     label_memory
         With "local", a folder where parties keep their randomised labels, encrypted, from one fit
-        to the next; those of rows that are not in the table any more are erased. None: all are
-        forgotten after the fit.
+        to the next; labels of rows that have left the table are erased. None: all are forgotten
+        after the fit.
     tree_rows, sample_rate, leaf_share
         With "laplace", as in `HorizontalForestClassifier`.
     categorical_features
         "from_dtype", None, or which columns are categories: names, positions or a mask.
     unknown_categories
-        What `predict` does with a category it has never seen: "refuse" it, or take it
-        "as_missing".
+        What `predict` does with an unseen category: "refuse" raises an error, "as_missing" treats
+        it as a missing value.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
     secure_sum
-        Whether replies that are to be added up are masked, so that the coordinator can read only
-        their sum. The forest is the same. With "laplace" the parties then share the noise.
+        Secure aggregation: whether masks hide the replies that are summed, so that the coordinator
+        can read only their sum. The forest is the same. With "laplace" the parties then share the
+        noise.
     message_limit
-        How many bytes of counters one reply may hold before it is packed; a level that needs more
-        is asked for in several rounds. The forest is the same.
+        The most bytes of counters in one reply, before packing; a level that needs more takes
+        several rounds. The forest is the same.
     honest
-        How many parties secure sums count on to keep their secrets; half of them, rounded up.
+        The number of parties that secure sums trust to keep their secrets; by default half of
+        them, rounded up.
     verbose
         Print progress.
 
@@ -128,11 +132,11 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_
         As in scikit-learn.
     model_
-        The trained forest, which predicts on its own.
+        The trained forest, which predicts by itself.
     report_
-        What happened: quality, traffic, time, disclosures, and what privacy is promised to whom.
+        The report: quality, traffic, time, disclosures, and the privacy guarantees.
     ledger_
-        The ledger of each simulated party, by its name; empty without privacy.
+        The ledger of each simulated party, by name; empty without privacy.
     """
 
     _is_classifier = True
@@ -176,10 +180,10 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
 
 
 class ExtraTreesRegressor(RegressorMixin, _ExtraTrees):  # type: ignore[misc]
-    """Extremely randomised trees for numbers, grown jointly by parties with different rows (S5).
+    """Extremely randomised regression trees, grown jointly by parties with different rows (S5).
 
-    As `ExtraTreesClassifier`; the criterion is the variance. Targets travel as sums of fixed-point
-    numbers over their declared range. `label_privacy="local"` is for classes only.
+    Parameters are those of `ExtraTreesClassifier`; the criterion is the variance. Targets travel as
+    sums of fixed-point numbers over their declared range. `label_privacy="local"` needs classes.
     """
 
     _is_classifier = False

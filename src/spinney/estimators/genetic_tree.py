@@ -1,4 +1,4 @@
-"""`GeneticTreeClassifier` and `GeneticTreeRegressor`: scikit-learn faces of S4."""
+"""`GeneticTreeClassifier` and `GeneticTreeRegressor`: the scikit-learn estimators of S4."""
 
 from typing import Any, Literal
 
@@ -12,70 +12,73 @@ from spinney.typing import Floats
 
 
 class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
-    r"""One small tree for each party, of structures that all parties evolve together (S4).
+    r"""One small tree for each party, from structures that all parties evolve together (S4).
 
-    A structure says which column each node asks about. Parties fit structures to their own rows and
-    answer with scores, which are summed; a coordinator breeds those that do well. In the end every
-    party keeps the tree that does best for it; thresholds and leaves never leave it. Defaults are
-    those of the paper's Table II.
+    A structure assigns a column to each node. Parties fit structures to their own rows and answer
+    with scores, which are summed; a coordinator breeds the structures that score well. In the end
+    every party keeps the tree that scores best on its rows; thresholds and leaves never leave the
+    party. Defaults are those of the paper's Table II.
 
     Parameters
     ----------
     population_size
-        P, the structures that survive a generation. None: 20; for numbers 40.
+        P, the number of structures that survive a generation. None: 20; for numbers 40.
     n_generations
-        G.
+        G, the number of generations.
     participation
-        c, the share of parties that take part in a generation, drawn anew each time.
+        c, the share of parties that take part in a generation, drawn again for each generation.
     train_ratio
-        r, the share of a party's rows that structures are fitted to; the others judge them.
+        r, the share of a party's rows to which structures are fitted; the other rows score them.
     validation
-        "rotating": each generation is judged by other rows, and survivors again, by the mean of
-        their scores. "fixed": always by the same rows and once, as in the paper; such scores are
-        soon learnt by heart.
+        "rotating": each generation is scored on other rows; survivors are scored again and keep
+        the mean of their scores. "fixed": every structure is scored once, always on the same rows,
+        as in the paper; the search soon overfits such scores.
     metric
-        What is evolved for. None: "f1", of the second class, or the mean over more than two. For
-        numbers "mse" (default), "r2" or "rae", the relative absolute error.
+        The score that evolution maximises or minimises. None: "f1", of the second class, or the
+        mean over more than two classes. For numbers: "mse" (default), "r2" or "rae", the relative
+        absolute error.
     leaf_ratio, tournament_size, flip_ratio, swap_ratio
         r_l, s, m_1 and m_2: absent nodes in random structures; structures in a tournament; shares
         of a structure's nodes that a mutation flips or swaps.
     n_folds, min_depth, max_depth
-        K, d_min and d_max: each party's cross-validation chooses a depth; all use the median.
+        K, d_min and d_max: each party chooses a depth by cross-validation; all use the median.
     noise_threshold, complexity_threshold, unique_threshold
-        phi*, theta* and mu* (in percent), for regression: when parties vote for judging by all
-        rows, and for keeping all parties' own structures.
+        phi*, theta* and mu* (in percent), for regression: thresholds of the votes on scoring on all
+        rows and on keeping every party's structure.
     keep_home
-        Whether a party keeps the tree it would have had alone, where that does better on its own
-        validation rows. So joining costs nobody.
+        Whether a party keeps the tree that it would have grown alone if that tree scores better on
+        its own validation rows. Joining then costs no party anything.
     binning
         "own": numbers are cut at quantiles of the party's own rows, which stay there. "pooled": at
-        quantiles of all parties' rows, found by summed counts; with `max_bins=5` the paper's.
+        quantiles of all parties' rows, found from summed counts; `max_bins=5` is the paper's.
     max_bins
-        How finely numbers are told apart: 2 to 255.
+        The largest number of bins per numeric column, 2 to 255.
     size_epsilon
-        With which epsilon a party's number of rows is noised before it weighs its scores; 1 in the
-        paper. None: without noise, inside sums only. Noise cannot be fixed by `random_state`.
+        The epsilon of the noise on a party's number of rows, which weights its scores; 1 in the
+        paper. None: no noise, and the number appears only inside sums. `random_state` does not fix
+        the noise.
     categorical_features
         "from_dtype", None, or which columns are categories: names, positions or a mask.
     unknown_categories
-        What `predict` does with a category it has never seen: "refuse" it, or take it
-        "as_missing".
+        What `predict` does with an unseen category: "refuse" raises an error, "as_missing" treats
+        it as a missing value.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
     secure_sum
-        Whether parties' scores are masked, so that the coordinator sees weighted sums only; the
-        trees are the same.
+        Secure aggregation: whether masks hide the parties' scores, so that the coordinator sees
+        only weighted sums. The trees are the same.
     honest
-        How many parties secure sums count on to keep their secrets; half of them, rounded up.
+        The number of parties that secure sums trust to keep their secrets; by default half of
+        them, rounded up.
     epsilon, delta
-        For classes, the budget of the whole search (zCDP, read at `delta`): structures then evolve
-        from noisy counts of public halvings of declared ranges, in place of scores; every party
-        still fits its own tree exactly, and keeps it. Needs a small `max_depth`, such as 4, few
-        structures and generations, and many rows. None: no noise.
+        For classes, the budget of the whole search (zCDP, converted at `delta`). Structures then
+        evolve from noisy counts over public halvings of the declared ranges instead of scores;
+        every party still fits its own tree exactly, and keeps it. This needs a small `max_depth`
+        (for example 4), few structures and generations, and many rows. None: no noise.
     random_state
-        Fixes the search, the folds and who takes part.
+        Fixes the search, the folds and which parties take part.
     n_jobs
-        Threads; None means all cores.
+        Number of threads; None means all cores.
     verbose
         Print progress, with the best score of each generation.
 
@@ -84,15 +87,15 @@ class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_
         As in scikit-learn; importances are means over the parties' trees.
     tree_of_
-        Each party's tree by its name: `text()`, `svg()`, `n_decisions`, `edit_distance`.
+        Each party's tree, by name: `text()`, `svg()`, `n_decisions`, `edit_distance`.
     home_tree_of_
-        The tree each party grows alone, at the depth it would choose.
+        The tree that each party grows alone, at the depth that it chooses.
     depth_
         The depth of the evolved structures.
     model_
-        All parties' trees; deployed, each party has its own only.
+        All parties' trees; in a deployed job each party has only its own.
     report_
-        What happened: scores and nodes by party, the best score by generation, what left a party.
+        The report: scores and nodes by party, the best score by generation, disclosures.
     ledger_
         The ledger of each simulated party; empty without `size_epsilon`.
     """
@@ -137,9 +140,9 @@ class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
         return self._by_party(X, party)
 
     def predict(self, X: Any, party: Any = None) -> NDArray[Any]:
-        """Return the likeliest class of each row.
+        """Return the most probable class of each row.
 
-        By the tree of `party`: one name, or one for each row; None: by the mean of all trees.
+        `party` selects the tree: one name, or one name per row; None uses the mean of all trees.
         """
         best = self._by_party(X, party).argmax(axis=1)
         found: NDArray[Any] = self.classes_.take(best)
@@ -147,10 +150,10 @@ class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
 
 
 class GeneticTreeRegressor(RegressorMixin, EvolvedTrees):  # type: ignore[misc]
-    """One small tree for each party, for numbers, of structures that all evolve together (S4).
+    """One small regression tree for each party, from structures that all evolve together (S4).
 
-    As `GeneticTreeClassifier`. Parties also vote, as the paper has it: on judging by all rows where
-    there is little noise and much interaction, and on keeping all parties' own structures.
+    Parameters are those of `GeneticTreeClassifier`. Parties also vote, as in the paper: score on
+    all rows (where there is little noise and much interaction)? keep every party's structure?
     """
 
     _is_classifier = False
@@ -192,6 +195,6 @@ class GeneticTreeRegressor(RegressorMixin, EvolvedTrees):  # type: ignore[misc]
     def predict(self, X: Any, party: Any = None) -> Floats:
         """Return the predicted target of each row.
 
-        By the tree of `party`: one name, or one for each row; None: by the mean of all trees.
+        `party` selects the tree: one name, or one name per row; None uses the mean of all trees.
         """
         return self._by_party(X, party)[:, 0]

@@ -1,4 +1,4 @@
-"""`HorizontalForestClassifier` and `HorizontalForestRegressor`: scikit-learn faces of S1."""
+"""`HorizontalForestClassifier` and `HorizontalForestRegressor`: scikit-learn estimators of S1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Binning = Literal["quantiles", "ranges", "adaptive"]
 
 
 class _HorizontalForest(RowForest):
-    """What classifier and regressor share."""
+    """Checks and settings of classifier and regressor."""
 
     def _checked(self) -> None:
         super()._checked()
@@ -33,7 +33,7 @@ class _HorizontalForest(RowForest):
             )
 
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> ForestSettings:  # noqa: ARG002
-        from spinney.protocols.settings import ForestSettings  # noqa: PLC0415  protocols come late
+        from spinney.protocols.settings import ForestSettings  # noqa: PLC0415  loaded late
 
         noise = noise_of(self)
         noisy = noise.is_noisy
@@ -58,61 +58,64 @@ class _HorizontalForest(RowForest):
 class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
     r"""A random forest grown jointly by parties that hold different rows (S1).
 
-    With `party` given to `fit` the rows are dealt to simulated parties; the forest is the same,
-    bit for bit, as with all rows in one place. Parameters are scikit-learn's where it has them.
+    With `party` in `fit`, the rows are dealt to simulated parties; the forest is identical, bit for
+    bit, to the forest of all rows in one place. Parameters have scikit-learn's names where they
+    exist.
 
     Parameters
     ----------
     n_estimators, criterion, max_depth, min_samples_split, min_samples_leaf, max_features, \
     min_weight_fraction_leaf, min_impurity_decrease, bootstrap, class_weight, oob_score, \
     random_state, n_jobs
-        As in scikit-learn's `RandomForestClassifier`, with two differences. `n_jobs` None means
+        As in scikit-learn's `RandomForestClassifier`, with two differences. `n_jobs=None` means
         all cores. `min_samples_split` and `min_samples_leaf` count a row as often as the bootstrap
-        drew it, scikit-learn counts it once: a leaf of 5 may hold one row drawn five times.
+        drew it, while scikit-learn counts it once: a leaf of 5 may hold one row drawn five times.
     max_leaf_nodes
-        Refused unless None: trees grow a level at a time.
+        Must be None, because trees grow one level at a time.
     max_bins
-        How finely numbers are told apart: bins in a table, 2 to 255.
+        The largest number of bins per numeric column, 2 to 255.
     max_cells
-        How finely a node's histogram is asked for; it zooms into the bins its path leaves open.
+        The most cells per column in a node's histogram, which covers the bins its path leaves open.
     binning
         "quantiles" of the pooled table, found by counting; "ranges", equal parts of the schema's
         declared ranges; "adaptive", the paper's own histograms (not exact over parties).
     categorical_features
         "from_dtype", None, or which columns are categories: names, positions or a mask.
     unknown_categories
-        What `predict` does with a category it has never seen: "refuse" it, or take it
-        "as_missing".
+        What `predict` does with an unseen category: "refuse" raises an error, "as_missing" treats
+        it as a missing value.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
     secure_sum
-        Whether replies that are to be added up are masked, so that the coordinator can read only
-        their sum; the parties' schemas it sees in any case. Without it the coordinator adds up
-        replies that it could read. The forest is the same. With noisy histograms the parties then
-        share the noise of a sum.
+        Secure aggregation: whether masks hide the replies that are summed, so that the coordinator
+        can read only their sum; it sees the parties' schemas in any case. Without it the
+        coordinator sums replies that it could read. The forest is the same. With noisy histograms
+        the parties then share the noise of a sum.
     message_limit
-        How many bytes of counters one reply may hold before it is packed; a level that needs more
-        is asked for in several rounds. The forest is the same.
+        The most bytes of counters in one reply, before packing; a level that needs more takes
+        several rounds. The forest is the same.
     honest
-        How many parties secure sums count on to keep their secrets; half of them, rounded up.
+        The number of parties that secure sums trust to keep their secrets; by default half of
+        them, rounded up.
     epsilon
-        The budget of the whole forest (pure differential privacy); None: no noise. The code divides
-        it; `ledger_` shows what was spent. Noisy histograms hide a record that is added or removed,
-        need `max_depth`, and few trees of little depth: each takes its part.
+        The budget of the whole forest (pure differential privacy); None: no noise. `fit` divides
+        it; `ledger_` shows what was spent. Noisy histograms hide a record that is added or removed
+        (record-level differential privacy). They need `max_depth`, and few, shallow trees, because
+        each tree takes its share of the budget.
     epsilon_per_count
-        In place of `epsilon`, noise as in the paper: so much for each single count, whatever that
-        adds up to. `ledger_` shows the true total.
+        Instead of `epsilon`, noise as in the paper: this epsilon for each single count, whatever
+        the total. `ledger_` shows the true total.
     mechanism
-        "noisy_histograms": noise on all counts, over bins of declared ranges ("quantiles" is read
-        as "ranges"), without a bootstrap or scores. "perturbed_input": noise on each row, once,
-        which hides a record that is replaced by another; everything after is as without noise.
+        "noisy_histograms": noise on all counts, over bins of declared ranges ("quantiles" becomes
+        "ranges"), without a bootstrap or scores. "perturbed_input": noise on each row, once, which
+        hides a record that is replaced by another; all later steps are as without noise.
     tree_rows
         With noisy histograms, which of a party's rows a tree reads: "all", "disjoint" parts, rows
         "sampled" by secret coins, or, with `epsilon_per_count`, a "bootstrap".
     sample_rate
-        The chance of a row to be in a tree's sample.
+        The probability that a row is in a tree's sample.
     leaf_share
-        The part of a tree's budget with which its leaves are counted once more at the end.
+        The share of a tree's budget that pays for counting its leaves once more at the end.
     verbose
         Print progress.
 
@@ -121,11 +124,11 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_
         As in scikit-learn.
     model_
-        The trained forest, which predicts on its own.
+        The trained forest, which predicts by itself.
     report_
-        What happened: quality, traffic, time, disclosures, and what privacy is promised to whom.
+        The report: quality, traffic, time, disclosures, and the privacy guarantees.
     ledger_
-        The ledger of each simulated party, by its name; empty without noise.
+        The ledger of each simulated party, by name; empty without noise.
     """
 
     _is_classifier = True
@@ -168,10 +171,10 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
 
 
 class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ignore[misc]
-    """A random forest for numbers, grown jointly by parties that hold different rows (S1).
+    """A random forest regressor grown jointly by parties that hold different rows (S1).
 
-    As `HorizontalForestClassifier`; the criterion is the variance. Targets travel as sums of
-    fixed-point numbers over their declared range.
+    Parameters are those of `HorizontalForestClassifier`; the criterion is the variance. Targets
+    travel as sums of fixed-point numbers over their declared range.
     """
 
     _is_classifier = False

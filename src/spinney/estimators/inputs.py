@@ -1,4 +1,4 @@
-"""From what users pass to `fit` and `predict` to tables of parties."""
+"""Turn the arguments of `fit` and `predict` into tables of parties."""
 
 import warnings
 from contextlib import suppress
@@ -18,12 +18,12 @@ from spinney.tables.names import feature_names
 from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
 
-_NAMED_FACTS = 20  # how many facts a warning spells out
+_NAMED_FACTS = 20  # the number of facts that a warning lists
 
 
 @dataclass(frozen=True)
 class FitInput:
-    """A checked table, the label as given, and the public facts that were read from the data."""
+    """A checked table, the given label, and the public facts that were read from the data."""
 
     table: MemoryTable
     labels: NDArray[Any]
@@ -42,7 +42,7 @@ def fit_input(
     is_private: bool = False,
     n_threads: int | None = None,
 ) -> FitInput:
-    """Check X and y and return them as one table, whose rows `n_threads` hash."""
+    """Check X and y and return them as one table; `n_threads` threads hash its rows."""
     X = check_features(estimator, X, categorical_features, reset=True)
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
@@ -79,15 +79,15 @@ def fit_input(
 def check_features(
     estimator: BaseEstimator, X: Any, categorical_features: Any, *, reset: bool
 ) -> Any:
-    """Return X as scikit-learn's contract wants it checked; data frames keep their columns."""
+    """Check X as scikit-learn's contract requires; data frames keep their columns."""
     if _is_frame(X) or _has_own_categories(X, categorical_features):
-        feature_names(X)  # says better than scikit-learn what is wrong with them
+        feature_names(X)  # its errors are clearer than scikit-learn's
         return validate_data(estimator, X, reset=reset, skip_check_array=True)
     return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
 
 
 def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
-    """Return each party's own table, in the order of their names; None is one party."""
+    """Return each party's table, in the order of their names; None means one party."""
     if party is None:
         return {"all": table}
     labels = np.asarray(party)
@@ -114,7 +114,7 @@ def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
 
 
 def warn_of_leaks(facts: tuple[str, ...]) -> None:
-    """Name the public facts that a simulation read from private data."""
+    """Warn of the public facts that a simulation read from private data."""
     if not facts:
         return
     named = ", ".join(facts[:_NAMED_FACTS])
@@ -129,7 +129,7 @@ def warn_of_leaks(facts: tuple[str, ...]) -> None:
 
 
 def is_complete(y: Any) -> bool:
-    """Tell whether no label is missing or infinite."""
+    """Return whether no label is missing or infinite."""
     labels = np.asarray(y)
     if labels.dtype.kind == "f":
         return bool(np.isfinite(labels).all())
@@ -137,7 +137,7 @@ def is_complete(y: Any) -> bool:
 
 
 def _name_of(y: Any) -> str | None:
-    """Return the name of a column of labels, if it has one that is text."""
+    """Return the name of the label column, if it is text."""
     name = getattr(y, "name", None)
     return name if isinstance(name, str) else None
 
@@ -147,7 +147,7 @@ def _is_frame(X: Any) -> bool:
 
 
 def _has_own_categories(X: Any, categorical_features: Any) -> bool:
-    """Tell whether X is an array of objects in which the caller has named the categories."""
+    """Return whether X is an object array whose categories the caller named."""
     named = categorical_features is not None and not isinstance(categorical_features, str)
     return named and isinstance(X, np.ndarray) and X.dtype.kind in "OUS" and X.ndim == 2
 
@@ -166,23 +166,23 @@ def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
     if n_rows == 0:
         raise TableError("X has no rows. A forest needs at least one.")
     if not is_classifier and labels.dtype.kind in "OUS":
-        with suppress(ValueError, TypeError):  # text that is no number is refused by the schema
+        with suppress(ValueError, TypeError):  # the schema refuses other text
             labels = labels.astype(np.float64)
     return labels
 
 
 def _require_order(X: Any, schema: Schema) -> None:
-    """Raise if X has the schema's columns in another order: `predict` and others count by place."""
+    """Raise if X has the schema's columns in another order; `predict` goes by position."""
     names = feature_names(X)
     if names is not None and names != schema.names and set(names) == set(schema.names):
         raise SchemaError(
-            f"X has the schema's columns in another order. The schema has: {join_words(schema.names)}. "
-            "Pass them in that order: X[list(schema.names)]."
+            "X has the schema's columns in another order. The schema has: "
+            f"{join_words(schema.names)}. Pass them in that order: X[list(schema.names)]."
         )
 
 
 def _lacks_facts(schema: Schema, *, needs_ranges: bool) -> bool:
-    """Tell whether a declared schema leaves a fact open that training needs."""
+    """Return whether a declared schema lacks a fact that training needs."""
     label = schema.label
     label_open = label.classes is None if label.kind == "class" else label.range is None
     return label_open or any(
@@ -193,7 +193,7 @@ def _lacks_facts(schema: Schema, *, needs_ranges: bool) -> bool:
 
 
 def _require_facts(schema: Schema) -> None:
-    """Raise unless a declared schema says all that a private job needs."""
+    """Raise unless a declared schema has every fact that a private job needs."""
     label = schema.label
     missing = [
         f"the range of {c.name!r}" for c in schema.columns if c.kind == "number" and not c.range
@@ -209,13 +209,13 @@ def _require_facts(schema: Schema) -> None:
         missing.append(f"the range of {label.name!r}")
     if missing:
         raise SettingError(
-            f"The schema does not declare {join_words(missing)}. A private job reads no public fact "
-            "from the data; declare them, or pass no schema to simulate without."
+            f"The schema does not declare {join_words(missing)}. A private job reads no public "
+            "fact from the data. Declare them, or pass no schema to simulate without one."
         )
 
 
 def _without_ranges(schema: Schema, facts: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-    """Forget the columns' ranges, which nothing will use; the label's stays."""
+    """Drop the columns' ranges, which training does not use; keep the label's."""
     columns = tuple(replace(column, range=None) for column in schema.columns)
     unused = {f"range of {column.name!r}" for column in schema.columns if column.range}
     kept = tuple(

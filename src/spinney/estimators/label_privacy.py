@@ -1,4 +1,4 @@
-"""From the privacy parameters of extra-trees to the noise of a job."""
+"""Turn the privacy parameters of extra-trees into the noise settings of a job."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +14,13 @@ _PARAMETERS: Final = tuple(LabelNoise.__dataclass_fields__)
 
 
 def label_noise_of(estimator: Any) -> LabelNoise:
-    """Return how an estimator is to protect labels; a regressor has no schemes for classes."""
+    """Return how an estimator protects labels; a regressor has no schemes for classes."""
     given = {name: getattr(estimator, name) for name in _PARAMETERS}
     return LabelNoise(**given)
 
 
 def memories(estimator: Any, tables: Mapping[str, Table]) -> dict[str, LabelMemory]:
-    """Return the parties' memories of randomised labels, each in a file of its own."""
+    """Return the parties' memories of randomised labels, one file per party."""
     if estimator.label_memory is None:
         return {}
     folder = Path(estimator.label_memory)

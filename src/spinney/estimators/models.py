@@ -1,4 +1,4 @@
-"""Saved models as estimators again."""
+"""Load saved models as estimators."""
 
 import os
 from inspect import signature
@@ -36,9 +36,9 @@ _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a saved model, or that of a run's folder, and return an estimator that predicts.
+    """Load a saved model, or the model in a run's folder, and return an estimator that predicts.
 
-    It needs no network.
+    Prediction needs no network.
     """
     model = ForestModel.load(file_in(path, MODEL))
     label = model.schema.label
@@ -49,7 +49,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         )
     takes_trees = "n_estimators" in signature(face).parameters
     estimator = face(n_estimators=model.forest.n_trees) if takes_trees else face()
-    estimator._adopt(model)  # noqa: SLF001  a sibling's own step
+    estimator._adopt(model)  # noqa: SLF001  same package
     if model.schema.names != default_names(len(model.schema.columns)):
         estimator.feature_names_in_ = np.array(model.schema.names, dtype=object)
     if label.classes is not None:

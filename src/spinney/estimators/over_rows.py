@@ -1,4 +1,4 @@
-"""What estimators over parties that hold different rows share: how they are fitted."""
+"""The base of estimators over parties that hold different rows: how `fit` works."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> Any:
-        """Return the settings of the protocol: they have a `privacy`, which may be None.
+        """Return the settings of the protocol; their `privacy` may be None.
 
-        `sizes`: how many rows each party holds, by its name.
+        `sizes` holds each party's number of rows, by name.
         """
 
     def _sizes_read(self) -> tuple[str, ...]:
-        """Name the public sizes that are read from the data because nobody declared them."""
+        """Return the public sizes that are read from the data because they were not declared."""
         return ()
 
     def _pays(self, settings: Any) -> bool:
-        """Tell whether parties need a ledger to pay from."""
+        """Return whether parties need a ledger."""
         return settings.privacy is not None
 
     def _compare(self, tables: dict[str, MemoryTable]) -> None:
-        """Train whatever the model is to be held against."""
+        """Train the models to compare with."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         """The protocol; it loads numba."""
 
     def _is_masked(self, settings: Any, n_parties: int) -> bool:
-        """Tell whether sums over the simulated parties are masked."""
+        """Return whether sums over the simulated parties are masked."""
         del settings, n_parties
         return bool(self.secure_sum)
 
@@ -59,7 +59,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         return 1
 
     def _memories(self, tables: Mapping[str, MemoryTable]) -> Mapping[str, LabelMemory]:
-        """Return the parties' memories of randomised labels, where there are any."""
+        """Return the parties' memories of randomised labels, if any."""
         del tables
         return {}
 
@@ -81,7 +81,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         ledgers: dict[str, Ledger],
         progress: Progress,
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the training and the parties' sides, over the channel that all estimators have."""
+        """Train over the channel that all estimators use; return the training and the parties."""
         from spinney.protocols.secure_sums.simulated import connect_parties  # noqa: PLC0415  late
         from spinney.protocols.spec import Site  # noqa: PLC0415
 
@@ -114,7 +114,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
 
     @property
     def _is_private(self) -> bool:
-        """Whether anything is noised."""
+        """Whether the job adds noise."""
         return is_private(self)
 
     @property
@@ -132,9 +132,9 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         y
             The label of each row.
         party
-            Which party holds each row; see `deal_rows`. None: one party holds them all.
+            The party of each row; see `deal_rows`. None: one party holds all rows.
         """
-        for name in ("model_", "ledger_"):  # a fit that fails or is stopped leaves nothing behind
+        for name in ("model_", "ledger_"):  # a failed or interrupted fit leaves nothing behind
             self.__dict__.pop(name, None)
         self._require_sound_parameters()
         given = fit_input(
@@ -154,7 +154,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         classes = given.table.schema.label.classes or ()
         tables = deal_tables(given.table, party)
         sizes = {name: table.n_rows for name, table in tables.items()}
-        from spinney.protocols.settings import with_read_facts  # noqa: PLC0415  protocols come late
+        from spinney.protocols.settings import with_read_facts  # noqa: PLC0415  loaded late
 
         settings = with_read_facts(self._settings(classes, sizes), read_facts)
         ledgers = ledgers_of(list(tables)) if self._pays(settings) else {}
@@ -164,7 +164,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         if self._is_classifier:
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
-        assert training.model is not None  # over rows there is always one
+        assert training.model is not None  # jobs over rows always have one
         self._adopt(training.model)
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
 
@@ -177,7 +177,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
 
 
 def ledgers_of(parties: list[str]) -> dict[str, Ledger]:
-    """Return a ledger for each simulated party, gone with the process."""
-    from spinney.privacy.ledger import Ledger  # noqa: PLC0415  for private jobs alone
+    """Return a ledger for each simulated party; it ends with the process."""
+    from spinney.privacy.ledger import Ledger  # noqa: PLC0415  only for private jobs
 
     return {name: Ledger.in_memory(name) for name in parties}

@@ -1,4 +1,4 @@
-"""From an estimator's privacy parameters to the noise of a job."""
+"""Turn an estimator's privacy parameters into the noise settings of a job."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PARAMETERS = (
 
 
 def noise_of(estimator: Any) -> NoiseParameters:
-    """Return how an estimator is to add noise."""
+    """Return how an estimator adds noise."""
     from spinney.protocols.row_forest.settings import NoiseParameters  # noqa: PLC0415  loads numba
 
     return NoiseParameters(**{name: getattr(estimator, name) for name in _PARAMETERS})
 
 
 def is_private(estimator: Any) -> bool:
-    """Tell whether an estimator is to add noise."""
+    """Return whether an estimator adds noise."""
     return estimator.epsilon is not None or estimator.epsilon_per_count is not None

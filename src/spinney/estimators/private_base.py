@@ -1,4 +1,4 @@
-"""What the private estimators share: a budget, secure sums, baselines, and trees to be read."""
+"""The base of the private estimators: budget, secure sums, baselines, and readable trees."""
 
 from abc import abstractmethod
 from typing import Any
@@ -26,7 +26,7 @@ from spinney.transport.in_process import InProcess
 def _exact(
     tables: dict[str, MemoryTable], settings: ForestSettings, n_jobs: int | None
 ) -> ForestModel | None:
-    """Return a model without noise; None where the rows are all of one class."""
+    """Return a model without noise; None if all rows have the same class."""
     targets = [t.target if t.rows is None else t.target[t.rows] for t in tables.values()]
     if np.unique(np.concatenate(targets)).size < 2:
         return None
@@ -35,7 +35,7 @@ def _exact(
 
 
 class PrivateEstimator(RowsEstimator):
-    """Train under a budget."""
+    """Train within a privacy budget."""
 
     @property
     def _is_private(self) -> bool:
@@ -46,7 +46,7 @@ class PrivateEstimator(RowsEstimator):
         return True
 
     def _privacy(self, n_parties: int, leaf_share: Any = 0.5) -> PrivacySettings:
-        """Return the privacy of a simulated job under a name of its own; one party sums alone."""
+        """Return the privacy settings of a simulated job with a unique name."""
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
         require_honest_masks(self.honest, secure_sum=bool(self.secure_sum))
@@ -71,7 +71,7 @@ class PrivateEstimator(RowsEstimator):
         """Return the settings of the same model without privacy."""
 
     def _compare(self, tables: dict[str, MemoryTable]) -> None:
-        """Train the pooled model and each party's own, where they are asked for."""
+        """Train the pooled model and each party's own model, if requested."""
         self.__dict__.pop("baselines_", None)
         if not self.baselines:
             return
@@ -81,10 +81,10 @@ class PrivateEstimator(RowsEstimator):
         self.baselines_: dict[str, Any] = {"pooled": pooled, "local": own}
 
     def compare(self, X: Any, y: Any) -> dict[str, Any]:
-        """Return accuracies of this model, of the pooled one, and of each party's own.
+        """Return the accuracies of this model, of the pooled model, and of each party's own.
 
-        Needs `baselines=True` when fitting: a simulation, for rows were pooled without noise. A
-        party whose rows are all of one class has no model of its own: None.
+        `fit` must have `baselines=True`, which only a simulation may, because it pools rows without
+        noise. A party whose rows all have the same class has no own model: None.
         """
         check_is_fitted(self, "baselines_")
         truth = np.asarray(y)
@@ -106,14 +106,14 @@ class PrivateEstimator(RowsEstimator):
     def export_text(self, tree: int = 0) -> str:
         """Return a tree as text.
 
-        Every split has its noisy gain with its standard error, every leaf its probability with the
-        bounds between which noise leaves it (95 %).
+        Every split shows its noisy gain and standard error. Every leaf shows its probability and
+        the 95 % bounds that the noise leaves.
         """
         check_is_fitted(self)
         return tree_text(self.model_, tree)
 
     def export_svg(self, tree: int = 0) -> str:
-        """Return a picture of a tree, as SVG text: what `export_text` says, drawn."""
+        """Return a tree as an SVG picture, with the facts of `export_text`."""
         check_is_fitted(self)
         return tree_svg(self.model_, tree)
 
@@ -121,5 +121,5 @@ class PrivateEstimator(RowsEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # noise cannot be seeded
         if tags.classifier_tags is not None:
-            tags.classifier_tags.poor_score = True  # on tables as small as those of checks
+            tags.classifier_tags.poor_score = True  # on the small tables of the checks
         return tags

@@ -1,4 +1,4 @@
-"""`PrivateForestClassifier`: a forest that costs its epsilon once, in one secure sum."""
+"""`PrivateForestClassifier`: a forest that spends its epsilon once, in one secure sum."""
 
 from typing import Any, Literal
 
@@ -14,37 +14,38 @@ from spinney.tables.schema import Schema
 class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
     """A differentially private forest over parties that hold different rows.
 
-    Trees are drawn at random within the public ranges of the columns, which costs nothing; the
-    whole budget goes to the class counts of their leaves, in one secure sum. It is at its best
-    where many columns tell a little each and ranges are well chosen; `PrivateTreeClassifier` is
-    the one to read.
+    Trees are drawn at random within the public ranges of the columns, which costs no budget. The
+    whole budget goes to the class counts of their leaves, in one secure sum. The forest works best
+    if many columns each carry a little information and the ranges are well chosen. For a model
+    that people can read, use `PrivateTreeClassifier`.
 
     Parameters
     ----------
     epsilon
-        The budget of the whole forest: pure differential privacy for a record that is added or
-        removed. `ledger_` shows that it was spent.
+        The budget of the whole forest: pure, record-level differential privacy for a record that
+        is added or removed. `ledger_` shows that it was spent.
     n_estimators
-        How many trees: each has a part of the budget.
+        The number of trees; each has a share of the budget.
     max_depth
-        How deep every tree is; they have 2**max_depth leaves each.
+        The depth of every tree; each has 2**max_depth leaves.
     shrinkage
-        How strongly a leaf is drawn to its parents: by so many standard deviations of its noise.
+        How strongly a leaf is shrunk towards its parents, in standard deviations of its noise.
     secure_sum
-        Whether the parties' counts are masked, so that they share the noise of one sum. Else each
-        adds enough for itself, and the sum has that of all of them.
+        Secure aggregation: whether masks hide the parties' counts, so that they share the noise of
+        one sum. Otherwise each party adds enough noise for itself, and the sum carries all of it.
     honest
-        How many parties secure sums count on to keep their secrets; half of them, rounded up.
+        The number of parties that secure sums trust to keep their secrets; by default half of
+        them, rounded up.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data, which only
         a simulation may do.
     categorical_features, unknown_categories
         As in `HorizontalForestClassifier`.
     baselines
-        Whether `fit` also trains, without privacy, a forest of the pooled rows and one of each
-        party's own, for `compare`; only a simulation may.
+        Whether `fit` also trains forests without privacy, one on the pooled rows and one on each
+        party's rows, for `compare`; only in a simulation.
     random_state
-        Fixes the trees' shapes. Noise cannot be fixed.
+        Fixes the trees' shapes, not the noise.
     n_jobs, verbose
         As in `HorizontalForestClassifier`.
 
@@ -55,7 +56,7 @@ class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
     model_, report_, ledger_
         As in `HorizontalForestClassifier`.
     baselines_
-        The models without privacy, if they were asked for: "pooled", and "local" by party.
+        The models without privacy, if requested: "pooled", and "local" by party.
     """
 
     _is_classifier = True

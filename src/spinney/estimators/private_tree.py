@@ -1,4 +1,4 @@
-"""`PrivateTreeClassifier`: one tree that can be read, grown over parties in private (S3)."""
+"""`PrivateTreeClassifier`: one readable tree with differential privacy over parties (S3)."""
 
 from typing import Any, Literal
 
@@ -18,53 +18,54 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
     """A differentially private decision tree over parties that hold different rows (S3).
 
     One tree that people can read: `export_text` and `export_svg` show every split with its noisy
-    gain and every leaf's probability with its bounds under the noise. Columns are cut into equal
-    parts of their public ranges; categories one against the rest; missing values go right.
+    gain, and every leaf's probability with the bounds that the noise leaves. Columns are cut into
+    equal parts of their public ranges, categories one against the rest; missing values go right.
 
     Parameters
     ----------
     epsilon
-        The budget of the whole tree: pure differential privacy for a record that is added or
-        removed. `ledger_` shows that it was spent.
+        The budget of the whole tree: pure, record-level differential privacy for a record that is
+        added or removed. `ledger_` shows that it was spent.
     method
         How splits are found. "histograms": noisy histograms of all columns (S3's Algorithm 5).
-        "save_budget": bounds first, then histograms of some columns; what that saves goes down the
-        tree (Algorithm 6, its accounting put right). "propose": every party proposes a cut by its
-        own rows, and those are counted. "noisy_max": one noisy maximum over all cuts, taken by a
-        coordinator that is trusted with exact sums; the claims say so. Its first cut looks two
-        levels ahead. "auto" chooses from
-        `n_rows`, the number of columns, `epsilon` and the number of parties alone; `method_` says
-        what, and `choice_` why.
+        "save_budget": bounds first, then histograms of some columns; the budget saved goes to lower
+        levels (Algorithm 6, with corrected accounting). "propose": every party proposes a cut from
+        its own rows, and the proposals are counted. "noisy_max": one noisy maximum over all cuts,
+        taken by a coordinator that is trusted with exact sums, as the claims state; its first cut
+        looks two levels ahead. "auto" chooses only from `n_rows`, the number of columns, `epsilon`
+        and the number of parties; `method_` names the choice, and `choice_` the reason.
     max_depth
-        How deep the tree may be; levels share the budget of splits. But for "histograms", no deeper
-        than nodes of `min_samples_leaf` rows would be, if every split halved `n_rows`.
+        The largest depth of the tree; its levels share the budget of splits. Except with
+        "histograms", the tree grows no deeper than nodes of `min_samples_leaf` rows would be if
+        every split halved `n_rows`.
     min_samples_leaf
-        A node is not split if noisy counts give it fewer rows.
+        A node is not split if it has fewer rows by noisy counts.
     n_bins
-        Into how many equal parts a node cuts what its path leaves of a number's range.
+        The number of equal parts into which a node cuts the range that its path leaves open.
     leaf_share
-        The part of the budget that is kept for counting the leaves; with "auto" at most, for a
-        noisy maximum leaves no more to them than their rows need.
+        The share of the budget for counting the leaves. With "auto" it is an upper limit, because a
+        noisy maximum leaves them no more than their rows need.
     bounds_share
-        The part of a node's budget for bounds, with "save_budget".
+        The share of a node's budget for bounds, with "save_budget".
     shrinkage
-        How strongly a leaf is drawn to its parents: by so many standard deviations of its noise.
+        How strongly a leaf is shrunk towards its parents, in standard deviations of its noise.
     n_rows
-        How many rows all parties hold together, roughly, as everybody may know. None: counted,
+        The approximate number of rows of all parties together, as a public fact. None: counted,
         which only a simulation may do.
     secure_sum
-        Whether the parties' counts are masked, so that they share the noise of one sum. Else each
-        adds enough for itself, and the sum has that of all of them.
+        Secure aggregation: whether masks hide the parties' counts, so that they share the noise of
+        one sum. Otherwise each party adds enough noise for itself, and the sum carries all of it.
     honest
-        How many parties secure sums count on to keep their secrets; half of them, rounded up.
+        The number of parties that secure sums trust to keep their secrets; by default half of
+        them, rounded up.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data, which only
         a simulation may do.
     categorical_features, unknown_categories
         As in `HorizontalForestClassifier`.
     baselines
-        Whether `fit` also trains, without privacy, a tree of the pooled rows and one of each
-        party's own, for `compare`; only a simulation may.
+        Whether `fit` also trains trees without privacy, one on the pooled rows and one on each
+        party's rows, for `compare`; only in a simulation.
     n_jobs, verbose
         As in `HorizontalForestClassifier`.
 
@@ -75,9 +76,9 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
     model_, report_, ledger_
         As in `HorizontalForestClassifier`.
     method_, choice_
-        The method that was used, and why.
+        The method used, and the reason.
     baselines_
-        The models without privacy, if they were asked for: "pooled", and "local" by party.
+        The models without privacy, if requested: "pooled", and "local" by party.
     """
 
     _is_classifier = True
@@ -147,13 +148,13 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
 
     @property
     def method_(self) -> str:
-        """The method that was used."""
+        """The method used."""
         check_is_fitted(self, "report_")
         return str(self.report_.settings["method"])
 
     @property
     def choice_(self) -> str:
-        """Why it was that one."""
+        """The reason for the method."""
         check_is_fitted(self, "report_")
         return str(self.report_.settings["why"])
 

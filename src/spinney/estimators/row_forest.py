@@ -1,4 +1,4 @@
-"""What the faces of all forests over rows share: parameters, their settings, simulated channels."""
+"""The base of all estimators of forests over rows: their parameters and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spinney.seeds import job_seed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SETTINGS: Final = (  # those that a job takes as they are
+_SETTINGS: Final = (  # parameters that a job takes unchanged
     "n_estimators",
     "criterion",
     "max_depth",
@@ -32,7 +32,7 @@ class RowForest(RowsEstimator):
     """A forest over parties that hold different rows of the same columns."""
 
     def _keep(self, given: Mapping[str, Any]) -> None:
-        """Keep a constructor's parameters, its `locals()`, unchanged as scikit-learn wants."""
+        """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
         for name in self._get_param_names():
             setattr(self, name, given[name])
 
@@ -40,12 +40,12 @@ class RowForest(RowsEstimator):
         """Raise if parameters do not fit together."""
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
-        from spinney.protocols.settings import refuse_max_leaf_nodes  # noqa: PLC0415  protocols come late
+        from spinney.protocols.settings import refuse_max_leaf_nodes  # noqa: PLC0415  loaded late
 
         refuse_max_leaf_nodes(self.max_leaf_nodes)
 
     def _shared_settings(self, classes: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the settings that all forests over rows have."""
+        """Return the settings that are common to all forests over rows."""
         self._checked()
         weights = self._class_weights(classes) if self._is_classifier else None
         return {name: getattr(self, name) for name in _SETTINGS} | {

@@ -1,9 +1,9 @@
-"""A forest as an ONNX graph around one tree ensemble: float32, categories by their number.
+"""A forest as an ONNX graph around one tree ensemble: float32 input, categories as numbers.
 
-A category split becomes a chain of questions "is it this one?", whose yes leads to one child; the
-runtime takes such chains for sets. The schema, which says what number a category has, is in the
-model's metadata under "spinney.schema". Classes are told by the largest share: the operator for
-classifiers decides between two classes in a way of its own.
+A category split becomes a chain of questions "is it this category?", whose yes branches lead to one
+child; the runtime treats such chains as sets. The schema, which numbers the categories, is in the
+model's metadata under "spinney.schema". The graph chooses the class with the largest share itself,
+because the operator for classifiers has its own rule for two classes.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from spinney.protocols.model import ForestModel
 from spinney.typing import Floats
 
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
-_IR_VERSION = 8  # of the same age as the opsets, so that older runtimes read it
+_IR_VERSION = 8  # as old as the opsets, so that older runtimes read it
 
 
 def onnx_forest(model: ForestModel) -> Any:
@@ -72,7 +72,7 @@ def onnx_forest(model: ForestModel) -> Any:
 
 
 def _labels(classes: Sequence[Any], kinds: Any) -> tuple[list[Any], int]:
-    """Return the class labels as ONNX can hold them: whole numbers, or texts."""
+    """Return the class labels as ONNX can hold them: integers or texts."""
     if all(type(label) is int for label in classes):
         return list(classes), kinds.INT64
     return [str(label).encode() for label in classes], kinds.STRING
@@ -97,12 +97,12 @@ class _Nodes:
     )
 
     def attributes(self) -> dict[str, list[Any]]:
-        """Return all as the operator names them."""
+        """Return all attributes under the operator's names."""
         nodes = {f"nodes_{name}": values for name, values in self.node.items()}
         return {**nodes, **{f"target_{name}": values for name, values in self.leaf.items()}}
 
     def add_tree(self, tree: int, nodes: list[Split | Leaf]) -> None:
-        """Write a tree; the further nodes of category chains are numbered after its own."""
+        """Write a tree; the extra nodes of category chains are numbered after its own nodes."""
         more = len(nodes)
         for number, node in enumerate(nodes):
             if isinstance(node, Leaf):
@@ -114,11 +114,11 @@ class _Nodes:
                 more = self._add_chain(tree, number, node, more)
 
     def _add_chain(self, tree: int, number: int, split: Split, more: int) -> int:
-        """Ask for one category after another; only yes may lead to a child more than once.
+        """Test one category after another; only yes branches may lead to a child more than once.
 
-        The first question is whether it is missing: no category is below 0. It is asked in any
-        case, for onnxruntime 1.31 takes two chains about one column that follow each other for one,
-        though they lead elsewhere.
+        The first question is whether the value is missing: no category is below 0. It is always
+        asked, because onnxruntime 1.31 merges two successive chains on one column, even if they
+        lead to different children.
         """
         assert split.categories is not None
         here, left = number, split.categories.tolist()
@@ -148,7 +148,7 @@ class _Nodes:
 
 
 class _Question(NamedTuple):
-    """One node: what it asks, and where yes, no and a missing value lead."""
+    """One node: its question, and where yes, no and a missing value lead."""
 
     column: int
     value: float

@@ -1,8 +1,8 @@
-"""A forest as scikit-learn's own, through its trees' state: node for node the same trees.
+"""A forest as a scikit-learn forest with the same trees, node for node, set through their state.
 
-scikit-learn has no category splits. So each set of categories that some node asks for becomes a
-column of its own, 1 where a row's category is in the set and 0 elsewhere, and the node a threshold
-at one half. Every node keeps one parent, and no node is copied: SHAP's TreeExplainer reads it too.
+scikit-learn has no category splits. So each set of categories that a node uses becomes its own
+column, 1 if a row's category is in the set and 0 otherwise, and the node becomes a threshold at one
+half. Every node keeps one parent, and no node is copied, so SHAP's TreeExplainer reads it too.
 """
 
 from typing import Any, NamedTuple, Self
@@ -27,7 +27,7 @@ _LEAST_COVER = 1e-3
 
 
 class CategorySet(NamedTuple):
-    """Categories of one column, by their numbers in the schema, that some split asks for."""
+    """A set of categories of one column that a split uses, by their numbers in the schema."""
 
     column: int
     members: tuple[int, ...]
@@ -35,11 +35,11 @@ class CategorySet(NamedTuple):
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turns a table into the matrix that the exported forest takes.
+    """Turn a table into the matrix that the exported forest takes.
 
-    First the numbers and booleans in the schema's order, NaN where missing; then one column for
-    each set of categories: 1 where a row is in it. A category that the schema does not name is
-    refused, or taken as missing, as the estimator does.
+    The matrix has the numbers and booleans in the schema's order, with NaN for missing values, and
+    then one column for each set of categories: 1 if a row is in it. A category that the schema
+    does not name is refused or treated as missing, as in the estimator.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.unknown_categories = unknown_categories
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  scikit-learn's signature
-        """Learn nothing: the schema says it all."""
+        """Do nothing: the schema has all the facts."""
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
@@ -72,7 +72,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Return what each column of the matrix asks, in words."""
+        """Return a readable name for each column of the matrix."""
         names = [self.schema.names[column] for column in _plain_columns(self.schema)]
         for column, members, has_missing in self.sets:
             categories = self.schema.columns[column].categories or ()
@@ -81,9 +81,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(names, dtype=object)
 
     def by_column(self, values: Any) -> Floats:
-        """Return numbers per column of the matrix, its second axis, summed by the table's columns.
+        """Sum values per column of the matrix (the second axis) by columns of the table.
 
-        SHAP values of the sets of one column add up to what that column contributes.
+        The SHAP values of a column's sets add up to the column's contribution.
         """
         given = np.asarray(values, np.float64)
         columns = [*_plain_columns(self.schema), *(one.column for one in self.sets)]
@@ -97,14 +97,14 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _plain_columns(schema: Schema) -> list[int]:
-    """Return the columns that need no sets, by their numbers."""
+    """Return the numbers of the columns that need no sets."""
     return [at for at, column in enumerate(schema.columns) if column.kind != "category"]
 
 
 def sklearn_forest(
     model: ForestModel, classes: Any, names: Any, unknown_categories: UnknownCategories
 ) -> Any:
-    """Return a fitted forest, behind an encoder where the model has categories."""
+    """Return a fitted forest, with an encoder before it if the model has categories."""
     schema = model.schema
     is_classifier = schema.label.kind == "class"
     places = _Places(model)
@@ -129,7 +129,7 @@ def sklearn_forest(
 
 
 class _Places:
-    """Which column of the encoded matrix each split of a forest asks."""
+    """The column of the encoded matrix that each split of a forest uses."""
 
     def __init__(self, model: ForestModel) -> None:
         forest, plain = model.forest, _plain_columns(model.schema)
@@ -144,7 +144,7 @@ class _Places:
             members, has_missing = categories_left(model, column, subset)
             sets.append(CategorySet(column, tuple(members.tolist()), has_missing))
         known = sorted(set(sets))
-        if not plain and not known:  # scikit-learn takes no matrix without columns
+        if not plain and not known:  # scikit-learn refuses a matrix without columns
             known = [CategorySet(0, (), has_missing=False)]
         number = {one: len(plain) + at for at, one in enumerate(known)}
         self.sets = tuple(known)
@@ -176,7 +176,7 @@ def _state(model: ForestModel, places: _Places, number: int) -> dict[str, Any]:
     is_leaf, is_set = forest.feature[part] < 0, forest.subset[part] >= 0
     weight = _cover(model, part, is_leaf, left)
     nodes = np.zeros(left.size, NODE_DTYPE)
-    # A row in a set has 1, above the threshold: it goes to scikit-learn's right, which is our left.
+    # A row in a set has 1, above the threshold, and goes right in scikit-learn: that is our left.
     nodes["left_child"] = np.where(is_leaf, _LEAF, left + is_set)
     nodes["right_child"] = np.where(is_leaf, _LEAF, left + ~is_set)
     nodes["feature"] = places.of_node[part]
@@ -197,9 +197,9 @@ def _state(model: ForestModel, places: _Places, number: int) -> dict[str, Any]:
 def _cover(
     model: ForestModel, part: slice, is_leaf: NDArray[np.bool_], left: NDArray[np.int64]
 ) -> Floats:
-    """Return every node's rows, added up from its leaves.
+    """Return every node's number of rows, summed from its leaves.
 
-    Noise and rounding leave counts that do not add up, or none at all; SHAP needs shares that do.
+    With noise or rounding, counts may not add up, or may be 0; SHAP needs shares that add up.
     """
     moments = model.forest.moments[part]
     rows = moments[:, 0] if model.schema.label.kind == "number" else moments.sum(axis=1)
@@ -213,7 +213,7 @@ def _cover(
 def _impurity(
     gain: Floats, is_leaf: NDArray[np.bool_], left: NDArray[np.int64], weight: Floats
 ) -> Floats:
-    """Return impurities that fit the gains, taking leaves as pure."""
+    """Return impurities that fit the gains, with pure leaves."""
     below = np.zeros(left.size)  # weight times impurity
     for node in range(left.size - 1, -1, -1):  # children come after their parents
         if not is_leaf[node]:

@@ -1,4 +1,4 @@
-"""A forest as a treelite model: float32, categories by their number, native category sets."""
+"""A forest as a treelite model: float32 input, categories as numbers, native category sets."""
 
 from importlib import import_module
 from typing import Any

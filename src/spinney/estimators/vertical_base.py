@@ -1,4 +1,4 @@
-"""What the vertical classifier and regressor share: parties' columns, training, prediction."""
+"""The base of the vertical estimators: the parties' columns, training, prediction."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -26,18 +26,18 @@ if TYPE_CHECKING:  # they load numba
     from spinney.protocols.model import ForestModel
     from spinney.protocols.training import Roles
     from spinney.protocols.vertical_forest.model import PartialModel
-    from spinney.report.report import Holder
+    from spinney.report.facts import Holder
 
 
 class VerticalForest(ForestEstimator):
-    """What classifier and regressor share."""
+    """The methods of classifier and regressor."""
 
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"party": UNUSED}
 
     def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
         if self.max_leaf_nodes is not None:
             raise SettingError(
-                "max_leaf_nodes cannot be kept when all trees grow a level at a time. "
+                "max_leaf_nodes must be None, because all trees grow one level at a time. "
                 "Use max_depth, min_samples_leaf or min_impurity_decrease."
             )
         epsilon = self.label_epsilon
@@ -68,19 +68,19 @@ class VerticalForest(ForestEstimator):
             key_bits=self.key_bits,
         )
 
-    def fit(self, X: Any, y: Any) -> Self:  # no `party`: it has columns
+    def fit(self, X: Any, y: Any) -> Self:  # no `party`: parties hold columns
         """Grow the forest over the parties that `column_party` names.
 
         Parameters
         ----------
         X
-            A numeric array, or a data frame (pandas, polars, pyarrow): all parties' columns of the
-            rows that they share.
+            A numeric array, or a data frame (pandas, polars, pyarrow), with all parties' columns of
+            the rows that they share.
         y
             The label of each row.
         """
         for name in ("partial_models_", "roles_", "_joined", "ledger_"):
-            self.__dict__.pop(name, None)  # a fit that fails or is stopped leaves nothing behind
+            self.__dict__.pop(name, None)  # a failed or interrupted fit leaves nothing behind
         self._require_sound_parameters()
         given = fit_input(
             self,
@@ -115,7 +115,7 @@ class VerticalForest(ForestEstimator):
         settings: VerticalSettings,
         read_facts: tuple[str, ...],
     ) -> None:
-        # All of it loads numba.
+        # These modules load numba.
         from spinney.privacy.ledger import Ledger  # noqa: PLC0415
         from spinney.protocols import vertical_forest  # noqa: PLC0415
         from spinney.protocols.vertical_forest.labels import LabelAccount  # noqa: PLC0415
@@ -159,7 +159,7 @@ class VerticalForest(ForestEstimator):
 
     @property
     def model_(self) -> "ForestModel":
-        """The forest that all parts make; every party must consent."""
+        """The forest joined from all parts; every party must consent."""
         check_is_fitted(self)
         loaded: ForestModel | None = self.__dict__.get("_joined")
         if loaded is not None:
@@ -174,11 +174,11 @@ class VerticalForest(ForestEstimator):
         self._joined = model
 
     def _consenting(self, parties: Iterable[str]) -> tuple[str, ...]:
-        """Return who agrees that the forest is joined."""
+        """Return the parties that consent to joining the forest."""
         return tuple(parties) if self.consent == "all" else tuple(self.consent)
 
     def _leaving(self) -> "ForestModel":
-        """Return the joined forest with the names of those who agreed to it."""
+        """Return the joined forest with the names of the parties that consented."""
         model = self.model_
         parts = tuple(self.__dict__.get("partial_models_", ()))
         return replace(model, consent=parts) if len(parts) > 1 else model
@@ -187,7 +187,7 @@ class VerticalForest(ForestEstimator):
         return "partial_models_" in self.__dict__ or "_joined" in self.__dict__
 
     def _predicted(self, X: Any, model: "ForestModel | None" = None) -> Floats:
-        """Return the mean of the trees, (n_rows, n_outputs): one round for all rows and trees."""
+        """Return the mean over trees, (n_rows, n_outputs), in one round for all rows and trees."""
         check_is_fitted(self)
         model = model or self.__dict__.get("_joined")
         if model is not None:
@@ -209,7 +209,7 @@ class VerticalForest(ForestEstimator):
         return predict_rows(roles, InProcess(sides), n_jobs=self.n_jobs)
 
     def _agreed(self, parties: ColumnParties) -> None:
-        """Raise unless `consent` is "all" or names of parties."""
+        """Raise unless `consent` is "all" or a list of parties."""
         consent = self.consent
         if isinstance(consent, str) and consent == "all":
             return
@@ -223,7 +223,7 @@ class VerticalForest(ForestEstimator):
 
 
 def _holdings(table: MemoryTable, parties: ColumnParties) -> dict[str, Holding]:
-    """Return what each party holds of the rows."""
+    """Return each party's columns and labels of the rows."""
     schema, values = table.schema, table.columns.values(slice(None))
     holdings = {}
     for name, own in parties.columns.items():

@@ -1,4 +1,4 @@
-"""`VerticalForestClassifier` and `VerticalForestRegressor`: scikit-learn faces of S2."""
+"""`VerticalForestClassifier` and `VerticalForestRegressor`: the scikit-learn estimators of S2."""
 
 from typing import Any, Literal, Self
 
@@ -23,28 +23,28 @@ Binning = Literal["quantiles", "ranges"]
 class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore[misc]
     r"""A random forest grown jointly by parties that hold different columns of the same rows (S2).
 
-    The forest is the same, bit for bit, as with all columns in one place. Parameters are
-    scikit-learn's where it has them.
+    The forest is identical, bit for bit, to the forest of all columns in one place. Parameters have
+    scikit-learn's names where they exist.
 
     Parameters
     ----------
     n_estimators, criterion, max_depth, min_samples_split, min_samples_leaf, max_features, \
     min_weight_fraction_leaf, min_impurity_decrease, bootstrap, class_weight, oob_score, \
     random_state, n_jobs
-        As in scikit-learn's `RandomForestClassifier`, but for `n_jobs`: None means all cores.
+        As in scikit-learn's `RandomForestClassifier`, except that `n_jobs=None` means all cores.
     max_leaf_nodes
-        Refused unless None: trees grow a level at a time.
+        Must be None, because trees grow one level at a time.
     column_party
         Which party holds which columns: a dict of lists of names, or of positions for an array; see
         `deal_columns`. None: one party holds all. A party with an empty list may hold the labels.
     label_party
         Which party holds the labels.
     labels
-        "shared": every party gets the encoded labels, as in the paper: two classes are easily told
-        apart. "encrypted": only the label party has them; the others add up ciphertexts.
+        "shared": every party gets the encoded labels, as in the paper; two classes are easy to
+        tell apart. "encrypted": only the label party has them; the others sum ciphertexts.
     label_epsilon
-        Randomise every label once before anything leaves the label party (pure differential
-        privacy of one label); None: labels as they are. Works with both kinds of `labels`.
+        The epsilon for randomising every label once, before anything leaves the label party (pure
+        label differential privacy). None: exact labels. Works with both values of `labels`.
     scheme
         The encryption: "okamoto-uchiyama" (sf-heu), "paillier" (phe), or "auto".
     key_bits
@@ -52,19 +52,19 @@ class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore
     intersect_at
         Who intersects leaf sets in predictions: "label_party" or "coordinator".
     consent
-        Which parties agree that the forest is joined from its parts: "all", or their names.
-        Without everybody's, `model_`, `save` and `to_sklearn` are refused; `predict` is not.
+        Which parties consent to joining the forest from its parts: "all", or their names. Unless
+        all consent, `model_`, `save` and `to_sklearn` raise an error; `predict` still works.
     max_bins
-        How finely numbers are told apart: bins in a table, 2 to 255.
+        The largest number of bins per numeric column, 2 to 255.
     max_cells
-        How finely a node's histogram is looked at; it zooms into the bins its path leaves open.
+        The most cells per column in a node's histogram, which covers the bins its path leaves open.
     binning
         "quantiles" of each column; "ranges", equal parts of the schema's declared ranges.
     categorical_features
         "from_dtype", None, or which columns are categories: names, positions or a mask.
     unknown_categories
-        What `predict` does with a category it has never seen: "refuse" it, or take it
-        "as_missing".
+        What `predict` does with an unseen category: "refuse" raises an error, "as_missing" treats
+        it as a missing value.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
     verbose
@@ -75,14 +75,14 @@ class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_
         As in scikit-learn.
     partial_models_
-        Each party's part of the forest, by its name.
+        Each party's part of the forest, by name.
     model_
-        The forest joined from all parts, which predicts on its own; needs `consent`.
+        The forest joined from all parts, which predicts by itself; needs `consent`.
     report_
-        What happened: quality, traffic, time, disclosures, and how many labels node membership
-        gives away.
+        The report: quality, traffic, time, disclosures, and how many labels node membership
+        reveals.
     ledger_
-        The label party's ledger with `label_epsilon`, by its name; else empty.
+        With `label_epsilon`, the label party's ledger, by its name; otherwise empty.
     """
 
     _is_classifier = True
@@ -152,7 +152,7 @@ class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the forest over the parties that `column_party` names."""
-        if y is not None and is_complete(y):  # what is not is refused in words of our own
+        if y is not None and is_complete(y):  # our own check refuses the rest
             check_classification_targets(y)
         return super().fit(X, y)
 
@@ -161,17 +161,17 @@ class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore
         return self._predicted(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
+        """Return the most probable class of each row."""
         best = self._predicted(X).argmax(axis=1)
         found: NDArray[Any] = self.classes_.take(best)
         return found
 
 
 class VerticalForestRegressor(RegressorMixin, VerticalForest):  # type: ignore[misc]
-    """A random forest for numbers, grown by parties that hold different columns (S2).
+    """A random forest regressor grown jointly by parties that hold different columns (S2).
 
-    As `VerticalForestClassifier`; the criterion is the variance. Targets are fixed-point numbers
-    over their declared range.
+    Parameters are those of `VerticalForestClassifier`; the criterion is the variance. Targets are
+    fixed-point numbers over their declared range.
     """
 
     _is_classifier = False

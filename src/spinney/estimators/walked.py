@@ -1,4 +1,4 @@
-"""A forest's nodes as other formats take them: what each split asks, in plain terms."""
+"""A forest's nodes in plain terms, for export to other formats."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ class Leaf:
 
 
 def require_one_answer(model: ForestModel) -> None:
-    """Raise if a model holds trees that are no forest together: one for each party."""
+    """Raise if a model holds one tree per party, which do not form a forest."""
     if len(model.owners) > 1:
         raise SettingError(
-            "This model holds a tree for each party, which give no common answer. Export one "
-            f"party's: model_.of_owner({model.owners[0]!r})."
+            "This model holds one tree per party, and these have no common prediction. Export one "
+            f"party's tree: model_.of_owner({model.owners[0]!r})."
         )
 
 
 def nodes_of(model: ForestModel, tree: int) -> Iterator[Split | Leaf]:
-    """Give a tree's nodes in their order; the root is the first."""
+    """Yield a tree's nodes in order, the root first."""
     forest = model.forest
     start, end = int(forest.tree_start[tree]), int(forest.tree_start[tree + 1])
     for node in range(start, end):
@@ -61,7 +61,7 @@ def nodes_of(model: ForestModel, tree: int) -> Iterator[Split | Leaf]:
 
 
 def categories_left(model: ForestModel, column: int, subset: int) -> tuple[Integers, bool]:
-    """Return which categories a set of bins sends left, by number, and whether missing ones go."""
+    """Return the numbers of the categories that go left, and whether missing values do."""
     words, bins = model.forest.bin_sets[subset], model.bin_of_category[column]
     side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
     return np.flatnonzero(side), bool(words[3] >> np.uint64(63))

@@ -18,15 +18,13 @@ that is out of range.
 from abc import abstractmethod
 from collections.abc import Sequence
 from hashlib import sha256
-from importlib.util import find_spec
 from typing import Any, Final, Literal, Protocol
 
-from spinney.errors import MissingExtraError, ProtocolError, SettingError
+from spinney.errors import ProtocolError
 
 Scheme = Literal["okamoto-uchiyama", "paillier"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("okamoto-uchiyama", "paillier")
 KEY_BITS: Final = (2048, 3072)
-_EXTRA: Final = "he"
 
 Ciphertexts = Any  # a scheme's container of many ciphertexts
 
@@ -83,65 +81,6 @@ def unpack(numbers: Sequence[int], n: int, width: int, per: int) -> list[int]:
     mask = (1 << width) - 1
     found = [number >> (width * place) & mask for number in numbers for place in range(per)]
     return found[:n]
-
-
-def available() -> tuple[Scheme, ...]:
-    """Return the schemes whose packages are installed, the fastest first."""
-    found: list[Scheme] = []
-    if find_spec("heu") is not None:
-        found.append("okamoto-uchiyama")
-    if find_spec("phe") is not None and find_spec("gmpy2") is not None:
-        found.append("paillier")
-    return tuple(found)
-
-
-def scheme_of(name: str) -> Scheme:
-    """Return the scheme to use: the named one or, for "auto", the first that is installed."""
-    if name == "auto":
-        if not available():
-            raise MissingExtraError("phe", _EXTRA, "labels='encrypted'")
-        return available()[0]
-    for scheme, package in zip(SCHEMES, ("sf-heu", "phe"), strict=True):
-        if name == scheme:
-            if scheme not in available():
-                raise MissingExtraError(package, _EXTRA, f"scheme={name!r}")
-            return scheme
-    raise SettingError(f"scheme must be 'auto', {SCHEMES[0]!r} or {SCHEMES[1]!r}; got {name!r}.")
-
-
-def new_key(scheme: Scheme, key_bits: int) -> SecretHE:
-    """Draw a key pair."""
-    if key_bits not in KEY_BITS:
-        raise SettingError(f"key_bits must be 2048 or 3072; got {key_bits!r}.")
-    if scheme == "okamoto-uchiyama":
-        from spinney.privacy.okamoto_uchiyama import OkamotoUchiyama  # noqa: PLC0415  an extra
-
-        return OkamotoUchiyama.new(key_bits)
-    from spinney.privacy.paillier import PaillierKey  # noqa: PLC0415  an extra
-
-    return PaillierKey.new(key_bits)
-
-
-def of_public_key(scheme: str, data: bytes) -> AdditiveHE:
-    """Return the adding side of a public key; raise `ProtocolError` if it is not a key."""
-    if scheme_of(scheme) == "okamoto-uchiyama":
-        from spinney.privacy.okamoto_uchiyama import OkamotoUchiyamaAdding  # noqa: PLC0415
-
-        return OkamotoUchiyamaAdding.of(data)
-    from spinney.privacy.paillier import Paillier  # noqa: PLC0415  an extra
-
-    return Paillier.of(data)
-
-
-def of_secret_key(scheme: str, public: bytes, secret: bytes) -> SecretHE:
-    """Return the side with the key, from its stored keys."""
-    if scheme_of(scheme) == "okamoto-uchiyama":
-        from spinney.privacy.okamoto_uchiyama import OkamotoUchiyama  # noqa: PLC0415  an extra
-
-        return OkamotoUchiyama.of_keys(public, secret)
-    from spinney.privacy.paillier import PaillierKey  # noqa: PLC0415  an extra
-
-    return PaillierKey.of_secret(secret)
 
 
 def foreign_ciphertexts() -> ProtocolError:

@@ -259,7 +259,9 @@ class ForestSettings:
         require_choice("bootstrap", self.bootstrap, (True, False))
         require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:
-            raise SettingError("oob_score=True needs bootstrap=True; without it no row is out of bag.")
+            raise SettingError(
+                "oob_score=True needs bootstrap=True; without it no row is out of bag."
+            )
 
     def n_slots(self, n_columns: int) -> int:
         """Return how many features are drawn for a node."""

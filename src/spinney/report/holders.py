@@ -6,7 +6,7 @@ import numpy as np
 
 from spinney.protocols.model import ForestModel
 from spinney.protocols.training import Roles
-from spinney.report.report import Holder
+from spinney.report.facts import Holder
 
 
 def holders_of(

@@ -12,9 +12,9 @@ from spinney.errors import MissingExtraError, SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Importance
+from spinney.report.facts import ReportFacts
 from spinney.report.page.charts import COLOURS, OTHER_STYLE, STYLE_OF_MODEL, short
 from spinney.report.page.quality import MODELS, words_of_models
-from spinney.report.report import Report
 from spinney.report.tree_text import NodeText, tree_nodes
 from spinney.report.verdicts import score_names, word_of
 
@@ -31,7 +31,7 @@ def axes_of(ax: Any) -> Any:
     return pyplot.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def gain(report: Report, ax: Any = None) -> Any:
+def gain(report: ReportFacts, ax: Any = None) -> Any:
     """Draw the main score of each party, alone and together."""
     quality, names = report.quality, score_names(report.quality)
     if not names:

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from spinney.report.budgets import amount, word_of_measure
 from spinney.report.explained import Explanation, Importance
+from spinney.report.facts import Holder, ReportFacts
 from spinney.report.privacy import in_words
-from spinney.report.report import Holder, Report
 from spinney.report.verdicts import lost_parties, retries, verdict, why_not_judged, word_of
 from spinney.report.words import some
 
@@ -20,7 +20,7 @@ _INDENT = 13
 _COLUMNS = 5  # the most important ones
 
 
-def as_text(report: Report) -> str:
+def as_text(report: ReportFacts) -> str:
     """Return the report as text for a terminal."""
     out = StringIO()
     console = Console(file=out, width=_WIDTH, color_system=None, highlight=False, markup=False)
@@ -49,7 +49,7 @@ def as_text(report: Report) -> str:
     return out.getvalue().rstrip()
 
 
-def _trees(report: Report) -> str:
+def _trees(report: ReportFacts) -> str:
     if not report.n_trees:
         return "no tree finished"
     return f"{some(report.n_trees, 'tree', 'trees')}, depth {report.depth}"
@@ -61,7 +61,7 @@ def _print_under(console: Console, heading: str, text: str) -> None:
         console.print(f"{heading if number == 0 else '':<{_INDENT}}{line}")
 
 
-def _print_course(report: Report, console: Console) -> None:
+def _print_course(report: ReportFacts, console: Console) -> None:
     """Print traffic, time and lost parties."""
     console.print(_traffic(report))
     phases = "   ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
@@ -86,7 +86,7 @@ def _by_generation(history: Sequence[float]) -> str:
     return "best score " + ", ".join(f"{history[i]:.3f} in generation {i + 1}" for i in shown)
 
 
-def _print_budgets(report: Report, console: Console) -> None:
+def _print_budgets(report: ReportFacts, console: Console) -> None:
     """Print each party's privacy budget: before, spent and left."""
     parties: dict[str, list[str]] = {}
     for found in report.budgets:
@@ -112,7 +112,7 @@ def _importance(one: Importance) -> str:
     return f"{one.column} {one.impurity:.3f}{lost}"
 
 
-def _print_privacy(report: Report, console: Console) -> None:
+def _print_privacy(report: ReportFacts, console: Console) -> None:
     """Print the privacy guarantees."""
     if not report.is_private:
         console.print("privacy      not differentially private: no noise was added")
@@ -130,7 +130,7 @@ def _grid(headings: Iterable[str]) -> Table:
     return table
 
 
-def _quality(report: Report) -> Table:
+def _quality(report: ReportFacts) -> Table:
     if not report.quality:
         return _grid([f"quality      not measured: {why_not_judged(report)}"])
     names = list(dict.fromkeys(n for found in report.quality for n in found.scores))
@@ -141,7 +141,7 @@ def _quality(report: Report) -> Table:
     return table
 
 
-def _disclosed(report: Report) -> Table:
+def _disclosed(report: ReportFacts) -> Table:
     table = _grid(["what left each party", "times", "bytes each", "seen by"])
     for entry in report.disclosures:
         most = max(entry.bytes_up.values(), default=0)
@@ -150,7 +150,7 @@ def _disclosed(report: Report) -> Table:
     return table
 
 
-def _traffic(report: Report) -> str:
+def _traffic(report: ReportFacts) -> str:
     up = max(report.bytes_up.values(), default=0)
     down = max(report.bytes_down.values(), default=0)
     return (

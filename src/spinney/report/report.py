@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -16,91 +15,31 @@ from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
 from spinney.protocols.training import Trained
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
-from spinney.report.budgets import PartyBudget, budgets_of
+from spinney.report import plots
+from spinney.report.budgets import budgets_of
 from spinney.report.explained import (
-    Explanation,
-    Importance,
     explanation_of,
     impurity_importances,
     with_losses,
 )
+from spinney.report.facts import (
+    FORMAT,
+    DisclosureRow,
+    Holder,
+    PartyQuality,
+    ReportFacts,
+    RoundTraffic,
+)
 from spinney.report.file_names import REPORT, file_in
-from spinney.report.privacy import PrivacyClaim, is_masked, privacy_of
-from spinney.report.release import Hardening
+from spinney.report.page.page import page_of, summary_of
+from spinney.report.privacy import is_masked, privacy_of
+from spinney.report.render import as_text
 from spinney.tables.schema import join_words
 from spinney.transport.channel import Round
 
-FORMAT = 1
 
-
-class PartyQuality(msgspec.Struct, frozen=True):
-    """How well the model does at one party."""
-
-    party: str
-    rows: str  # which rows: "out-of-bag", "training" or "held-out"
-    n_rows: int
-    scores: dict[str, float]
-    intervals: dict[str, tuple[float, float]] = {}  # 95 %, by score; "gain_..." is joint over local
-
-
-class RoundTraffic(msgspec.Struct, frozen=True):
-    """One round: its question and its traffic in bytes."""
-
-    number: int
-    question: str
-    bytes_down: dict[str, int]
-    bytes_up: dict[str, int]
-    seconds: float
-
-
-class DisclosureRow(msgspec.Struct, frozen=True):
-    """A kind of statistic that left the parties."""
-
-    question: str
-    statistic: str
-    times: int
-    bytes_up: dict[str, int]  # by party
-    seen_by: str
-    protection: str
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """What one party of a vertical job holds of its forest."""
-
-    party: str
-    columns: tuple[str, ...]
-    n_splits: int
-    holds_label: bool
-    consents: bool  # to joining its part with the others'
-
-
-class Report(msgspec.Struct, frozen=True, dict=True):
-    """Quality, traffic, time, disclosures and privacy of one job."""
-
-    protocol: str
-    parties: tuple[str, ...]
-    n_trees: int
-    depth: int
-    n_nodes: int
-    quality: tuple[PartyQuality, ...]
-    traffic: tuple[RoundTraffic, ...]
-    seconds: dict[str, float]  # by phase
-    disclosures: tuple[DisclosureRow, ...]
-    settings: dict[str, Any]
-    version: str = __version__
-    format: int = FORMAT
-    privacy: tuple[PrivacyClaim, ...] = ()  # the guarantees, and against whom they hold
-    history: tuple[float, ...] = ()  # evolved trees: the best score of each generation
-    label_leakage: LabelLeakage | None = None  # of vertical jobs
-    importances: tuple[Importance, ...] = ()
-    explanation: Explanation | None = None
-    budgets: tuple[PartyBudget, ...] = ()  # of private jobs with local ledgers
-    ended: str = ""  # why training stopped early; empty: it did not
-    hardened: tuple[str, ...] = ()  # what was done to the model before it left
-    attempts: int = 1  # how often the job started; after a failure it resumes
-    dropped: tuple[str, ...] = ()  # parties that left, and for which the job no longer waited
-    holders: tuple[Holder, ...] = ()  # of vertical jobs
-    release: Hardening | None = None  # the agreed hardening of exported models; None: none
+class Report(ReportFacts, frozen=True, dict=True):
+    """Quality, traffic, time, disclosures and privacy of one job; printing it is how to read it."""
 
     @classmethod
     def of(
@@ -173,42 +112,20 @@ class Report(msgspec.Struct, frozen=True, dict=True):
             disclosures=(*self.disclosures, *_disclosures(rounds)),
         )
 
-    @property
-    def is_private(self) -> bool:
-        """Whether noise was added and charged to the ledgers."""
-        return self.settings.get("privacy") is not None
-
-    @property
-    def rounds(self) -> int:
-        """Number of rounds."""
-        return len(self.traffic)
-
-    @property
-    def bytes_up(self) -> dict[str, int]:
-        """Bytes sent by each party."""
-        return {p: sum(r.bytes_up.get(p, 0) for r in self.traffic) for p in self.parties}
-
-    @property
-    def bytes_down(self) -> dict[str, int]:
-        """Bytes received by each party."""
-        return {p: sum(r.bytes_down.get(p, 0) for r in self.traffic) for p in self.parties}
-
     def __str__(self) -> str:
-        from spinney.report.render import as_text  # noqa: PLC0415  rich is loaded when printing
-
         return as_text(self)
 
     def plot_gain(self, ax: Any = None) -> Any:
         """Draw each party's scores alone and together; needs `spinney[plot]`."""
-        return _plots().gain(self, ax)
+        return plots.gain(self, ax)
 
     def plot_budget(self, ax: Any = None) -> Any:
         """Draw the budget that each party has spent and has left; needs `spinney[plot]`."""
-        return _plots().budget(self.budgets, ax)
+        return plots.budget(self.budgets, ax)
 
     def plot_importances(self, ax: Any = None) -> Any:
         """Draw the feature importances; needs `spinney[plot]`."""
-        return _plots().importances(self.importances, ax)
+        return plots.importances(self.importances, ax)
 
     def plot_tree(self, number: int, model: ForestModel | None = None, ax: Any = None) -> Any:
         """Draw a tree, numbered from 0; a loaded report needs its `model` (`forest.model_`)."""
@@ -218,11 +135,9 @@ class Report(msgspec.Struct, frozen=True, dict=True):
                 "This report was loaded without its model. Give one: "
                 "report.plot_tree(0, model=load_model(folder).model_)."
             )
-        return _plots().tree(found, number, ax)
+        return plots.tree(found, number, ax)
 
     def _repr_html_(self) -> str:
-        from spinney.report.page.page import summary_of  # noqa: PLC0415  for notebooks
-
         return summary_of(self)
 
     def to_json(self) -> str:
@@ -231,8 +146,6 @@ class Report(msgspec.Struct, frozen=True, dict=True):
 
     def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
         """Write the report as one page that needs no network; it shows the trees of `model`."""
-        from spinney.report.page.page import page_of  # noqa: PLC0415  loaded when needed
-
         write_whole(path, page_of(self, model).encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -259,11 +172,6 @@ def load_report(path: str | os.PathLike[str]) -> Report:
         ) from None
     _require_known_parties(report, str(source))
     return report
-
-
-def _plots() -> Any:
-    """Return the plotting module; it imports all the others in this folder."""
-    return import_module("spinney.report.plots")
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from spinney.report.report import PartyQuality, Report, RoundTraffic
+from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
 from spinney.report.words import some
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
 LESS_IS_BETTER = frozenset({"rmse"})
 
 
-def verdict(report: Report) -> str:
+def verdict(report: ReportFacts) -> str:
     """Return one sentence on whether joining was worth it, by the main score."""
     found = report.quality
     names = score_names(found)
@@ -39,7 +39,7 @@ def verdict(report: Report) -> str:
     return text
 
 
-def why_not_judged(report: Report) -> str:
+def why_not_judged(report: ReportFacts) -> str:
     """Return why a report has no scores."""
     if report.is_private:
         return "exact scores of a party's own rows would cost privacy budget"
@@ -56,7 +56,7 @@ def word_of(score: str) -> str:
     return WORDS.get(score, score)
 
 
-def lost_parties(report: Report) -> list[str]:
+def lost_parties(report: ReportFacts) -> list[str]:
     """Return the parties that were dropped, or that stopped answering a kind of question.
 
     Not every round of a vertical job asks every party, and a lost party ends such a job.
@@ -72,7 +72,7 @@ def lost_parties(report: Report) -> list[str]:
     return [party for party in report.parties if party in lost]
 
 
-def retries(report: Report) -> str:
+def retries(report: ReportFacts) -> str:
     """Return how often the job was retried."""
     if report.attempts == 1:
         return "No retries."

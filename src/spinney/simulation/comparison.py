@@ -23,7 +23,8 @@ from spinney.protocols.secure_sums.simulated import connect_parties
 from spinney.protocols.spec import Site, Spec
 from spinney.protocols.training import Trained, Training
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
-from spinney.report.report import Holder, PartyQuality, Report
+from spinney.report.facts import Holder, PartyQuality
+from spinney.report.report import Report
 from spinney.simulation.intervals import Interval, intervals
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.scores import (

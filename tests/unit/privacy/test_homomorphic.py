@@ -8,16 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import MissingExtraError, ProtocolError, SettingError
-from spinney.privacy import homomorphic
-from spinney.privacy.homomorphic import (
-    KEY_BITS,
-    available,
-    new_key,
-    of_public_key,
-    of_secret_key,
-    scheme_of,
-    unpack,
-)
+from spinney.privacy.homomorphic import KEY_BITS, unpack
+from spinney.privacy.schemes import available, new_key, of_public_key, of_secret_key, scheme_of
 
 SCHEMES = available()
 each = pytest.mark.parametrize("scheme", SCHEMES)
@@ -148,7 +140,7 @@ def test_other_key_sizes_and_schemes_are_refused():
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr(homomorphic, "available", tuple)
+    monkeypatch.setattr("spinney.privacy.schemes.available", tuple)
     with pytest.raises(MissingExtraError, match=r"scheme='paillier' needs the package 'phe'"):
         scheme_of("paillier")
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[he\]'"):

@@ -9,10 +9,11 @@ import pytest
 
 from spinney import GeneticTreeClassifier, HorizontalForestClassifier, deal_rows
 from spinney.protocols.training import Unfinished
+from spinney.report.facts import PartyQuality
 from spinney.report.page.markup import Html, tag
 from spinney.report.page.packed_trees import level_order, pack_trees
 from spinney.report.page.page import page_of
-from spinney.report.report import PartyQuality, Report
+from spinney.report.report import Report
 from spinney.transport.channel import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")

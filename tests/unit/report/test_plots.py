@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from spinney import HorizontalForestClassifier, deal_rows, load_report
 from spinney.errors import MissingExtraError, SettingError
-from spinney.report.report import PartyQuality
+from spinney.report.facts import PartyQuality
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 

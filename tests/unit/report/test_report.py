@@ -10,8 +10,9 @@ import pytest
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_report
 from spinney.errors import StorageError
+from spinney.report.facts import FORMAT, Holder, PartyQuality
 from spinney.report.render import size
-from spinney.report.report import FORMAT, Holder, PartyQuality, Report
+from spinney.report.report import Report
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -129,7 +130,7 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
         "retries      2 retries: the job started 3 times",
         "hardened     taken out as x.onnx (onnx): as it is",
         "splits       bank owns 7, by 2 columns, does not consent to joining its part; shop",
-        "shop owns 2, by columns it",
+        "shop owns 2, by\n             columns it keeps secret",
         f"why          {report.importances[0].column} 0.",
     ):
         assert words in told, told

@@ -31,9 +31,7 @@ def job_privacy(
 ) -> PrivacySettings:
     """Return the privacy of a job that always adds noise; raise if it gives no epsilon."""
     if facts.task != "classification":
-        raise SettingError(
-            f"protocol = {protocol!r} is a classifier; drop task = 'regression'."
-        )
+        raise SettingError(f"protocol = {protocol!r} is a classifier; drop task = 'regression'.")
     if given.epsilon is None:
         raise SettingError(
             f"protocol = {protocol!r} needs epsilon, the budget of the whole job. "

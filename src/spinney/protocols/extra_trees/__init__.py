@@ -1,15 +1,15 @@
 """Extremely randomised trees over parties that hold different rows of the same columns (S5).
 
-Anonymous (2020), *Federated Extra-Trees with Privacy Preserving*, Algorithms 1 and 2, with the
-changes that make it exact, fast and closed: all trees grow together, a level a round; nobody tells
-the smallest and largest values of a node.
+Anonymous (2020), *Federated Extra-Trees with Privacy Preserving*, Algorithms 1 and 2, with changes
+that make it exact, fast and less revealing: all trees grow together, one level per round; nobody
+reveals the smallest and largest values of a node.
 
 | paper | here |
 |---|---|
 | client, master | party, coordinator |
-| F*, candidate features | `max_features` that split, out of more that are drawn (`trees.cuts`) |
-| v_min, v_max of a node | its public box: declared range cut by the path |
-| v*, random threshold | a cut drawn by hash of (seed, tree, node, feature): nothing travels |
+| F*, candidate features | `max_features` that can split, out of more that are drawn (`trees.cuts`) |
+| v_min, v_max of a node | its public box: the declared range, cut by the path |
+| v*, random threshold | a cut drawn by a hash of (seed, tree, node, feature): nothing is sent |
 | Sum_L, Sum_R | `Counts`: cells left, right and missing, by class |
 | C_L, C_R | their sum over parties (`channel.sum`) |
 
@@ -23,14 +23,16 @@ values of real records.
 **Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
 Without `secure_sum` the channel adds up replies that it could read.
 
-| `privacy` | the coordinator learns, instead | protected |
+| `privacy` | instead, the coordinator learns | protected |
 |---|---|---|
-| `randomised_labels` | all the above, of randomised labels; no scores | a label, against everyone |
-| noise on counts | noisy counts of cuts (`extra_trees.noisy_coordinator`), and as in `row_forest.noisy_rows` of leaves | one record more |
+| `randomised_labels` | all of the above, about randomised labels; no scores | a label, against |
+| | | everyone |
+| noise on counts | noisy counts of cuts (`extra_trees.noisy_coordinator`), and of | one record more |
+| | leaves as in `row_forest.noisy_rows` | |
 | both | that a party joins, and its claims (`accounts.account`) | |
 
-**Rounds and bytes.** Schemas 1, facts 1, a level 1 each, quality 1: at most depth + 4 (exchanged
-thresholds: a level 2 each; `privacy`: joining 1, claims 1). A reply holds nodes x candidates x 2 x
+**Rounds and bytes.** Schemas 1, facts 1, each level 1, quality 1: at most depth + 4 (exchanged
+thresholds: each level 2; `privacy`: joining 1, claims 1). A reply holds nodes x candidates x 2 x
 classes counters of a few bits each.
 """
 

@@ -1,4 +1,4 @@
-"""The coordinator's side of extra-trees: it draws the cuts, adds counts up and picks the best."""
+"""The coordinator's side of extra-trees: it draws cuts, sums counts and picks the best cut."""
 
 from dataclasses import asdict
 from typing import Any
@@ -60,7 +60,7 @@ def train(
     with phases.phase("agreeing"):
         schema = agree_on_schema(channel)
         plan = extra_plan(schema, settings, len(channel.parties)) if privacy else None
-        if plan is not None:  # it refuses before anyone is asked
+        if plan is not None:  # it raises before any party is asked
             join(channel, schema, settings)
     quality: dict[str, Quality] = {}
     score = None
@@ -106,7 +106,7 @@ def _grow(
     n_threads: int,
     progress: Progress,
 ) -> Growth:
-    """Grow all trees, a level a round."""
+    """Grow all trees, one level per round."""
     settings, weights = job.settings, values.class_weight
     estimates = None if plan is None else Estimates(plan.response)
     rules = job.rules() if estimates is None else LabelRules.of(job.rules(), estimates)
@@ -134,7 +134,7 @@ def _grow_level(
     search: CutSearch | BitSearch,
     before: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
-    """Grow a level from summed counts; return whose they are."""
+    """Grow a level from summed counts; return the parties they are from."""
     frontier, parts = growth.frontier, []
     candidates = candidates_of(job, frontier)  # Alg. 2, lines 7 to 13
     for first, last in job.batches(candidates.slots):
@@ -153,7 +153,7 @@ def _grow_level(
 
 
 def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
-    """Return the question with cuts between the parties' smallest and largest values."""
+    """Return the question with cuts drawn between the parties' smallest and largest values."""
     first, last = ask.first, ask.last
     about = RangesAsk(ask.job, ask.levels, first, last)
     replies = channel.ask(about)  # Alg. 2, lines 9 to 11
@@ -164,26 +164,26 @@ def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
 
 
 def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> None:
-    """Raise unless sums can be those of rows: a party may be wrong, or lie."""
+    """Raise unless the sums are possible for the rows: a party may be wrong, or lie."""
     if counters.shape != (ask.slots.n_cells, ask.job.cell_counters):
         raise ProtocolError("A party's counts do not have the cells asked for.")
     if not add_up(ask.candidates, counters, held):
         raise ProtocolError(
             "The parties' counts are impossible: the two sides of a cut do not add up to the rows "
-            "that its node holds. One of the parties answers wrongly; nothing was used. Run the "
-            "job without one party after another to find it."
+            "of its node. One of the parties answers wrongly; nothing was used. Rerun, leaving out "
+            "one party at a time, to find it."
         )
     if not _fits_rows(ask.job, counters):
         raise ProtocolError(
-            "The parties' sums are impossible: rows cannot have reported so much, each a bit once "
-            "or a target within its range. One of the parties answers wrongly; nothing was used. "
-            "Run the job without one party after another to find it."
+            "The parties' sums are impossible: they are too large for the number of rows, each of "
+            "which reports a bit once or a target within its range. One of the parties answers "
+            "wrongly; nothing was used. Rerun, leaving out one party at a time, to find it."
         )
 
 
 def _fits_rows(job: Job, counters: Counters) -> bool:
-    """Tell whether sums of bits or targets are possible for so many rows."""
+    """Return whether sums of bits or targets are possible for the number of rows."""
     if job.n_classes == job.cell_counters:
-        return True  # counts by class say themselves how many rows there are
+        return True  # counts by class already give the number of rows
     most = 1 if job.n_classes else 2**job.target_bits - 1
     return not bool((counters[:, 1:] > counters[:, :1] * most).any())

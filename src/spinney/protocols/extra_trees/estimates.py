@@ -1,16 +1,16 @@
-"""What the coordinator makes of randomised labels: estimates of counts, stops, leaf values.
+"""How the coordinator uses randomised labels: estimates of counts, stopping rules, leaf values.
 
-All of it is made from sums of answers, and costs nothing.
+All of it is computed from sums of answers and costs nothing.
 
-- **Splits.** With k-ary randomised response reported counts are used as they are: the gini gain of
-  reported labels is that of true ones times (p - q)^2, so the same cut wins, without a bias. Sums
-  of bits are turned into counts of classes first.
-- **Stops.** Answers are never pure. A node is a leaf where noise cannot tell it from a pure one:
-  its largest class is estimated at one, less one standard error. The paper's scheme stops where
-  the least squares leave one class only.
+- **Splits.** With k-ary randomised response, reported counts are used directly: the Gini gain of
+  reported labels is that of the true labels times (p - q)^2, so the same cut wins, without bias.
+  Sums of bits are first converted to class counts.
+- **Stops.** Answers are never pure. A node becomes a leaf if noise cannot distinguish it from a
+  pure node: its largest class is estimated at one, less one standard error. The paper's scheme
+  stops if least squares leaves only one class.
 - **Leaves.** An estimate from a few answers is mostly noise, so leaves borrow from the nodes above
-  them (`trees.leaf_counts.shrunk`); then no share is negative and all add up to one. The paper's scheme
-  keeps the least squares of each leaf.
+  them (`trees.leaf_counts.shrink`). Then no share is negative and all add up to one. The paper's
+  scheme keeps the least-squares estimate of each leaf.
 """
 
 from dataclasses import dataclass, replace
@@ -32,26 +32,26 @@ from spinney.trees.layout import LeafValues
 from spinney.trees.leaf_counts import nonnegative_fit, shrink
 from spinney.typing import Bools, Floats, Integers
 
-_STEPS: Final = 256  # of a row, in estimated counts that are whole numbers
-_SWEEPS: Final = 500  # at most; most lines need a few
-_STRENGTH: Final = 30.0  # rows that an estimate borrows, times the noise in one row's answer
+_STEPS: Final = 256  # steps per row in estimated counts, which are whole numbers
+_SWEEPS: Final = 500  # at most; most rows need a few
+_STRENGTH: Final = 30.0  # rows that an estimate borrows, per unit of noise in one row's answer
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Counts of classes from counters of answers."""
+    """Estimates class counts from counters of answers."""
 
     response: Response
 
     def rows(self, counters: Counters) -> Integers:
-        """Return how many rows cells hold."""
+        """Return how many rows each cell holds."""
         if isinstance(self.response, RandomisedResponse):
             rows: Integers = counters.sum(axis=1)
             return rows
         return counters[:, 0].astype(np.int64)
 
     def shares(self, counters: Counters) -> Floats:
-        """Return unbiased shares of classes; some may be negative, where answers are few."""
+        """Return unbiased class shares; some may be negative if there are few answers."""
         rows = np.maximum(self.rows(counters), 1)[:, None]
         if isinstance(self.response, UnaryResponse):
             return self.response.estimated_shares(counters[:, 1:] / rows)
@@ -61,7 +61,7 @@ class Estimates:
         return (counters / rows - other) / (keep - other)
 
     def counts(self, counters: Counters) -> Floats:
-        """Return counts of classes, none negative, which add up to the rows."""
+        """Return class counts, none of them negative, that add up to the number of rows."""
         if isinstance(self.response, BloomResponse):
             return self._least_squares(counters)
         rows = self.rows(counters)[:, None].astype(np.float64)
@@ -69,7 +69,7 @@ class Estimates:
 
     @property
     def _chances(self) -> tuple[float, float]:
-        """The chance of an answer from the label's own class, and from another one."""
+        """The probability of an answer, given the label's own class and given another class."""
         if isinstance(self.response, RandomisedResponse):
             keep = self.response.keep_probability
             return keep, (1 - keep) / (self.response.n_categories - 1)
@@ -79,15 +79,15 @@ class Estimates:
 
     @property
     def noise(self) -> float:
-        """The variance that randomising adds to one row's estimated share of its class."""
+        """The variance that randomisation adds to one row's estimated class share."""
         keep, other = self._chances
         return max(keep * (1 - keep), other * (1 - other)) / (keep - other) ** 2
 
     def _least_squares(self, counters: Counters) -> Floats:
-        """Return the counts whose expected bits are nearest to the reported ones.
+        """Return the counts whose expected bits are closest to the reported ones.
 
-        A bit's sum less what it would be without any label that sets it is the number of labels
-        that do: the filters are the design.
+        A bit's sum, minus its expectation if no label sets the bit, gives the number of labels that
+        set it. The filters are the design matrix.
         """
         assert isinstance(self.response, BloomResponse)
         rows = counters[:, :1].astype(np.float64)
@@ -102,13 +102,13 @@ class Estimates:
 
 @dataclass(frozen=True)
 class LabelRules(StoppingRules):
-    """When a node stays a leaf, as far as answers can tell."""
+    """Stopping rules for nodes, based on randomised answers."""
 
     estimates: Estimates | None = None
 
     @classmethod
     def of(cls, rules: StoppingRules, estimates: Estimates) -> "LabelRules":
-        """Return the rules; a leaf holds as many rows as the noise of one answer weighs."""
+        """Return the rules; the smallest leaf grows with the noise of one answer."""
         is_paper = isinstance(estimates.response, BloomResponse)
         least = 1 if is_paper else ceil(estimates.noise)
         facts = vars(rules) | {"min_samples_leaf": max(rules.min_samples_leaf, least)}
@@ -120,16 +120,16 @@ class LabelRules(StoppingRules):
         return self.estimates
 
     def rows(self, moments: Integers) -> Integers:
-        """Return how many rows nodes hold."""
+        """Return how many rows each node holds."""
         return self._known.rows(moments)
 
     def weight(self, moments: Integers, class_weight: Floats) -> Floats:
-        """Return what the rows of nodes weigh."""
+        """Return the weight of each node's rows."""
         weight: Floats = self._known.counts(moments) @ class_weight
         return weight
 
     def is_mixed(self, moments: Integers, class_weight: Floats) -> Bools:  # noqa: ARG002
-        """Tell which nodes are seen to hold rows of more than one class."""
+        """Return which nodes detectably hold rows of more than one class."""
         if isinstance(self._known.response, BloomResponse):
             found = self._known.counts(moments)
             mixed: Bools = (found > found.sum(axis=1, keepdims=True) / _STEPS).sum(axis=1) > 1
@@ -142,21 +142,21 @@ class LabelRules(StoppingRules):
 
 @dataclass(frozen=True)
 class BitSearch:
-    """The best of drawn cuts where cells count bits: looked for in estimated counts."""
+    """Searches estimated counts for the best of the drawn cuts, if cells count bits."""
 
     inner: CutSearch
     estimates: Estimates
 
     @classmethod
     def of(cls, search: CutSearch, estimates: Estimates) -> "BitSearch":
-        """Return the search; a row is so many steps in it."""
+        """Return the search, in which a row counts as `_STEPS` steps."""
         least = replace(search.least, rows=search.least.rows * _STEPS)
         return cls(replace(search, least=least), estimates)
 
     def best(
         self, counters: Counters, candidates: Candidates, columns: Columns, root_weight: Floats
     ) -> Decided:
-        """Return the best cuts of some nodes, with what goes left counted in bits."""
+        """Return the best cuts of some nodes; what goes left is counted in bits."""
         scaled = root_weight * _STEPS
         found = self.inner.best(counters, candidates, columns, scaled, self._in_steps)
         return found.counted_by(counters, candidates.slots, 1 / _STEPS)
@@ -166,7 +166,7 @@ class BitSearch:
 
 
 def value_leaves(growth: Growth, job: Job, plan: LabelPlan, values: LeafValues) -> Forest:
-    """Return the forest with estimates in place of answers."""
+    """Return the forest with estimates instead of answers."""
     forest = growth.forest(job.binning, LeafValues(np.ones(job.cell_counters)))
     estimates = Estimates(plan.response)
     counts = estimates.counts(forest.moments)

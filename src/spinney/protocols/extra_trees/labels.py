@@ -1,31 +1,32 @@
-"""Labels that are randomised once, at their party: S5's local privacy, and a better one.
+"""Labels that each party randomises once: S5's local differential privacy, and a better scheme.
 
 Anonymous (2020), *Federated Extra-Trees with Privacy Preserving*, steps 1 to 3 and equations 1 to
-4. A record's label is randomised when it is first needed; the answer is remembered for the life of
-the record (`privacy.label_memory`), and nothing but answers is ever counted. So trees of any number
-and depth, and all later jobs, cost nothing more.
+4. A record's label is randomised when it is first needed. The answer is stored for the life of the
+record (`privacy.label_memory`), and only answers are ever counted. So any number of trees of any
+depth, and all later jobs, cost nothing more.
 
 | paper | here |
 |---|---|
 | B, Bloom filter of a label; h = 32 bits, 4 hashes | `labels.bloom_filters` |
 | B', permanent randomised response; p = 1/2 | first step of `BloomResponse` |
-| R, instantaneous response; xi = 0.8, zeta = 0.2 | its second step; drawn once, too |
+| R, instantaneous response; xi = 0.8, zeta = 0.2 | its second step; also drawn once |
 | Sum, equations 3 and 4 | counters of a cell: rows, then reported bits |
 | Lasso regression | least squares without negative counts, on the known design |
 
-R is drawn anew for every question in the paper, and once here. Fresh draws over the same B' would
-average out over the questions of one forest, to B' itself; that is what the price, 8 ln 3, is of.
-So the promise is the same, and what is remembered is all that is ever used.
+The paper draws R again for every question; here it is drawn once. Fresh draws over the same B'
+would average out over the questions of one forest and leave B' itself, which is what the price,
+8 ln 3, covers. So the promise is the same, and only the stored answer is ever used.
 
 The default is k-ary randomised response, which at epsilon 2 does at least as well as the paper's
-filters at 8.79, both drawn once (`docs/results.md` has figures, and those of B' alone, which does
-better on many classes). `label_scheme="unary"` is for many classes.
+filters at 8.79, both drawn once (`docs/results.md` has figures, also for B' alone, which does
+better with many classes). `label_scheme="unary"` is for many classes.
 
-**Who learns what.** As in the protocol that runs, with answers in place of labels. Features are
-not randomised: how many rows a party has, and where they stand, is as open as without this. Hence
-the ledger promises epsilon to a *label* and nothing to a *record*. **Who never learns what.**
-Nobody but its party sees a label, a count of true labels, or which answer a record gave. No key of
-a row depends on its label (`tables.records`): a bootstrap tells nothing of it.
+**Who learns what.** The same as in the protocol that runs, with answers instead of labels. Features
+are not randomised: the number of a party's rows, and the nodes they are in, are as visible as
+without this. Hence the ledger promises epsilon to a *label* (label differential privacy) and
+nothing to a *record*. **Who never learns what.** Nobody but its party sees a label, a count of true
+labels, or which answer a record gave. No row key depends on the row's label (`tables.records`), so
+a bootstrap reveals nothing about it.
 """
 
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ class LabelPlan:
     n_parties: int
 
     def __post_init__(self) -> None:
-        _ = self.response  # refuses classes that a scheme cannot tell apart
+        _ = self.response  # raises if the scheme cannot represent the classes
 
     @cached_property
     def response(self) -> Response:
@@ -103,23 +104,23 @@ class LabelPlan:
 
     @property
     def n_bits(self) -> int:
-        """How many bits a cell counts beside its rows; 0: it counts reported classes instead."""
+        """How many bits a cell counts besides its rows; 0 if it counts reported classes."""
         return 0 if isinstance(self.response, RandomisedResponse) else self.response.n_bits
 
     @property
     def scheme(self) -> str:
-        """What answers of this kind are remembered under: the label, and how it is randomised."""
+        """The key under which answers are stored: the label, and how it is randomised."""
         label, facts = self.schema.label, self.response.parameters()
         how = " ".join(f"{name}={facts[name]}" for name in sorted(facts))
         return f"{label.name!r} of {label.classes}: {how}"
 
     def spend(self, scope_name: str = "", batch: str = "") -> Spend:
-        """Return the price of the labels of some records; batches share no record."""
+        """Return the price of the labels of some records; batches have no record in common."""
         scope = ALL_ROWS.part(scope_name, batch) if scope_name else ALL_ROWS
         return Spend("labels, each randomised once", self.response, (scope,))
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
+        """Return everything the job may spend."""
         return [self.spend()]
 
     def terms(self, data: str) -> Job:
@@ -130,12 +131,12 @@ class LabelPlan:
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
-    """A party's table with answers in place of labels; keys know nothing of true labels."""
+    """A party's table with answers instead of labels; keys do not depend on true labels."""
 
     inner: Table
     target: NDArray[np.int32]
     keys: Keys
-    words: NDArray[np.uint32]  # (n_rows, n_words) reported bits; empty where classes are reported
+    words: NDArray[np.uint32]  # (n_rows, n_words) reported bits; empty if classes are reported
 
     @property
     def schema(self) -> Schema:
@@ -148,7 +149,7 @@ class LabelledTable:
         return self.inner.n_rows
 
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows in order, at most `size` at a time."""
+        """Yield all rows in order, at most `size` at a time."""
         row = 0
         for batch in self.inner.batches(size):
             part = slice(row, row + batch.keys.size)
@@ -157,10 +158,10 @@ class LabelledTable:
 
 
 def open_memory(folder: Path, name: str, table: Table) -> LabelMemory:
-    """Open a party's memory with its table: answers of records that left the table are erased.
+    """Open a party's label memory, and erase the answers of records that left the table.
 
-    `table` is all that the party holds. A record that comes back later is randomised, and paid
-    for, once more.
+    `table` must hold all of the party's records. A record that comes back later is randomised, and
+    paid for, again.
     """
     memory = LabelMemory.open(folder / f"{name}.labels", folder / f"{name}.key")
     memory.forget_all_but(records_of(table).ids)
@@ -170,7 +171,7 @@ def open_memory(folder: Path, name: str, table: Table) -> LabelMemory:
 def randomise_labels(
     table: Table, plan: LabelPlan, purse: Account, memory: LabelMemory
 ) -> LabelledTable:
-    """Return the table with answers: remembered ones, or drawn, paid for and remembered now."""
+    """Return the table with answers: stored ones, or new ones that are paid for and stored."""
     records = records_of(table)
     records.require_own_ids()
     ids, labels = records.ids, records.labels
@@ -179,14 +180,14 @@ def randomise_labels(
         purse.disclose(plan, "labels given again", [_again(plan), _UNPROTECTED])
     else:
         new = np.flatnonzero(~known)
-        # Records are drawn once, but for such as were erased and came back.
+        # Records are drawn once, except those that were erased and came back.
         since = f"labels by when they were drawn, after {memory.erasures} erasures"
         spend = plan.spend(since, f"from record {memory.n_known(plan.scheme)}")
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             drawn = plan.response.release(Exact(labels[new]), charges[0]).values
             memory.remember(plan.scheme, ids[new], labels[new], drawn.reshape(new.size, -1))
-            return b""  # nothing is sent; what was drawn is kept encrypted, not in the ledger
+            return b""  # nothing is sent; the answers are stored encrypted, not in the ledger
 
         asked = Terms(plan.privacy, plan.n_parties)
         purse.pay(plan, 0, asked, [spend], draw, disclosures=[_UNPROTECTED])
@@ -216,7 +217,7 @@ def _table(table: Table, plan: LabelPlan, ids: Keys, answers: Integers) -> Label
 def _likeliest(
     response: BloomResponse | UnaryResponse, words: NDArray[np.uint32]
 ) -> NDArray[np.int32]:
-    """Return the class whose bits fit a report best: made of the report alone, so it is free."""
+    """Return the class whose bits fit a report best; it uses only the report, so it costs nothing."""
     fit = unpack_bits(words, response.n_bits)
     if isinstance(response, BloomResponse):
         filters = bloom_filters(response.n_classes)

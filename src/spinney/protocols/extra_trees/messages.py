@@ -1,4 +1,4 @@
-"""The questions of extra-trees: counts on both sides of cuts that everybody draws alike.
+"""The questions of extra-trees: counts on both sides of cuts that everybody draws identically.
 
 **Who learns what.** See `spinney.protocols.extra_trees`.
 """
@@ -40,9 +40,9 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Codes
 
 _DRAWS = 2
-_RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features are drawn, below 2^5 four
+_RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features, below 2^5 four times
 DRAWN_AT_MOST = _DRAWS * max(times for _, times in _RESERVES)
-"""Candidates of a node, at most, for each feature that is compared."""
+"""The maximum number of candidates of a node for each feature that is compared."""
 
 
 def drawing_of(job: Job) -> Drawing:
@@ -50,7 +50,7 @@ def drawing_of(job: Job) -> Drawing:
     n_compared = job.settings.n_slots(job.binning.columns.n_columns)
     privacy = job.settings.privacy
     if privacy is not None and not privacy.randomises_labels:
-        return Drawing(n_compared)  # every candidate costs a part of epsilon: none is in reserve
+        return Drawing(n_compared)  # every candidate costs a part of epsilon, so there are no spares
     n_draws = 1 if job.settings.thresholds == "exchanged" else _DRAWS
     return Drawing(n_compared, n_draws, _RESERVES)
 
@@ -59,7 +59,7 @@ _CANDIDATES: Beside[Candidates] = Beside()
 
 
 def candidates_of(job: Job, frontier: Frontier) -> Candidates:
-    """Return the candidates of open nodes, drawn once for all who share a process."""
+    """Return the candidates of open nodes; parties in one process draw them once."""
     return _CANDIDATES.get(
         frontier, lambda: draw_candidates(frontier, drawing_of(job), job.binning)
     )
@@ -67,7 +67,7 @@ def candidates_of(job: Job, frontier: Frontier) -> Candidates:
 
 @message
 class CandidateNodes(OpenNodes):
-    """Some open nodes and the candidates that everybody draws for them."""
+    """A range of open nodes and the candidates that everybody draws for them."""
 
     @property
     def all_candidates(self) -> Candidates:
@@ -81,7 +81,7 @@ class CandidateNodes(OpenNodes):
 
     @property
     def slots(self) -> Slots:
-        """What is asked of these nodes."""
+        """The cells that are asked about in these nodes."""
         return self.candidates.slots
 
 
@@ -94,7 +94,7 @@ class RangesReply:
 
 @message
 class RangesAsk(CandidateNodes, Ask[RangesReply]):
-    """Which are your smallest and largest values in these nodes? (Only thresholds="exchanged".)"""
+    """What are your smallest and largest values in these nodes? (Only thresholds="exchanged".)"""
 
     reveals: ClassVar[str] = "smallest and largest bins of features in tree nodes"
     refused_under_masks: ClassVar[bool] = True
@@ -107,33 +107,33 @@ def _no_cuts() -> Codes:
 
 @message
 class CutsAsk(CandidateNodes, Ask[CountsReply]):
-    """How many rows of these open nodes stand on each side of their cuts?"""
+    """How many rows of these open nodes are on each side of their cuts?"""
 
-    cuts: Codes = field(default_factory=_no_cuts)  # of exchanged thresholds, node after node
+    cuts: Codes = field(default_factory=_no_cuts)  # exchanged thresholds, node after node
     reveals: ClassVar[str] = "counts by class, or sums of targets, on both sides of drawn cuts"
     reply_type: ClassVar[type[Any]] = CountsReply
 
     @kept_beside
     def candidates(self) -> Candidates:
-        """The candidates of these nodes, cut where the question says, if it does."""
+        """The candidates of these nodes, with the question's cuts if it has any."""
         own = self.all_candidates.part(self.first, self.last)
         if self.job.settings.thresholds != "exchanged":
             if self.cuts.size:
                 raise ProtocolError("The question brings cuts, and everybody draws them here.")
             return own
         if self.cuts.size != own.cut.size:
-            raise ProtocolError("The question's cuts are not those of its nodes.")
+            raise ProtocolError("The question's cuts do not fit its nodes.")
         return own.cut_at(self.cuts.reshape(own.cut.shape))
 
     @kept_beside
     def fields(self) -> Fields:
-        """How counts stand in words when they are masked."""
+        """How counts are packed into words for masking."""
         return Fields.of(
             self.slots, self.frontier.bits[self.first : self.last], self.job.cell_counters
         )
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
-        """Return counts as fields of words; target sums as they are."""
+        """Return counts packed into words; target sums unchanged."""
         if self.job.n_classes == 0:
             return reply.vectors()
         return (self.fields.pack(reply.counts.counters, thread_count(None)),)
@@ -148,7 +148,7 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
 
 @message
 class NoisyCutsAsk(CandidateNodes, NoisyLevelAsk):
-    """How many rows stand on each side of these nodes' cuts, with noise?"""
+    """How many rows are on each side of these nodes' cuts, with noise?"""
 
     reveals: ClassVar[str] = "counts, or sums of targets, on both sides of drawn cuts, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
@@ -162,8 +162,8 @@ SUMMED: tuple[type[Ask[Any]], ...] = (
     NoisyCutsAsk,
     LeafAsk,
 )
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
+"""The questions whose replies are summed; under `secure_sum` they are masked."""
 
 
 ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, JoinAsk, ClaimsAsk, RangesAsk, *SUMMED)
-"""Every question that a party answers; those about cuts are in `extra_trees.messages`."""
+"""Every question that a party answers; this module defines those about cuts."""

@@ -1,18 +1,19 @@
-"""Extra-trees from counts that carry noise: what S5 calls its global privacy, with a price.
+"""Extra-trees from noisy counts: what S5 calls global privacy, here with a stated price.
 
-The paper adds Laplace noise to class counts and states neither its scale nor what it adds up to.
-Here one record stands on one side of every candidate of its node, in every level of every tree that
-reads it; `row_forest.budget` divides the job's epsilon over candidates, levels and trees, as for noisy
-histograms, and leaves are counted once more at the end. Cuts are drawn in declared ranges only,
-nothing is in reserve, and integer noise is each party's own, or in shares under secure sums.
+The paper adds Laplace noise to class counts but states neither its scale nor its total cost. Here
+one record is on one side of every candidate of its node, in every level of every tree that reads
+it. `row_forest.budget` divides the job's epsilon over candidates, levels and trees, as for noisy
+histograms, and leaves are counted again at the end. Cuts are drawn only in declared ranges, there
+are no spare candidates, and integer noise is each party's own, or in shares under secure sums.
 
 **Who learns what.** The coordinator learns noisy counts on both sides of every drawn cut and noisy
-counts of every leaf: each party's, each with that party's own whole noise; or, in shares under
-secure sums, only their sum. **Who never learns what.** Exact counts of rows, classes, gaps or
-categories leave no party; nor does a smallest or largest value, or a score.
+counts of every leaf. It sees each party's counts with that party's own whole noise; or, if noise is
+in shares under secure sums, only their sum. **Who never learns what.** Exact counts of rows,
+classes, missing values or categories never leave a party; neither does a smallest or largest value,
+or a score.
 
-**Rounds and bytes.** Joining 1, a level 1 each, leaves 1, claims 1. A reply holds 8 bytes for each
-of nodes x candidates x 3 x classes counters.
+**Rounds and bytes.** Joining 1, each level 1, leaves 1, claims 1. A reply holds 8 bytes for each of
+nodes x candidates x 3 x classes counters.
 """
 
 from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of, drawing_of
@@ -38,7 +39,7 @@ from spinney.typing import Progress
 def grow_by_noisy_cuts(
     channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
 ) -> Forest:
-    """Grow all trees, a level a round, and count their leaves at the end."""
+    """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
     growth = Growth(open_nodes(job, ()), job.rules(), weights)

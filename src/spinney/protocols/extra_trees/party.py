@@ -1,4 +1,4 @@
-"""A party's side of extra-trees: exact counts, counts of randomised labels, or counts with noise."""
+"""A party's side of extra-trees: exact counts, counts of randomised labels, or noisy counts."""
 
 from typing import Any
 
@@ -37,10 +37,10 @@ from spinney.trees.threads import thread_count
 
 
 class CutRows(NoisyRows):
-    """A party's rows as its own coins deal them to the trees, counted by drawn cuts."""
+    """A party's rows, dealt to the trees by its own secret coins and counted by drawn cuts."""
 
     def _counted(self, ask: NoisyLevelAsk) -> Counters:
-        """Return what noise is to be added to."""
+        """Return the counts to which noise is added."""
         assert isinstance(ask, NoisyCutsAsk)
         standing = self.standing(ask)
         return cut_counts(
@@ -54,26 +54,26 @@ class CutRows(NoisyRows):
 
 
 def extra_plan(schema: Schema, settings: ForestSettings, n_parties: int) -> LabelPlan | ForestPlan:
-    """Return how a private job's budget is divided; refuse settings that cannot be kept."""
+    """Return how a private job's budget is divided; raise if the settings cannot be met."""
     privacy = settings.privacy
     if privacy is None:
-        raise ProtocolError("The job has no privacy settings, so that there is nothing to join.")
+        raise ProtocolError("The job has no privacy settings, so there is nothing to join.")
     if privacy.perturbs_input:
-        raise SettingError("Extra-trees have label_privacy='local' or 'laplace', and no others.")
+        raise SettingError("Extra-trees support only label_privacy='local' or 'laplace'.")
     if not privacy.randomises_labels:
         return plan_of(noisy_job(schema, settings, n_parties))
     wrong = {"class_weight": settings.class_weight == "balanced", "oob_score": settings.oob_score}
     for name, is_wrong in wrong.items():
         if is_wrong:
             raise SettingError(
-                f"{name}={getattr(settings, name)!r} needs true labels, and with "
-                "label_privacy='local' none leaves its party."
+                f"{name}={getattr(settings, name)!r} needs true labels, but with "
+                "label_privacy='local' no true label leaves its party."
             )
     return LabelPlan(schema, privacy, n_parties)
 
 
 class ExtraPrivateParty(PrivateParty):
-    """Answers with noise, or from labels that carry it, and only what its ledger has paid for."""
+    """Answers with noise, or from randomised labels, and only after its ledger was charged."""
 
     memory: LabelMemory
 
@@ -96,7 +96,7 @@ class _Counting(Counting):
 
     def _counted(self, ask: CutsAsk | RangesAsk) -> CountsReply | RangesReply:
         if isinstance(ask, RangesAsk) and ask.job.settings.thresholds != "exchanged":
-            raise ProtocolError("This job draws its cuts in public; no value is told.")
+            raise ProtocolError("This job draws its cuts in public ranges; no value is revealed.")
         standing = self._rows.standing(ask)  # Alg. 1, line 17: by the splits so far
         rows = (self._rows.binned(ask.job), standing, ask.candidates, (ask.first, ask.last))
         if isinstance(ask, RangesAsk):
@@ -105,18 +105,18 @@ class _Counting(Counting):
         return CountsReply(cut_counts(*rows, **how, bits=self._bits(ask)))  # lines 13 to 15
 
     def _bits(self, ask: CutsAsk) -> ReportedBits | None:
-        """Return what rows report in place of a class, if they report bits."""
+        """Return the bits that rows report instead of a class, if they report bits."""
         if not isinstance(self.table, LabelledTable) or not self.table.words.size:
             return None
         return ReportedBits(self.table.words, ask.job.cell_counters - 1)
 
 
 class Party(RowParty):
-    """One organisation's side. What it keeps between questions only saves time.
+    """One organisation's side. What it keeps between questions is only a cache.
 
-    Without a ledger it answers exactly; with one it answers with noise only, but for the `exact`
-    job. `memory` holds the answers of its records where labels are randomised: keep it for the
-    life of the data (see `extra_trees.labels.opened_memory`).
+    Without a ledger it answers exactly. With one it answers only with noise, except for the `exact`
+    job. `memory` holds the answers of its records if labels are randomised: keep it for the life of
+    the data (see `extra_trees.labels.open_memory`).
     """
 
     name, counting = NAME, _Counting

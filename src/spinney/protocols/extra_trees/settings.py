@@ -1,4 +1,4 @@
-"""The settings of extra-trees, as a job fixes them and as users say them."""
+"""The settings of extra-trees: those of a job, and those that users give."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +19,7 @@ from spinney.protocols.spec import JobFacts, JobSettings
 
 NAME: Final = "extra_trees"
 Settings = ForestSettings
-_EPSILON: Final = 2  # of a label, unless given
+_EPSILON: Final = 2  # the default for a label
 _DEFAULTS: Final[dict[str, Any]] = {
     "bootstrap": False,
     "binning": "magnitudes",
@@ -53,14 +53,14 @@ class ExtraJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=Tru
     label_privacy: str | None = None
     label_scheme: str | None = None
     message_limit: int | None = None
-    max_leaf_nodes: int | None = None  # known only so as to be refused with its reason
+    max_leaf_nodes: int | None = None  # accepted only to raise an error with the reason
     random_state: int = 0
     n_jobs: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelNoise:
-    """How labels are protected, as a user says it; see `ExtraTreesClassifier`."""
+    """The user's parameters for label privacy; see `ExtraTreesClassifier`."""
 
     label_privacy: str | None = None
     label_scheme: LabelScheme = "randomised_response"
@@ -73,7 +73,7 @@ class LabelNoise:
     leaf_share: Any = 0.25
 
     def privacy(self, *, is_regression: bool, job: str | None = None) -> PrivacySettings | None:
-        """Return the privacy of a job, a simulated one under a fresh name; None without any."""
+        """Return the privacy of a job; None without any. A simulated job gets a fresh name."""
         name = job or f"simulation {uuid4()}"
         match self.label_privacy:
             case None:
@@ -92,7 +92,7 @@ class LabelNoise:
     def _local(self, name: str, *, is_regression: bool) -> PrivacySettings:
         if is_regression:
             raise SettingError(
-                "label_privacy='local' randomises classes, and a regressor has none. Use "
+                "label_privacy='local' randomises classes, but a regressor has none. Use "
                 "label_privacy='laplace'."
             )
         epsilon = self.epsilon
@@ -108,8 +108,8 @@ class LabelNoise:
     def _laplace(self, name: str) -> PrivacySettings:
         if self.epsilon is None:
             raise SettingError(
-                "label_privacy='laplace' needs epsilon, the budget of the whole forest, such as "
-                "1.0."
+                "label_privacy='laplace' needs epsilon, the budget of the whole forest, for "
+                "example 1.0."
             )
         return PrivacySettings(
             job=name,
@@ -122,7 +122,7 @@ class LabelNoise:
         )
 
     def binning(self, wanted: Any) -> Any:
-        """Return the scale of cuts; with noise on counts only that for which nothing is counted."""
+        """Return the scale of cuts; with noise on counts, the one that needs no counting."""
         is_counted = self.label_privacy == "laplace" and wanted == "magnitudes"
         return "ranges" if is_counted else wanted
 
@@ -131,7 +131,7 @@ _NOISE: Final = tuple(LabelNoise.__dataclass_fields__)
 
 
 def settings_of(given: ExtraJobSettings, facts: JobFacts) -> ForestSettings:
-    """Return the settings of a job file, checked; without classes, as far as can be said."""
+    """Return the checked settings of a job file; without classes, check what is possible."""
     said = {k: v for k, v in msgspec.structs.asdict(given).items() if v is not None}
     noise = LabelNoise(**{key: said.pop(key) for key in _NOISE if key in said})
     said = _DEFAULTS | said

@@ -43,11 +43,11 @@ class ExtraTrees(Spec[ForestSettings]):
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
 
     def needs_ranges(self, settings: ForestSettings) -> bool:
-        """Tell whether cuts are drawn between declared bounds."""
+        """Return whether cuts are drawn between declared bounds."""
         return settings.binning != "quantiles" or settings.privacy is not None
 
     def shows(self, settings: ForestSettings) -> str:
-        """Say that randomised labels leave everything else exact."""
+        """Say that with randomised labels everything else is exact."""
         if settings.privacy is not None and settings.privacy.randomises_labels:
             return "adds noise to labels only (label_privacy='local')"
         return ""
@@ -69,7 +69,7 @@ class ExtraTrees(Spec[ForestSettings]):
         return settings.max_depth
 
     def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
-        """Return the bound of a level a round, or of two where thresholds are exchanged."""
+        """Return the bound for one round per level, or two if thresholds are exchanged."""
         drawn = DRAWN_AT_MOST * settings.n_slots(max(size.n_columns, 1))
         counters = 33 if settings.privacy is not None else max(size.n_classes, 2)
         return levels_bound(

@@ -1,4 +1,4 @@
-"""What a private forest costs: one release of all leaves' counts."""
+"""What a private forest costs: one release of the counts of all leaves."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -47,14 +47,14 @@ class ForestPlan:
             advice = f"n_estimators={n_trees} would work" if n_trees else "Raise epsilon"
             raise SettingError(
                 f"n_estimators={self.settings.n_estimators} leaves too little budget for each "
-                f"tree: epsilon={float(each):.3g}, whose noise would be of {float(1 / each):.3g} "
-                f"rows in every leaf. {advice}."
+                f"tree: epsilon={float(each):.3g}, with noise of about {float(1 / each):.3g} rows "
+                f"in every leaf. {advice}."
             )
-        self.noise  # noqa: B018  refuses shares that cannot be
+        self.noise  # noqa: B018  raises if the shares are impossible
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         return self.settings.privacy
 
     @property
@@ -70,7 +70,7 @@ class ForestPlan:
         return DiscreteLaplace(self.privacy.amount, n_trees, shares=shares)
 
     def planned(self) -> list[Spend]:
-        """Return all that the job spends."""
+        """Return everything the job spends."""
         what = f"class counts of the leaves of {self.settings.n_estimators} random trees"
         return [Spend(what, self.noise, n_values=self.n_counters)]
 
@@ -80,11 +80,11 @@ class ForestPlan:
 
 
 def bins_of(schema: Schema) -> Binning:
-    """Return the bins of every column, from public facts: as fine as they come."""
+    """Return the finest possible bins of every column, from public facts."""
     require_ranges(schema)
     return public_binning(schema, MAX_BINS)
 
 
 def plan_of(schema: Schema, settings: Settings, n_parties: int) -> ForestPlan:
-    """Return what the job costs; refuse what cannot be kept."""
+    """Return what the job costs; raise if the settings cannot be met."""
     return ForestPlan(settings, require_classes(schema), n_parties)

@@ -1,4 +1,4 @@
-"""The coordinator's side of a private forest: it draws the trees and values their leaves."""
+"""The coordinator's side of a private forest: it draws the trees and computes leaf values."""
 
 from dataclasses import asdict
 
@@ -30,14 +30,14 @@ def train(
     channel: Channel,
     settings: Settings,
     *,
-    n_jobs: int | None = None,  # noqa: ARG001  as all protocols; little is to be done here
+    n_jobs: int | None = None,  # noqa: ARG001  all protocols take it; little is done here
     progress: Progress = silent,
 ) -> Training:
     """Draw the trees and count their leaves with the parties on the channel."""
     phases, n_parties = Phases(), len(channel.parties)
     with phases.phase("agreeing"):
         schema = agree_on_schema(channel)
-        plan = plan_of(schema, settings, n_parties)  # refuses before anyone is asked
+        plan = plan_of(schema, settings, n_parties)  # raises before any party is asked
         channel.ask(ForestJoinAsk(settings, schema.digest(), n_parties))
     with phases.phase("counting"):
         progress("counting leaves", 0, 0)
@@ -49,7 +49,7 @@ def train(
         leaves = NumberedLeaves(settings.n_estimators, levels, binning)
         reply = channel.sum(RandomLeavesAsk(settings, schema.digest(), n_parties, levels))
         if reply.counters.size != plan.n_counters:
-            raise ProtocolError("A party's noisy counts do not have the leaves asked for.")
+            raise ProtocolError("A party's noisy counts do not match the leaves asked about.")
         counts = reply.counters.reshape(-1, plan.n_classes)
         variance = np.full(leaves.n_leaves, summed_variance(plan.noise, n_parties))
         forest, noise = finish_trees(leaves, counts, variance, settings.shrinkage)

@@ -56,7 +56,7 @@ class RandomLeavesAsk(Signed, Ask[NoisyReply]):
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (RandomLeavesAsk,)
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
+"""The questions whose replies are summed; under `secure_sum` they are masked."""
 
 
 ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, ForestJoinAsk, ClaimsAsk, *SUMMED)

@@ -33,7 +33,7 @@ from spinney.trees.public_trees import frontiers
 
 
 class Party:
-    """One organisation's side: it answers once, from its ledger."""
+    """One organisation's side: it answers once, and its ledger pays."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class Party:
 def _checked_leaves(
     binning: Binning, settings: Settings, levels: tuple[Level, ...]
 ) -> NumberedLeaves:
-    """Return the leaves of trees that others drew, if the levels are sound and as deep as said."""
+    """Return the leaves of trees that others drew; raise unless levels are valid and complete."""
     n_trees = settings.n_estimators
     open_nodes = frontiers(binning.columns, n_trees, levels)
     full = all(level.feature.min(initial=0) >= 0 for level in levels)
     if len(levels) != settings.max_depth or open_nodes[-1].n_open or not full:
         raise ProtocolError(
-            f"The question's trees are not whole trees of depth {settings.max_depth}. "
+            f"The question's trees are not complete trees of depth {settings.max_depth}. "
             "Nothing was released."
         )
     return NumberedLeaves(n_trees, levels, binning)

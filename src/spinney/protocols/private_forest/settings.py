@@ -1,4 +1,4 @@
-"""The settings of a private forest, checked once."""
+"""The settings of a private forest."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -20,7 +20,7 @@ from spinney.trees.dtypes import MAX_BINS
 from spinney.typing import Progress
 
 _ROUNDS = 4  # schemas, joining, leaves, claims
-_HEAD, _NODE = 4096, 64  # bytes of a message beside its arrays, and of a node it repeats
+_HEAD, _NODE = 4096, 64  # bytes of a message besides its arrays, and of a node it repeats
 
 
 class PrivateForest(Spec[Settings]):
@@ -48,17 +48,17 @@ class PrivateForest(Spec[Settings]):
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
 
     def needs_ranges(self, settings: Settings) -> bool:
-        """Tell that cuts are drawn in declared ranges."""
+        """Return True: cuts are drawn in declared ranges."""
         del settings
         return True
 
     def shows(self, settings: Settings) -> str:
-        """Say that nothing reaches the coordinator without noise."""
+        """Return an empty string: everything the coordinator sees has noise."""
         del settings
         return ""
 
     def smallest_leaf(self, settings: Settings) -> int | float:
-        """Return that a leaf may hold any number of rows: its counts carry noise."""
+        """Return the smallest value: a leaf may hold any number of rows, its counts carry noise."""
         del settings
         return 1
 
@@ -67,12 +67,12 @@ class PrivateForest(Spec[Settings]):
         return settings.n_estimators
 
     def steps_at_most(self, settings: Settings) -> int | None:
-        """Return that all levels are one step."""
+        """Return 1: all levels are one step."""
         del settings
         return 1
 
     def bound(self, settings: Settings, size: JobSize) -> Bound:
-        """Return the bound of one question about all leaves."""
+        """Return the bound for one question about all leaves."""
         n_leaves = settings.n_estimators << settings.max_depth
         counters = 8 * n_leaves * max(size.n_classes, 2)
         schema = 256 * MAX_BINS * size.n_columns
@@ -88,7 +88,7 @@ class PrivateForest(Spec[Settings]):
         )
 
     def is_pooled(self, settings: Settings) -> bool:
-        """Tell that noise makes every forest another one."""
+        """Return False: noise makes every forest different."""
         del settings
         return False
 

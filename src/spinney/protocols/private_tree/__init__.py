@@ -1,8 +1,8 @@
 """One private tree over parties that hold different rows of the same columns (S3).
 
-Gubler (2023), *Secure and Interpretable: Federated Differentially Private Decision Trees*, with its
-accounting put right (`private_tree.budget`) and two learners more. The tree grows a level a round; leaves
-are counted at the end.
+Gubler (2023), *Secure and Interpretable: Federated Differentially Private Decision Trees*, with
+corrected accounting (`private_tree.budget`) and two more learners. The tree grows one level per
+round; leaves are counted at the end. The privacy is record-level differential privacy.
 
 | paper | here |
 |---|---|
@@ -13,25 +13,26 @@ are counted at the end.
 | Algorithm 6 | `method="save_budget"`: bounds of sensitivity 1, e_bounds / p each |
 | leaf_prop, bounds_prop | `leaf_share`, `bounds_share` |
 
-Algorithm 6 asks column after column, p rounds a node; here a node's bounds are one question and the
-columns that they leave another. "propose" lets every party propose a cut by its own rows and counts
-the sides of those cuts only (after LocalRNM, Liu et al. 2020). "noisy_max" chooses among all cuts
-at once, by one noisy maximum of monotone scores; it costs the same whatever the number of columns.
-Its root's scores look ahead: a cut is worth what it leaves after both its sides are cut once more,
-as well as can be. So it finds two columns that tell something only together, at no further cost.
+Algorithm 6 asks column after column, p rounds per node. Here a node's bounds are one question, and
+the columns that remain after it are another. "propose" lets every party propose a cut from its own
+rows and counts only the sides of those cuts (after LocalRNM, Liu et al. 2020). "noisy_max" chooses
+among all cuts at once, by one noisy maximum of monotone scores; its cost does not depend on the
+number of columns. Its scores look ahead at the root: a cut is scored by the impurity that is left
+after the best further cut of both its sides. So it finds two columns that are informative only
+together, at no further cost.
 
 **Who learns what.** Everyone learns the tree and the noisy class counts of its leaves. The
 coordinator also learns, summed over parties: with "histograms" noisy histograms of every open node;
 with "save_budget" noisy bounds for every column, and noisy histograms of some; with "propose" each
 party's own choice of a cut, and noisy counts of both sides of those cuts. **With "noisy_max" it
-learns exact histograms of every open node**, by two columns of the root, and the noise of the
+learns exact histograms of every open node**, for the root by pairs of columns, and the noise of the
 choice: it is trusted with them, and the claims say that nothing protects a record from it. It sees
 each party's schema, that it joins, and its claims. **Who never learns what.** Nobody else sees an
-exact number; no party's own counts leave it but under a mask, or with its own whole noise.
+exact number. A party's own counts leave it only under a mask or with the party's own whole noise.
 
-**Rounds and bytes.** Schemas 1, joining 1, a level 1 ("histograms", "noisy_max") or 2, leaves 1,
+**Rounds and bytes.** Schemas 1, joining 1, each level 1 ("histograms", "noisy_max") or 2, leaves 1,
 claims 1. A reply has 8 bytes for each of nodes x columns x (bins + 1) x classes counters; with
-"propose", for each of nodes x proposals x 2 x classes; with "noisy_max" for the cuts too, and at
+"propose", for each of nodes x proposals x 2 x classes; with "noisy_max" also for the cuts, and at
 the root for pairs of cells, if they fit in 16 MB.
 """
 

@@ -1,10 +1,10 @@
-"""How a private tree's budget is divided: exactly, in fractions, and by everyone alike.
+"""How a private tree's budget is divided: in exact fractions that every party computes.
 
-Written e for the job's epsilon, d for the levels, p for the columns, K for the parties. A record
-stands in one node of a level, so that nodes of a level cost their maximum, and levels add up. A
-level may spend e_level = e (1 - leaf_share) / d on a node:
+Let e be the job's epsilon, d the levels, p the columns and K the parties. A record is in one node
+of a level, so the nodes of a level cost their maximum, and levels add up. A level may spend
+e_level = e (1 - leaf_share) / d on a node:
 
-| method | a node's releases | what one record moves | cost |
+| method | a node's releases | what one record changes | cost |
 |---|---|---|---|
 | histograms | all cells of all columns, by class | p cells by 1 | e_level |
 | save_budget | a bound for every column | p bounds by 1 row | a share of what the node has |
@@ -13,17 +13,17 @@ level may spend e_level = e (1 - leaf_share) / d on a node:
 | | both sides of the c proposed cuts, by class | c counts by 1 | e_level / 2 |
 | noisy_max | one cut | any cut's score by 1 row | e_level |
 
-A leaf is counted with all that its path has left: e minus what the nodes above it, and it itself as
-a node, have cost. So every path costs e, whatever is stopped or saved on the way.
+A leaf is counted with everything its path has left: e minus the cost of the nodes above it, and of
+the leaf itself when it was an open node. So every path costs e, wherever it stops or saves.
 
-"save_budget" passes to both children what a node has not spent. Budgets depend on released numbers
-and on public settings only, and the ledger refuses any path that passes e: a filter for pure
-privacy (Rogers et al. 2016). Savings are rounded down to eighths
-of a level's share, so that there are few kinds of noise; what that leaves goes to the leaf.
+"save_budget" passes what a node has not spent to both children. Budgets depend only on released
+numbers and public settings, and the ledger refuses any path that exceeds e: a filter for pure
+differential privacy (Rogers et al. 2016). Savings are rounded down to eighths of a level's share,
+so that there are few kinds of noise; the remainder goes to the leaf.
 
-Rows are told apart, for the ledger, by what their nodes were asked and whether they were split, not
-by the splits themselves: nodes with the same history cost the same. So a party holds its job to one
-tree and to one question of a kind for a level: else rows could be told apart twice.
+The ledger separates rows by what their nodes were asked and whether they were split, not by the
+splits themselves: nodes with the same history cost the same. So a party holds its job to one tree,
+and to one question of each kind per level. Otherwise rows could be separated twice.
 """
 
 from collections.abc import Callable
@@ -53,22 +53,22 @@ from spinney.trees.level import Level
 from spinney.trees.public_cells import COST_BITS
 from spinney.typing import Integers
 
-_SPLIT: Final = "its node is split"  # a step for every level: one stands below the other
-STEPS: Final = 8  # a node asks about so many parts of its columns at most
-_ROW: Final = Fraction(1 << COST_BITS)  # in which scores are counted
+_SPLIT: Final = "its node is split"  # one step per level, each below the one before
+STEPS: Final = 8  # the most parts of its columns that a node is asked about
+_ROW: Final = Fraction(1 << COST_BITS)  # one row in the units of scores
 Asked = NDArray[np.int64]  # (n_open,) how many parts of its columns a node was asked about
 
 
 @dataclass(frozen=True)
 class NodeBudgets:
-    """What the nodes of one depth may spend, and have spent on the way, by node."""
+    """What the nodes of one depth may spend, and what their paths have spent, by node."""
 
     scopes: tuple[Scope, ...]
     has: tuple[Fraction, ...]
     spent: tuple[Fraction, ...]
 
     def part(self, chosen: Integers) -> "NodeBudgets":
-        """Return some of them."""
+        """Return the budgets of some nodes."""
         places = chosen.tolist()
         return NodeBudgets(
             tuple(self.scopes[i] for i in places),
@@ -96,12 +96,12 @@ class TreePlan:
             raise SettingError(
                 f"max_depth={self.n_levels} leaves too little budget for each level: "
                 f"epsilon={float(self.level_epsilon):.3g} for a node and {float(weakest):.3g} for "
-                f"a single number of it, whose noise would be of {1 / float(weakest):.3g} rows. "
+                f"one of its numbers, with noise of about {1 / float(weakest):.3g} rows. "
                 f"{advice}."
             )
 
     def _weakest(self) -> Fraction:
-        """Return the least epsilon that any single number gets."""
+        """Return the smallest epsilon of any single number."""
         match self.settings.method:
             case "noisy_max":
                 return self.level_epsilon
@@ -117,17 +117,17 @@ class TreePlan:
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         return self.settings.privacy
 
     @property
     def n_levels(self) -> int:
-        """How many levels may be asked about: d."""
+        """d, the number of levels that may be asked about."""
         return self.settings.max_depth
 
     @cached_property
     def level_epsilon(self) -> Fraction:
-        """What a level may spend on a node: e_level."""
+        """e_level, what a level may spend on a node."""
         kept = fraction_of(self.privacy.leaf_share, "leaf_share")
         return self.privacy.amount * (1 - kept) / self.n_levels
 
@@ -137,24 +137,24 @@ class TreePlan:
 
     @property
     def saves(self) -> bool:
-        """Whether what nodes do not spend goes to their children."""
+        """Whether nodes pass on what they do not spend to their children."""
         return self.settings.method == "save_budget"
 
     @property
     def n_steps(self) -> int:
-        """In how many parts columns are asked about."""
+        """Into how many parts the columns are divided for questions."""
         return min(STEPS, self.n_columns)
 
     def n_asked(self, step: int) -> int:
-        """Return how many columns are asked about in so many parts."""
+        """Return how many columns `step` parts contain."""
         return self.n_columns * step // self.n_steps
 
     # --- what nodes have -------------------------------------------------------------------------
 
     def purses(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[NodeBudgets]:
-        """Return what the nodes of every depth have when they are reached.
+        """Return the budgets of the nodes of every depth when they are reached.
 
-        Where nothing is saved all nodes of a depth are one: rows that are still asked about.
+        If nothing is saved, all nodes of a depth share one entry: the rows still asked about.
         """
         if not self.saves:
             depths = range(len(levels) + 1)
@@ -185,18 +185,18 @@ class TreePlan:
         return NodeBudgets(tuple(scopes), tuple(has), tuple(spent))
 
     def node_cost(self, has: Fraction, step: int) -> Fraction:
-        """Return what a node spends that was asked about so many parts of its columns."""
+        """Return what a node spends if it is asked about `step` parts of its columns."""
         if not self.saves:
             return self.level_epsilon
         if not 0 < step <= self.n_steps:
-            raise ProtocolError("A node is asked about at least one part of its columns.")
+            raise ProtocolError("A node must be asked about at least one part of its columns.")
         bounds = has * self._bounds_share
         return bounds + (has - bounds) * step / self.n_steps
 
     # --- releases of nodes -----------------------------------------------------------------------
 
     def histogram_groups(self, purses: NodeBudgets, steps: Asked) -> list[Group]:
-        """Return the noise of the cells of open nodes, asked about so many parts of columns."""
+        """Return the noise of the cells of open nodes, given the parts of columns asked about."""
         if not self.saves:
             noise = self._laplace(self.level_epsilon, self.n_columns)
             return [Group(noise, purses.scopes, np.arange(steps.size))]
@@ -210,7 +210,7 @@ class TreePlan:
         return _grouped(replace(purses, scopes=asked), steps, noise_of)
 
     def bounds_groups(self, purses: NodeBudgets) -> list[Group]:
-        """Return the noise of open nodes' bounds: each is moved by one row, all p by p."""
+        """Return the noise of open nodes' bounds: one record changes each by one row, all by p."""
 
         def noise_of(has: Fraction, _: int) -> Mechanism:
             return self._laplace(has * self._bounds_share, self.n_columns)
@@ -218,12 +218,12 @@ class TreePlan:
         return _grouped(purses, np.zeros(len(purses.has), np.int64), noise_of)
 
     def proposal_groups(self, purses: NodeBudgets, n_open: int) -> list[Group]:
-        """Return how a party chooses the cuts that it proposes."""
+        """Return the noise with which a party chooses the cuts that it proposes."""
         noise = PermuteAndFlip(self.level_epsilon / 2, _ROW, monotone=True)
         return [Group(noise, purses.scopes, np.arange(n_open))]
 
     def side_groups(self, purses: NodeBudgets, n_cuts: Integers) -> list[Group]:
-        """Return the noise of the sides of proposed cuts, by how many a node has."""
+        """Return the noise of the sides of proposed cuts, by how many cuts a node has."""
         (scope,) = purses.scopes
         return [
             Group(
@@ -246,7 +246,7 @@ class TreePlan:
     # --- leaves ----------------------------------------------------------------------------------
 
     def leaf_groups(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[Group]:
-        """Return the noise of all leaves, by their number; each spends what its path has left."""
+        """Return the noise of all leaves, by leaf number; each spends what its path has left."""
         if self.saves:
             return self._leaf_groups_of_paths(levels, asked)
         groups, first, n_nodes = [], 0, 1
@@ -296,7 +296,7 @@ class TreePlan:
         ]
 
     def planned(self) -> list[Spend]:
-        """Return what the longest path may spend, to be checked before the job starts."""
+        """Return what the longest path may spend, which is checked before the job starts."""
         levels: list[Spend] = []
         for depth in range(self.n_levels):
             scopes = (_still_open(depth),)
@@ -314,7 +314,7 @@ class TreePlan:
 def _grouped(
     purses: NodeBudgets, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
 ) -> list[Group]:
-    """Put nodes that have and ask the same into one group."""
+    """Group nodes that have the same budget and are asked the same."""
     members: dict[tuple[Fraction, int], list[int]] = {}
     for node, (has, step) in enumerate(zip(purses.has, steps.tolist(), strict=True)):
         members.setdefault((has, step), []).append(node)
@@ -329,7 +329,7 @@ def _grouped(
 
 
 def _still_open(depth: int) -> Scope:
-    """Return the rows whose node is split in all of the first so many levels."""
+    """Return the rows whose node is split in each of the first `depth` levels."""
     scope = ALL_ROWS
     for _ in range(depth):
         scope = scope.part(_SPLIT, "yes")
@@ -337,5 +337,5 @@ def _still_open(depth: int) -> Scope:
 
 
 def _asked(scope: Scope, step: int) -> Scope:
-    """Return the rows here whose node is asked about so many parts of its columns."""
+    """Return the rows in `scope` whose node is asked about `step` parts of its columns."""
     return scope.part("asked about", f"{step} parts of the columns")

@@ -1,4 +1,4 @@
-"""The coordinator's side of a private tree: it decides each level from noised answers."""
+"""The coordinator's side of a private tree: it decides each level from noisy answers."""
 
 from dataclasses import asdict, dataclass
 
@@ -37,12 +37,12 @@ from spinney.trees.public_cells import fixed_costs, noisy_gain, noisy_impurity
 from spinney.trees.public_trees import level_of
 from spinney.typing import Bools, Floats, Integers, Progress, silent
 
-_SURE = 3.0  # standard deviations: a node is too small only if noise is no excuse
+_SURE = 3.0  # standard deviations: a node is too small only if noise cannot explain it
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The cut of every open node, whether it is made, and what was asked for it."""
+    """The cut of every open node, whether it is made, and what was asked about the node."""
 
     cut: Integers
     accepted: Bools
@@ -55,7 +55,7 @@ def decide_level(channel: Channel, grown: Grown) -> Choice:
 
 
 def _histograms(channel: Channel, grown: Grown) -> Choice:
-    """Algorithm 5: all columns' histograms; stop as the paper does, on what every column says."""
+    """Algorithm 5: histograms of all columns; stop as the paper does, using every column."""
     columns = np.ones((grown.n_open, grown.public.plan.n_columns), np.bool_)
     counts = _asked_cells(channel, grown, columns)
     start = grown.public.cells.start
@@ -72,13 +72,13 @@ def _histograms(channel: Channel, grown: Grown) -> Choice:
 def _save_budget(channel: Channel, grown: Grown) -> Choice:
     """Algorithm 6: bounds first, then histograms of the columns that may hold the best cut.
 
-    Dropped is a column whose bound stands out from the lowest by more than the noise of both. What
+    A column is dropped if its bound exceeds the lowest bound by more than the noise of both. What
     its histogram would have cost goes to the children.
     """
     plan = grown.public.plan
     reply = channel.sum(BoundsAsk(grown.so_far)).counters
     if reply.size != grown.n_open * plan.n_columns:
-        raise ProtocolError("A party's bounds do not have the columns asked for.")
+        raise ProtocolError("A party's bounds do not match the columns asked about.")
     bounds = reply.reshape(grown.n_open, plan.n_columns)
     noise = np.zeros(grown.n_open)
     for group in plan.bounds_groups(grown.purses):
@@ -101,17 +101,17 @@ def _save_budget(channel: Channel, grown: Grown) -> Choice:
 
 
 def _propose(channel: Channel, grown: Grown) -> Choice:
-    """Every party proposes a cut; the sides of all of them are counted, and the best is taken."""
+    """Let every party propose a cut, count the sides of all proposals, and take the best."""
     plan, cells = grown.public.plan, grown.public.cells
     replies = channel.ask(ProposalsAsk(grown.so_far)).values()
     proposed = np.stack([reply.cuts for reply in replies], axis=1)
     if proposed.shape[0] != grown.n_open or proposed.min() < 0 or proposed.max() >= cells.cuts.n:
-        raise ProtocolError("A party proposed what is no cut of the nodes asked about.")
+        raise ProtocolError("A party proposed something that is not a cut of the node.")
     cuts = _distinct(proposed)
     is_cut = cuts >= 0
     reply = channel.sum(SidesAsk(grown.so_far, cuts)).counters
     if reply.size != int(is_cut.sum()) * 2 * plan.n_classes:
-        raise ProtocolError("A party's sides are not those of the cuts asked about.")
+        raise ProtocolError("A party's sides do not match the cuts asked about.")
     sides = np.zeros((*cuts.shape, 2, plan.n_classes), np.int64)
     sides[is_cut] = reply.reshape(-1, 2, plan.n_classes)
     gain = np.where(is_cut, noisy_gain(sides[:, :, 0], sides[:, :, 1]), -np.inf)
@@ -130,10 +130,10 @@ def _propose(channel: Channel, grown: Grown) -> Choice:
 
 
 def _noisy_max(channel: Channel, grown: Grown) -> Choice:
-    """One noisy maximum over all cuts, taken here: the place where an MPC argmax would stand.
+    """Take one noisy maximum over all cuts; a secure multi-party (MPC) argmax could replace this.
 
     The parties' answers would then be their shares of counts and noise, and this function's result
-    the only number that anybody learns.
+    would be the only number that anybody learns.
     """
     cells, plan = grown.public.cells, grown.public.plan
     reply = channel.sum(TrustedCellsAsk(grown.so_far)).counters
@@ -164,7 +164,7 @@ _METHODS = {
 
 
 def _asked_cells(channel: Channel, grown: Grown, columns: Bools) -> Integers:
-    """Return noisy counts by node, cell and class; zero where nothing was asked, or could be."""
+    """Return noisy counts by node, cell and class; zero if a cell was not or cannot be asked."""
     cells, plan = grown.public.cells, grown.public.plan
     reply = channel.sum(CellsAsk(grown.so_far, columns)).counters
     asked = np.repeat(columns, cells.parts + 1, axis=1)
@@ -176,7 +176,7 @@ def _asked_cells(channel: Channel, grown: Grown, columns: Bools) -> Integers:
 
 
 def _impurity(grown: Grown, counts: Integers, columns: Bools) -> Floats:
-    """Return Algorithm 4's impurity of every cut; infinity where it cannot be made."""
+    """Return Algorithm 4's impurity of every cut; infinity if the cut cannot be made."""
     cells = grown.public.cells
     impurity = noisy_impurity(*cells.cuts.sides(counts, cells.start))
     able = cells.can_cut(grown.frontier) & columns[:, cells.cuts.column]
@@ -185,13 +185,13 @@ def _impurity(grown: Grown, counts: Integers, columns: Bools) -> Floats:
 
 
 def _enough(grown: Grown, mean: Floats, deviation: Floats) -> Bools:
-    """Tell which nodes may hold enough rows to be split, given noisy means of their counts."""
+    """Return which nodes may hold enough rows to be split, given noisy means of their counts."""
     enough: Bools = mean + _SURE * deviation >= grown.public.settings.min_samples_leaf
     return enough
 
 
 def _distinct(proposed: Integers) -> Integers:
-    """Return each node's distinct cuts, in rising order, then -1."""
+    """Return each node's distinct cuts in ascending order, padded with -1."""
     ordered = np.sort(proposed, axis=1)
     again = np.zeros(ordered.shape, np.bool_)
     again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
@@ -203,14 +203,14 @@ def train(
     channel: Channel,
     settings: TreeSettings,
     *,
-    n_jobs: int | None = None,  # noqa: ARG001  as all protocols; little is to be done here
+    n_jobs: int | None = None,  # noqa: ARG001  all protocols take it; little is done here
     progress: Progress = silent,
 ) -> Training:
     """Grow a tree with the parties on the channel."""
     phases, n_parties = Phases(), len(channel.parties)
     with phases.phase("agreeing"):
         schema = agree_on_schema(channel)
-        public = PublicTree.of(schema, settings, n_parties)  # refuses before anyone is asked
+        public = PublicTree.of(schema, settings, n_parties)  # raises before any party is asked
         channel.ask(TreeJoinAsk(settings, schema.digest(), n_parties))
     with phases.phase("growing"):
         facts = (settings, schema.digest(), n_parties)
@@ -241,10 +241,10 @@ def train(
 
 
 def _finished(reply: NoisyReply, grown: Grown) -> tuple[Forest, NodeNoise]:
-    """Return the tree with its leaves' counts, and how far noise may have moved them."""
+    """Return the tree with its leaves' counts, and the size of their noise."""
     tree, plan, leaves = grown.so_far, grown.public.plan, grown.leaves
     if reply.counters.size != leaves.n_leaves * plan.n_classes:
-        raise ProtocolError("A party's noisy counts do not have the leaves asked for.")
+        raise ProtocolError("A party's noisy counts do not match the leaves asked about.")
     counts = reply.counters.reshape(-1, plan.n_classes)
     variance = np.zeros(leaves.n_leaves)
     for group in plan.leaf_groups(tree.levels, tree.asked):

@@ -1,4 +1,4 @@
-"""Numbers of nodes or leaves, noised in groups: each has its own noise, its rows, and its price."""
+"""Noise for nodes or leaves in groups: each group has its own noise, rows and price."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class Group:
     members: Integers
 
     def spend(self, what: str, n_values: int) -> Spend:
-        """Return the price of releasing so many numbers of every member."""
+        """Return the price of releasing `n_values` numbers of every member."""
         return Spend(what, self.noise, self.scopes, n_values=n_values * self.members.size)
 
 
 @dataclass(frozen=True)
 class GroupedNoise:
-    """Numbers to be noised, in groups: `owner` says whose each of them is."""
+    """Numbers that get noise in groups; `owner` is the node or leaf of each number."""
 
     groups: Sequence[Group]
     owner: Integers
@@ -38,7 +38,7 @@ class GroupedNoise:
 
     @cached_property
     def places(self) -> list[Integers]:
-        """Where each group's numbers stand."""
+        """The positions of each group's numbers."""
         return [np.flatnonzero(np.isin(self.owner, group.members)) for group in self.groups]
 
     def spends(self, what: str) -> list[Spend]:
@@ -47,7 +47,7 @@ class GroupedNoise:
         return [group.spend(what, at.size // group.members.size) for group, at in pairs]
 
     def drawn(self, charges: tuple[Charge, ...]) -> bytes:
-        """Count, and add the noise that was paid for."""
+        """Count, and add the noise that has been paid for."""
         values = self.exact().ravel()
         noised = np.empty(values.size, np.int64)
         for group, at, charge in zip(self.groups, self.places, charges, strict=True):

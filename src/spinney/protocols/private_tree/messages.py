@@ -46,25 +46,25 @@ from spinney.trees.public_cells import Cells
 from spinney.trees.public_trees import frontiers
 from spinney.typing import Integers
 
-MOST_PAIRS: Final = 16 << 20  # bytes: about 90 numbers of ten parts, and two classes
+MOST_PAIRS: Final = 16 << 20  # bytes: about 90 numeric columns of ten bins, with two classes
 
 
 @dataclass(frozen=True)
 class PublicTree:
-    """What follows from settings and schema: bins, cells and prices, the same for everyone."""
+    """What follows from settings and schema, the same for everyone: bins, cells and prices."""
 
     settings: TreeSettings  # with the method that is used
-    why: str  # it is that one
+    why: str  # the reason for that method
     binning: Binning
     cells: Cells
     plan: TreePlan
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the root's cut is chosen by what its sides could still be cut into.
+        """Whether the root's cut is scored by the best further cuts of its sides.
 
-        Two columns may tell together what neither tells alone. The root alone is that wide: its
-        rows are counted by pairs of cells.
+        Two columns may be informative together although neither is alone. Only the root looks
+        ahead: its rows are counted by pairs of cells.
         """
         is_asked = self.settings.method == "noisy_max" and self.plan.n_levels > 1
         n_counters = self.cells.n_cells**2 * self.plan.n_classes + self.cells.cuts.n
@@ -72,7 +72,7 @@ class PublicTree:
 
     @classmethod
     def of(cls, schema: Schema, given: TreeSettings, n_parties: int) -> "PublicTree":
-        """Lay it out; refuse what cannot be kept."""
+        """Compute all of it; raise if the settings cannot be met."""
         require_ranges(schema)
         n_classes = require_classes(schema)
         found = choose_method(given, len(schema.columns), n_parties)
@@ -93,13 +93,13 @@ class PublicTree:
 
 @message
 class TreeSoFar:
-    """The job, and the tree as far as it has grown."""
+    """The job, and the tree as grown so far."""
 
     settings: TreeSettings
     schema_digest: str
     n_parties: int
     levels: tuple[Level, ...]
-    asked: tuple[Asked, ...]  # with "save_budget": about how much of its columns each node was
+    asked: tuple[Asked, ...]  # with "save_budget": how many parts of its columns each node was asked
 
     @property
     def depth(self) -> int:
@@ -107,7 +107,7 @@ class TreeSoFar:
         return len(self.levels)
 
     def digest(self, depth: int) -> bytes:
-        """Return a digest of the tree's first so many levels and what they were asked."""
+        """Return a digest of the tree's first `depth` levels and what they were asked."""
         state = sha256()
         for level in self.levels[:depth]:
             packed = level.pack()
@@ -117,11 +117,11 @@ class TreeSoFar:
         return state.digest()
 
     def grown(self, public: PublicTree) -> "Grown":
-        """Return the tree so far, laid out; it is laid out once for all who share a process."""
+        """Return the tree so far and what follows from it; parties in one process share it."""
 
         def lay_out() -> Grown:
             made = Grown(self, public)
-            made.frontier  # noqa: B018  refuses levels that do not fit
+            made.frontier  # noqa: B018  raises if the levels do not fit
             return made
 
         return _GROWN.get(self, lay_out)
@@ -129,7 +129,7 @@ class TreeSoFar:
 
 @dataclass(frozen=True)
 class Grown:
-    """The tree so far, with all that follows from it."""
+    """The tree so far, with everything that follows from it."""
 
     so_far: TreeSoFar
     public: PublicTree
@@ -151,24 +151,24 @@ class Grown:
 
     @cached_property
     def leaves(self) -> NumberedLeaves:
-        """The leaves, open nodes among them."""
+        """The leaves, including open nodes."""
         return NumberedLeaves(1, self.so_far.levels, self.public.binning)
 
     @cached_property
     def purses(self) -> NodeBudgets:
-        """What the open nodes have, or all of them alike."""
+        """The budgets of the open nodes, one for all if they are equal."""
         last = self.public.plan.purses(self.so_far.levels, self.so_far.asked)[-1]
         if not self.public.plan.saves or not self.so_far.levels:
             return last
         return last.part(np.flatnonzero(self.so_far.levels[-1].child_open))
 
     def require_open(self) -> None:
-        """Raise unless there are nodes that the job's budget allows to ask about."""
+        """Raise unless there are open nodes and the job's budget covers their level."""
         n_levels = self.public.plan.n_levels
         if not self.n_open or self.so_far.depth >= n_levels:
             raise ProtocolError(
                 f"The question is about level {self.so_far.depth}, which has {self.n_open} open "
-                f"nodes, of a tree of {n_levels} levels. Nothing was released."
+                f"nodes; the tree has {n_levels} levels. Nothing was released."
             )
 
 
@@ -176,7 +176,7 @@ _GROWN: Final[Beside[Grown]] = Beside()
 
 
 class AboutTree:
-    """What the questions about a private tree share: how far it has grown, and how."""
+    """The shared part of questions about a private tree: the tree so far."""
 
     __slots__ = ()
     tree: TreeSoFar
@@ -205,7 +205,7 @@ class TreeJoinAsk(Ask[JoinReply]):
 
 @message
 class CellsAsk(AboutTree, Signed, Ask[NoisyReply]):
-    """How do the rows of the open nodes spread over the cells of these columns, with noise?"""
+    """How are the rows of the open nodes distributed over these columns' cells, with noise?"""
 
     tree: TreeSoFar
     columns: NDArray[np.bool_]  # (n_open, n_columns) which are asked about
@@ -213,7 +213,7 @@ class CellsAsk(AboutTree, Signed, Ask[NoisyReply]):
     reply_type: ClassVar[type[Any]] = NoisyReply
 
     def steps(self, plan: TreePlan, n_open: int) -> Integers:
-        """Return about how many parts of its columns each node is asked; refuse other numbers."""
+        """Return how many parts of its columns each node is asked about; raise if not whole."""
         if self.columns.shape != (n_open, plan.n_columns):
             raise ProtocolError(
                 "The question's columns do not fit its nodes. Nothing was released."
@@ -221,14 +221,14 @@ class CellsAsk(AboutTree, Signed, Ask[NoisyReply]):
         n_asked = self.columns.sum(axis=1)
         allowed = [plan.n_asked(step) for step in range(1, plan.n_steps + 1)]
         if not np.isin(n_asked, allowed if plan.saves else allowed[-1:]).all():
-            raise ProtocolError("A node is asked about other columns than the job pays for.")
+            raise ProtocolError("A node is asked about columns that the job does not pay for.")
         steps: Integers = np.searchsorted(np.array(allowed), n_asked) + 1
         return steps
 
 
 @message
 class BoundsAsk(AboutTree, Signed, Ask[NoisyReply]):
-    """How little impurity could any cut of each column leave you, with noise?"""
+    """What is the lowest impurity that any cut of each column could leave, with noise?"""
 
     tree: TreeSoFar
     reveals: ClassVar[str] = "bounds of impurity by tree node and column, with noise"
@@ -237,7 +237,7 @@ class BoundsAsk(AboutTree, Signed, Ask[NoisyReply]):
 
 @message
 class ProposalsReply:
-    """The cut that a party proposes for each open node, chosen in private."""
+    """The cut that a party proposes for each open node, chosen with noise."""
 
     cuts: Integers  # (n_open,)
 
@@ -263,7 +263,7 @@ class SidesAsk(AboutTree, Signed, Ask[NoisyReply]):
 
 @message
 class TrustedReply:
-    """Exact counts and the noise of a choice, for a coordinator that is trusted with both."""
+    """Exact counts and the noise of a choice, for a trusted coordinator."""
 
     counters: Integers
 
@@ -280,7 +280,7 @@ class TrustedReply:
 
 @message
 class TrustedCellsAsk(AboutTree, Signed, Ask[TrustedReply]):
-    """How do the rows spread over all cells, exactly; and how lucky is each cut?
+    """What are the exact counts of all cells, plus the noise drawn for each cut?
 
     A root that looks ahead is asked about pairs of cells.
     """
@@ -309,7 +309,7 @@ SUMMED: tuple[type[Ask[Any]], ...] = (
     TrustedCellsAsk,
     TreeLeavesAsk,
 )
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
+"""The questions whose replies are summed; under `secure_sum` they are masked."""
 
 
 ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, TreeJoinAsk, ClaimsAsk, ProposalsAsk, *SUMMED)

@@ -73,7 +73,7 @@ class NodeCounts:
         return public.cells.pairs(table, grown.frontier, public.plan.n_classes)
 
     def costs(self, grown: Grown) -> Integers:
-        """Return what every cut of every open node would leave of impurity, by own rows."""
+        """Return the impurity that every cut of every open node would leave, from own rows."""
         cells = grown.public.cells
         return fixed_costs(*cells.cuts.sides(self.cells(grown), cells.start))
 
@@ -100,7 +100,7 @@ _OWN_CHOICE = Disclosure(
 
 
 class Party:
-    """One organisation's side. What it keeps between questions only saves time."""
+    """One organisation's side. What it keeps between questions is only a cache."""
 
     def __init__(
         self,
@@ -140,12 +140,12 @@ class Party:
         return self._public[1]
 
     def _grown(self, tree: TreeSoFar, *methods: str) -> Grown:
-        """Return the tree that a question is about, if it is one that its method asks."""
+        """Return the tree that a question is about; raise unless its method asks it."""
         public = self._layout(tree.settings, tree.schema_digest, tree.n_parties)
         method = public.settings.method
         if method not in methods:
             raise ProtocolError(
-                f"This is not a question of method={method!r}. Nothing was released."
+                f"method={method!r} does not ask this question. Nothing was released."
             )
         grown = tree.grown(public)
         grown.require_open()
@@ -215,9 +215,9 @@ class Party:
         )
 
     def _held(self, ask: Ask[Any], plan: TreePlan, tree: TreeSoFar) -> Account:
-        """Return the purse, if the question goes on with the tree of those before it.
+        """Return the account; raise unless the question continues the tree of those before it.
 
-        Of every kind there is one question to a level.
+        There is one question of each kind per level.
         """
         purse, depth = self._rows.purse(ask), tree.depth
         purse.hold_to_table(plan)
@@ -229,7 +229,7 @@ class Party:
         if plan.saves and isinstance(ask, CellsAsk):
             grown = self._grown(tree, "save_budget")
             steps[depth] = ask.steps(plan, grown.n_open)
-        for level, asked in steps.items():  # a later tree may not deny what was asked
+        for level, asked in steps.items():  # a later tree must not contradict what was asked
             content = asked.astype("<i8").tobytes()
             purse.hold_to(plan, f"choice of columns at level {level}", content)
         return purse

@@ -1,4 +1,4 @@
-"""The settings of a private tree, checked once, and the choice of a method from public facts."""
+"""The settings of a private tree, and the choice of a method from public facts."""
 
 import math
 from dataclasses import dataclass, replace
@@ -36,21 +36,21 @@ class TreeSettings:
     Parameters
     ----------
     privacy
-        How much, and how much of it is kept for leaves: with "auto", at most.
+        The budget, and the share of it for leaves; with "auto", the largest share.
     method
-        How splits are found; see `private_tree`. "auto": as `chosen` finds.
+        How splits are found; see `private_tree`. "auto": see `choose_method`.
     max_depth
-        How many levels share the budget of splits.
+        How many levels share the budget for splits.
     min_samples_leaf
-        Noisy counts below it make a node a leaf.
+        A node with a noisy count below it becomes a leaf.
     n_bins
-        Into how many equal parts a node cuts what its path leaves of a number's range.
+        Into how many equal parts a node cuts what its path has left of a number's range.
     bounds_share
         The part of a node's budget for bounds, with "save_budget".
     shrinkage
-        How strongly leaves are drawn to their parents, in standard deviations of their noise.
+        How strongly leaves are shrunk towards their parents, in standard deviations of their noise.
     n_rows
-        How many rows all parties hold together, roughly, as everybody may know; None: not said.
+        Public, rough number of rows that all parties hold together; None if not given.
     message_limit
         Bytes of counters in one reply.
     """
@@ -82,31 +82,32 @@ class TreeSettings:
 
     @property
     def fine_bins(self) -> int:
-        """How many bins a number's whole range has: as many as a byte tells apart."""
+        """How many bins a number's whole range has: as many as a byte can hold."""
         return MAX_BINS // self.n_bins * self.n_bins
 
 
 def useful_depth(n_rows: int, min_samples_leaf: int) -> int:
-    """Return how deep a tree may be before its nodes would hold too few rows, were they halved."""
+    """Return how deep a tree may be before its nodes, halved each time, hold too few rows."""
     return max(1, math.floor(math.log2(max(n_rows, 2) / min_samples_leaf)) + 1)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a job with its method named, and why that one."""
+    """The settings of a job with its method, and the reason for that method."""
 
     settings: TreeSettings
     why: str
 
 
 def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Choice:
-    """Return the settings that a job is run by: its method, and how deep its tree may be.
+    """Return the settings of a job with its method and maximum depth.
 
-    Everything follows from what is declared. "auto" takes the first of these whose noise is small
-    beside the rows of a deep node: histograms, and cuts that the parties propose, which trust
-    nobody; else one noisy maximum, of as many levels as leave enough budget to tell cuts apart,
-    with no more for its leaves than their rows need. But for "histograms", which is S3's own, a
-    tree is no deeper than the declared rows are good for.
+    Everything follows from what is declared. "auto" takes the first of these methods whose noise is
+    small relative to the rows of a deep node: histograms, then cuts that the parties propose;
+    neither needs a trusted coordinator. Otherwise it takes one noisy maximum, with as many levels
+    as leave enough budget to compare cuts, and no more budget for leaves than their rows need.
+    Except with "histograms", S3's own method, a tree is no deeper than the declared number of rows
+    supports.
     """
     depth = settings.max_depth
     if settings.n_rows is not None:
@@ -118,7 +119,7 @@ def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Cho
         return Choice(replace(settings, max_depth=depth), why)
     if settings.n_rows is None:
         raise SettingError(
-            "method='auto' chooses by the number of rows, and n_rows does not say it. Declare "
+            "method='auto' chooses by the number of rows, but n_rows is not given. Declare "
             "n_rows, roughly, or name a method."
         )
     epsilon = float(settings.privacy.amount)
@@ -146,12 +147,12 @@ def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Cho
 
 
 def _shallow(settings: TreeSettings, n_columns: int, most: int) -> TreeSettings:
-    """Return a noisy maximum's settings: its levels, and what is left for its leaves."""
+    """Return the settings of a noisy maximum: its levels, and the budget left for its leaves."""
     rows, epsilon = settings.n_rows or 1, float(settings.privacy.amount)
     spare = epsilon * (1.0 - float(_LEAST_LEAF_SHARE))
     told_apart = _USUAL_GAIN * rows * spare / math.log(settings.n_bins * n_columns)
     depth = min(most, max(_LEAST_DEPTH, int(told_apart)))
-    noise = 2.0 / epsilon  # rows, about: of a leaf's counts, with all of the budget
+    noise = 2.0 / epsilon  # noise of a leaf's counts in rows, roughly, with the whole budget
     needed = noise / (_LEAF_NOISE * rows / 2**depth)
     given = fraction_of(settings.privacy.leaf_share, "leaf_share")
     share = min(given, max(_LEAST_LEAF_SHARE, Fraction(math.ceil(20 * min(needed, 1)), 20)))

@@ -19,8 +19,8 @@ from spinney.transport.channel import Channel
 from spinney.trees.dtypes import MAX_BINS
 from spinney.typing import Progress
 
-_OTHERS = 4  # rounds beside the levels: schemas, joining, leaves, claims
-_HEAD, _NODE = 4096, 64  # bytes of a message beside its arrays, and of a node it repeats
+_OTHERS = 4  # rounds besides the levels: schemas, joining, leaves, claims
+_HEAD, _NODE = 4096, 64  # bytes of a message besides its arrays, and of a node it repeats
 _NOISY_MAX = ("noisy_max", "auto")
 
 
@@ -49,19 +49,19 @@ class PrivateTree(Spec[TreeSettings]):
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
 
     def needs_ranges(self, settings: TreeSettings) -> bool:
-        """Tell that cells are parts of declared ranges."""
+        """Return True: cells are parts of declared ranges."""
         del settings
         return True
 
     def shows(self, settings: TreeSettings) -> str:
-        """Say that one noisy maximum is taken by a coordinator that sees exact counts."""
+        """Say that, for a noisy maximum, the coordinator sees exact counts."""
         if settings.method not in _NOISY_MAX:
             return ""
         does = "shows" if settings.method == "noisy_max" else "may show"
         return f"{does} the coordinator exact counts (method={settings.method!r})"
 
     def instead(self, settings: TreeSettings) -> str:
-        """Name the best method that trusts nobody."""
+        """Name the best method that needs no trusted coordinator."""
         del settings
         return "name method='propose'"
 
@@ -70,7 +70,7 @@ class PrivateTree(Spec[TreeSettings]):
         return settings.min_samples_leaf
 
     def n_trees(self, settings: TreeSettings) -> int:
-        """Return that there is one."""
+        """Return 1."""
         del settings
         return 1
 
@@ -79,7 +79,7 @@ class PrivateTree(Spec[TreeSettings]):
         return settings.max_depth
 
     def bound(self, settings: TreeSettings, size: JobSize) -> Bound:
-        """Return the bound of one or two questions a level."""
+        """Return the bound for one or two questions per level."""
         twice = settings.method in ("save_budget", "propose", "auto")
         depth = settings.max_depth
         cells = sum(
@@ -109,7 +109,7 @@ class PrivateTree(Spec[TreeSettings]):
         )
 
     def is_pooled(self, settings: TreeSettings) -> bool:
-        """Tell that noise makes every tree another one."""
+        """Return False: noise makes every tree different."""
         del settings
         return False
 

@@ -157,7 +157,9 @@ class ForestPlan:
         """Return the rows that a tree reads."""
         match self.privacy.tree_rows:
             case "disjoint":
-                n_trees = self.settings.n_estimators  # a different number of trees deals rows differently
+                n_trees = (
+                    self.settings.n_estimators
+                )  # a different number of trees deals rows differently
                 return ALL_ROWS.part(f"rows dealt to {n_trees} trees", f"tree {tree}")
             case "sampled":
                 rate = fraction_of(self.privacy.sample_rate, "sample_rate")

@@ -12,16 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.privacy.homomorphic import (
-    AdditiveHE,
-    SecretHE,
-    foreign_ciphertexts,
-    new_key,
-    of_public_key,
-    of_secret_key,
-    scheme_of,
-    unpack,
-)
+from spinney.privacy.homomorphic import AdditiveHE, SecretHE, foreign_ciphertexts, unpack
+from spinney.privacy.schemes import new_key, of_public_key, of_secret_key, scheme_of
 from spinney.protocols.vertical_forest.encrypted_messages import (
     ChooseAsk,
     ChooseReply,

@@ -1,15 +1,15 @@
 """How it went: rounds, bytes, seconds, score by number of trees, lost parties."""
 
+from spinney.report.facts import ReportFacts, RoundTraffic
 from spinney.report.page.charts import bar
 from spinney.report.page.curves import curve
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.render import size
-from spinney.report.report import Report, RoundTraffic
 from spinney.report.verdicts import lost_parties, retries, word_of
 from spinney.report.words import capital, some
 
 
-def how_it_went(report: Report) -> Html:
+def how_it_went(report: ReportFacts) -> Html:
     """Return the section."""
     up = max(report.bytes_up.values(), default=0)
     down = max(report.bytes_down.values(), default=0)
@@ -46,14 +46,14 @@ def how_it_went(report: Report) -> Html:
     return join_html(*parts)
 
 
-def _lost(report: Report) -> Html:
+def _lost(report: ReportFacts) -> Html:
     lost = lost_parties(report)
     if not lost:
         return join_html() if report.ended else tag("p", "No party was lost.")
     return tag("p", f"Lost on the way: {', '.join(lost)}.", class_="warn")
 
 
-def _phases(report: Report) -> Html:
+def _phases(report: ReportFacts) -> Html:
     if not report.seconds:
         return join_html()
     total = sum(report.seconds.values()) or 1.0

@@ -3,14 +3,14 @@
 from fractions import Fraction
 
 from spinney.report.budgets import ChargeLine, PartyBudget, amount, word_of_measure
+from spinney.report.facts import DisclosureRow, ReportFacts
 from spinney.report.page.charts import bar
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.privacy import in_words
 from spinney.report.render import size
-from spinney.report.report import DisclosureRow, Report
 
 
-def what_left(report: Report) -> Html:
+def what_left(report: ReportFacts) -> Html:
     """Return the section."""
     parts: list[Content] = [tag("p", _lead(report), class_="lead"), _statistics(report.disclosures)]
     if report.privacy:
@@ -26,7 +26,7 @@ def what_left(report: Report) -> Html:
     return join_html(*parts)
 
 
-def _lead(report: Report) -> str:
+def _lead(report: ReportFacts) -> str:
     """Summarise the section in a sentence or two."""
     if report.holders:
         shared = report.settings.get("labels") == "shared"
@@ -55,7 +55,7 @@ def _statistics(disclosures: tuple[DisclosureRow, ...]) -> Html:
     return table("Every kind of statistic that left a party", headings, lines)
 
 
-def _claims(report: Report) -> Html:
+def _claims(report: ReportFacts) -> Html:
     lines: list[list[Content]] = [
         [
             claim.unit,

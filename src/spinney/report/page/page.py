@@ -12,6 +12,7 @@ import msgspec
 
 from spinney.protocols.model import ForestModel
 from spinney.report.explained import impurity_importances
+from spinney.report.facts import ReportFacts
 from spinney.report.page.course import how_it_went
 from spinney.report.page.disclosed import what_left
 from spinney.report.page.markup import Content, Html, join_html, tag, void
@@ -19,13 +20,12 @@ from spinney.report.page.packed_trees import PackedTrees, pack_trees
 from spinney.report.page.quality import worth_it
 from spinney.report.page.special import special_of
 from spinney.report.page.why import why
-from spinney.report.report import Report
 from spinney.report.words import capital, some
 
 _SCRIPTS = ("forest.js", "looks.js", "drawing.js", "controls.js")
 
 
-def page_of(report: Report, model: ForestModel | None = None) -> str:
+def page_of(report: ReportFacts, model: ForestModel | None = None) -> str:
     """Return the page; it draws no trees without a model, as after a job that stopped early."""
     classes = None if model is None else model.schema.label.classes
     if model is not None and not report.importances:  # the parties hold its forest in parts
@@ -65,13 +65,13 @@ def page_of(report: Report, model: ForestModel | None = None) -> str:
     return f"<!doctype html>\n{tag('html', _head(report, script), body, lang='en')}\n"
 
 
-def summary_of(report: Report) -> str:
+def summary_of(report: ReportFacts) -> str:
     """Return the first two sections, for a notebook."""
     parts = [tag("h3", "Was it worth it?"), worth_it(report)]
     return tag("div", _header(report), _early_end(report), *parts, what_left(report))
 
 
-def _head(report: Report, script: str) -> Html:
+def _head(report: ReportFacts, script: str) -> Html:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -89,7 +89,7 @@ def _head(report: Report, script: str) -> Html:
     )
 
 
-def _header(report: Report) -> Html:
+def _header(report: ReportFacts) -> Html:
     parties = some(len(report.parties), "party", "parties")
     words = f"{parties}: {', '.join(report.parties)}. " + (
         f"{some(report.n_trees, 'tree', 'trees')}, depth {report.depth}, "
@@ -101,14 +101,14 @@ def _header(report: Report) -> Html:
     return tag("header", tag("h1", capital(title)), tag("p", words, class_="soft"))
 
 
-def _early_end(report: Report) -> Html:
+def _early_end(report: ReportFacts) -> Html:
     if not report.ended:
         return join_html()
     words = f"Training stopped early: {report.ended} This report covers the completed rounds."
     return tag("p", words, class_="warn", role="alert")
 
 
-def _trees(report: Report, model: ForestModel | None) -> Html:
+def _trees(report: ReportFacts, model: ForestModel | None) -> Html:
     if model is None:
         return tag("p", "There is no model, so there are no trees to show.")
     holder = {column: one.party for one in report.holders for column in one.columns}

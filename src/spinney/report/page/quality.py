@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from spinney.report.facts import PartyQuality, ReportFacts
 from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, join_html, table, tag
-from spinney.report.report import PartyQuality, Report
 from spinney.report.verdicts import (
     LESS_IS_BETTER,
     score_names,
@@ -20,7 +20,7 @@ _PERSONAL = {**MODELS, "": "own tree, evolved together"}
 Words = Mapping[str, str]  # the name of each model
 
 
-def worth_it(report: Report) -> Html:
+def worth_it(report: ReportFacts) -> Html:
     """Return the section."""
     if not report.quality:
         return tag("p", f"Quality was not measured: {why_not_judged(report)}.")
@@ -41,7 +41,7 @@ def worth_it(report: Report) -> Html:
     return join_html(*parts)
 
 
-def words_of_models(report: Report) -> Words:
+def words_of_models(report: ReportFacts) -> Words:
     """Return the name of each model in a report."""
     return _PERSONAL if report.history else MODELS  # only evolved trees have a history
 

@@ -1,13 +1,13 @@
 """Facts that only some kinds of models have, taken from the report."""
 
 from spinney.protocols.model import ForestModel
+from spinney.report.facts import Holder, ReportFacts
 from spinney.report.page.charts import bar
 from spinney.report.page.markup import Content, Html, join_html, table, tag
-from spinney.report.report import Holder, Report
 from spinney.report.tree_text import tree_text
 
 
-def special_of(report: Report, model: ForestModel | None) -> Html:
+def special_of(report: ReportFacts, model: ForestModel | None) -> Html:
     """Return what a reader must know first about this kind of model."""
     parts: list[Content] = []
     if report.is_private:
@@ -22,7 +22,7 @@ def special_of(report: Report, model: ForestModel | None) -> Html:
     return join_html(*parts)
 
 
-def _noise(report: Report, model: ForestModel | None) -> Html:
+def _noise(report: ReportFacts, model: ForestModel | None) -> Html:
     privacy = report.settings.get("privacy")
     told: dict[str, object] = privacy if isinstance(privacy, dict) else {}
     how = str(told.get("mechanism", "noise")).replace("_", " ")

@@ -1,15 +1,15 @@
 """Why? Which columns matter, and how the prediction depends on each."""
 
 from spinney.report.explained import Dependence, Explanation, Importance
+from spinney.report.facts import ReportFacts
 from spinney.report.page.charts import COLOURS, bar
 from spinney.report.page.curves import curve, marks
 from spinney.report.page.markup import Content, Html, join_html, table, tag
-from spinney.report.report import Report
 
 _SHOWN = 20
 
 
-def why(report: Report, classes: tuple[object, ...] | None) -> Html:
+def why(report: ReportFacts, classes: tuple[object, ...] | None) -> Html:
     """Return the section."""
     found, explained = report.importances, report.explanation
     if not found:

@@ -9,8 +9,8 @@ from sklearn.datasets import load_breast_cancer
 
 from spinney import VerticalForestClassifier, VerticalForestRegressor, deal_columns
 from spinney.errors import PolicyError, ProtocolError, SettingError
-from spinney.privacy.homomorphic import new_key
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.schemes import new_key
 from spinney.protocols.vertical_forest.encrypted_messages import SealAsk, SumsAsk
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.tables.schema import Column, Label, Schema

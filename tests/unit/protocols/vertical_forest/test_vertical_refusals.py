@@ -34,7 +34,7 @@ REFUSED = [
     ({"column_party": {"bank": "age"}}, r"must give party 'bank' a list of columns; got 'age'"),
     (
         {"column_party": {"bank": ["age", "income"], "shop": ["visits", "age"]}},
-        r"gives the column 'age' to party 'shop' and party 'bank' too. Every column has one party",
+        r"gives the column 'age' to party 'shop' and to party 'bank'. Every column belongs to one party",
     ),
     (
         {"column_party": {"bank": ["age", "age", "income"], "shop": ["visits"]}},
@@ -46,7 +46,7 @@ REFUSED = [
     ),
     (
         {"column_party": {"bank": ["age"], "shop": ["visits"]}},
-        r"gives nobody the column 'income'. Give it to a party, or drop it",
+        r"gives the column 'income' to no party. Give it to one, or drop it",
     ),
     ({"label_party": None}, r"label_party must name the one party that holds the labels"),
     ({"label_party": "moon"}, r"'bank', 'shop'; got 'moon'"),

@@ -1,0 +1,104 @@
+"""The facts of a report, as a frozen value; `report` adds how they come about and are shown."""
+
+from typing import Any
+
+import msgspec
+
+from spinney import __version__
+from spinney.protocols.vertical_forest.leakage import LabelLeakage
+from spinney.report.budgets import PartyBudget
+from spinney.report.explained import Explanation, Importance
+from spinney.report.privacy import PrivacyClaim
+from spinney.report.release import Hardening
+
+FORMAT = 1
+
+
+class PartyQuality(msgspec.Struct, frozen=True):
+    """How well the model does at one party."""
+
+    party: str
+    rows: str  # which rows: "out-of-bag", "training" or "held-out"
+    n_rows: int
+    scores: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = {}  # 95 %, by score; "gain_..." is joint over local
+
+
+class RoundTraffic(msgspec.Struct, frozen=True):
+    """One round: its question and its traffic in bytes."""
+
+    number: int
+    question: str
+    bytes_down: dict[str, int]
+    bytes_up: dict[str, int]
+    seconds: float
+
+
+class DisclosureRow(msgspec.Struct, frozen=True):
+    """A kind of statistic that left the parties."""
+
+    question: str
+    statistic: str
+    times: int
+    bytes_up: dict[str, int]  # by party
+    seen_by: str
+    protection: str
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """What one party of a vertical job holds of its forest."""
+
+    party: str
+    columns: tuple[str, ...]
+    n_splits: int
+    holds_label: bool
+    consents: bool  # to joining its part with the others'
+
+
+class ReportFacts(msgspec.Struct, frozen=True, dict=True):
+    """Quality, traffic, time, disclosures and privacy of one job."""
+
+    protocol: str
+    parties: tuple[str, ...]
+    n_trees: int
+    depth: int
+    n_nodes: int
+    quality: tuple[PartyQuality, ...]
+    traffic: tuple[RoundTraffic, ...]
+    seconds: dict[str, float]  # by phase
+    disclosures: tuple[DisclosureRow, ...]
+    settings: dict[str, Any]
+    version: str = __version__
+    format: int = FORMAT
+    privacy: tuple[PrivacyClaim, ...] = ()  # the guarantees, and against whom they hold
+    history: tuple[float, ...] = ()  # evolved trees: the best score of each generation
+    label_leakage: LabelLeakage | None = None  # of vertical jobs
+    importances: tuple[Importance, ...] = ()
+    explanation: Explanation | None = None
+    budgets: tuple[PartyBudget, ...] = ()  # of private jobs with local ledgers
+    ended: str = ""  # why training stopped early; empty: it did not
+    hardened: tuple[str, ...] = ()  # what was done to the model before it left
+    attempts: int = 1  # how often the job started; after a failure it resumes
+    dropped: tuple[str, ...] = ()  # parties that left, and for which the job no longer waited
+    holders: tuple[Holder, ...] = ()  # of vertical jobs
+    release: Hardening | None = None  # the agreed hardening of exported models; None: none
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise was added and charged to the ledgers."""
+        return self.settings.get("privacy") is not None
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return len(self.traffic)
+
+    @property
+    def bytes_up(self) -> dict[str, int]:
+        """Bytes sent by each party."""
+        return {p: sum(r.bytes_up.get(p, 0) for r in self.traffic) for p in self.parties}
+
+    @property
+    def bytes_down(self) -> dict[str, int]:
+        """Bytes received by each party."""
+        return {p: sum(r.bytes_down.get(p, 0) for r in self.traffic) for p in self.parties}
