@@ -74,7 +74,17 @@ def test_commands_links_and_folders_exist(document):
         assert link.startswith("http") or (document.parent / link).exists(), link
     for folder in re.findall(r"`([a-z_]+/(?:[\w.]+/?)*)`", text):
         places = (ROOT, ROOT / "src/spinney")
-        if folder.split("/")[0] in {"tables", "trees", "privacy", "protocols", "service", "docs"}:
+        if folder.split("/")[0] in {
+            "tables",
+            "trees",
+            "privacy",
+            "protocols",
+            "jobs",
+            "simulation",
+            "deployment",
+            "cli",
+            "docs",
+        }:
             assert any((place / folder).exists() for place in places), folder
 
 

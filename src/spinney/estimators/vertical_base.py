@@ -37,7 +37,7 @@ class VerticalForest(ForestEstimator):
     def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
         if self.max_leaf_nodes is not None:
             raise SettingError(
-                "max_leaf_nodes must be None, because all trees grow one level at a time. "
+                "max_leaf_nodes is not supported: all trees grow one level at a time. "
                 "Use max_depth, min_samples_leaf or min_impurity_decrease."
             )
         epsilon = self.label_epsilon

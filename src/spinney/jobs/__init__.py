@@ -1,1 +1,1 @@
-"""Job files: what they say, checked, and the tables they name. Simulated and deployed jobs share it."""
+"""Job files as checked values, and the tables they name, for simulated and deployed jobs."""

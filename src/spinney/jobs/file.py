@@ -1,8 +1,8 @@
-"""Job files: TOML in, frozen values out; an unknown key or a wrong type is refused by name.
+"""Read job files: TOML in, frozen values out; errors name the unknown key or the wrong type.
 
-A job file says what is to be grown (`[job]`, `[settings]`), which public facts are agreed
-(`[schema]`), and over which tables: one that is dealt out to simulated parties (`[table]`,
-`[simulation]`) or one for each party (`[[party]]`). `docs/files.md` describes every key.
+A job file says what to train (`[job]`, `[settings]`), which public facts are agreed (`[schema]`),
+and on which tables: one table dealt out to simulated parties (`[table]`, `[simulation]`), or one
+table for each party (`[[party]]`). `docs/files.md` describes every key.
 """
 
 import re
@@ -32,21 +32,21 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the job is called and what it grows."""
+    """The job's name and protocol, and its parties."""
 
     name: str
     protocol: str = "horizontal_forest"
     task: str = "classification"
-    parties: tuple[str, ...] = ()  # of a deployed job, if not named by [[party]]
+    parties: tuple[str, ...] = ()  # for a deployed job without [[party]] sections
     quorum: int | None = None  # how many of them must stay; None: all
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise SettingError(
-                f"The job's name must be letters, digits, '.', '_' or '-', since its folder is "
-                f"called so; got {self.name!r}."
+                f"The job's name must consist of letters, digits, '.', '_' or '-', because its "
+                f"folder has the same name; got {self.name!r}."
             )
-        spec_of(self.protocol)  # refuses what nobody knows
+        spec_of(self.protocol)  # refuses an unknown protocol
         require_choice("task", self.task, _TASKS)
 
 
@@ -54,7 +54,7 @@ Columns = tuple[str, ...] | dict[str, ColumnConfig]
 
 
 class SchemaConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The public facts all parties share: the label, its classes or range, the columns."""
+    """The public facts that all parties share: the label, its classes or range, the columns."""
 
     label: str | None = None
     classes: tuple[str | int | float | bool, ...] | None = None
@@ -84,7 +84,7 @@ class PartyConfig(TableConfig, frozen=True, kw_only=True):
 
 
 class SimulationConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How one table is dealt out to parties, and which share of its rows each holds back."""
+    """How one table is dealt out to parties, and which share of rows each party holds back."""
 
     n_parties: int | None = None
     skew: float | None = None
@@ -95,13 +95,11 @@ class SimulationConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
-            raise SettingError(
-                f"held_out must be a share of at least 0 and below 1; got {self.held_out}."
-            )
+            raise SettingError(f"held_out must be at least 0 and less than 1; got {self.held_out}.")
 
 
 class JobFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A job file as it was read; paths in it are relative to its folder."""
+    """A job file as read; its paths are relative to its folder."""
 
     folder: Path
     job: JobConfig
@@ -110,7 +108,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     table: TableConfig | None
     parties: tuple[PartyConfig, ...]
     simulation: SimulationConfig
-    release: Hardening | None = None  # how the model is hardened before it leaves; None: not said
+    release: Hardening | None = None  # how the model is hardened before it leaves; None: not set
 
     @property
     def spec(self) -> Spec[Any]:
@@ -119,12 +117,12 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_parties(self) -> int:
-        """To how many simulated parties one table is dealt."""
+        """The number of simulated parties to which one table is dealt."""
         default = _N_COLUMN_PARTIES if self.spec.divides == "columns" else _N_PARTIES
         return default if self.simulation.n_parties is None else self.simulation.n_parties
 
     def facts(self, classes: tuple[Category, ...] | None = None) -> JobFacts:
-        """Return what the file says beside its settings; None: the classes are not known yet."""
+        """Return the file's facts other than its settings; None: the classes are not yet known."""
         parties = self.job.parties or tuple(party.name for party in self.parties)
         if self.table is not None:
             parties = tuple(f"party_{number}" for number in range(self.n_parties))
@@ -139,12 +137,12 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def protocol_settings(self, classes: tuple[Category, ...] | None = None) -> Any:
-        """Return the protocol's settings, checked; without classes, as far as can be said."""
+        """Return the protocol's settings, checked as far as possible if the classes are unknown."""
         return self.spec.settings_of(self.settings, self.facts(classes))
 
 
 def load_job(path: Path, *, deployed: bool = False) -> JobFile:
-    """Read and check a job file; a deployed job needs no tables, since parties have their own."""
+    """Read and check a job file; a deployed job needs no tables, because parties have their own."""
     given = read_toml(path, "job file")
     where = f"{path.name!r}"
     known = ("job", "settings", "schema", "table", "party", "simulation", "release")
@@ -172,7 +170,7 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
 
 
 def settings_section(given: dict[str, Any], spec: Spec[Any], where: str) -> Any:
-    """Return the [settings] of a protocol; refuse a key of another one by saying whose it is."""
+    """Return the [settings] of a protocol; a key of another protocol is refused by name."""
     found = given.get("settings", {})
     for key in found if isinstance(found, dict) else ():
         owners = [repr(other.name) for other in SPECS.values() if key in _keys(other)]
@@ -189,7 +187,7 @@ def _keys(spec: Spec[Any]) -> tuple[str, ...]:
 
 
 def read_toml(path: Path, called: str) -> dict[str, Any]:
-    """Return what a TOML file holds; `called` is what messages call it."""
+    """Return the contents of a TOML file; messages refer to it as `called`."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -206,7 +204,7 @@ def read_toml(path: Path, called: str) -> dict[str, Any]:
 
 
 def _require_one_kind(job: JobFile, where: str, *, deployed: bool) -> None:
-    """Raise unless there is one table to deal out, or a table for each party."""
+    """Raise unless the job has one table to deal out, or one table per party."""
     if job.table is None and not job.parties and not deployed:
         raise SettingError(
             f"{where} names no table. Give one [table] to deal out to simulated parties, or a "
@@ -214,22 +212,22 @@ def _require_one_kind(job: JobFile, where: str, *, deployed: bool) -> None:
         )
     if job.table is not None and job.parties:
         raise SettingError(
-            f"{where} has both [table] and [[party]]. Keep [table] to deal one table out, or "
-            "[[party]] where each party has its own."
+            f"{where} has both [table] and [[party]]. Keep [table] to deal out one table, or "
+            "[[party]] if each party has its own table."
         )
     names = [party.name for party in job.parties]
     for name in names:
         if not name or names.count(name) > 1:
-            raise SettingError(f"Every [[party]] in {where} needs a name of its own; got {name!r}.")
+            raise SettingError(f"Every [[party]] in {where} needs a unique name; got {name!r}.")
     if names and job.job.parties and job.job.parties != tuple(names):
         raise SettingError(
-            f"[job] and the [[party]] sections in {where} name different parties, or in another "
-            "order. Name the same ones, or drop parties from [job]."
+            f"[job] and the [[party]] sections in {where} name different parties, or in a "
+            "different order. Name the same parties, or drop parties from [job]."
         )
     dealing = ("n_parties", "skew", "sizes", "stratified")
     given = [key for key in dealing if getattr(job.simulation, key) is not None]
     if job.parties and given:
         raise SettingError(
-            f"{where} sets {', '.join(given)} in [simulation], which deals one [table] out, but "
-            "each [[party]] has its own table. Drop it."
+            f"{where} sets {', '.join(given)} in [simulation], which is for dealing out one "
+            "[table], but each [[party]] has its own table. Drop it."
         )

@@ -1,7 +1,7 @@
-"""What each party brings to a vertical job, read from the tables that its file names.
+"""Each party's columns and labels in a vertical job, read from the tables in the job file.
 
-A table may lack the label, or have nothing but the label: the columns of others are not its
-business. What is undeclared is read off each table alone, for no two share a column.
+A table may lack the label, or hold only the label. Undeclared facts are read from each table by
+itself, because no two tables share a column.
 """
 
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ from spinney.tables.table import MemoryTable
 def holdings_of(
     job: JobFile, label_party: str, *, needs_ranges: bool
 ) -> tuple[dict[str, Holding], tuple[str, ...]]:
-    """Read all tables of a job; beside them stand the public facts that were read off them."""
+    """Read all tables of a job; also return the public facts that were read from them."""
     if job.table is not None:
         tables, facts = tables_of(job, needs_ranges=needs_ranges)
         return _dealt_out(tables["table"], job, label_party), facts
     if job.schema.columns is not None:
         raise SettingError(
-            "The parties of a vertical job have different columns, and [schema] would name them "
-            "to all. Declare columns with each [[party]]."
+            "The parties of a vertical job have different columns, and [schema] would reveal "
+            "their names to all. Declare columns with each [[party]]."
         )
     holdings, facts = {}, ()
     for party in job.parties:
@@ -55,25 +55,23 @@ def holdings_of(
 
 
 def for_columns(job: JobFile, table: TableConfig, *, has_label: bool) -> JobFile:
-    """Return the job as it is read at one party: with its own columns, and the label or none."""
-    where = f"party {table.name!r}" if isinstance(table, PartyConfig) else "this party"
+    """Return the job as one party reads it: with its own columns, and with or without the label."""
+    where = f"Party {table.name!r}" if isinstance(table, PartyConfig) else "This party"
     if not has_label and table.label is not None:
         raise SchemaError(
-            f"A label is named at {where}, which is not label_party. Exactly one party holds the "
-            "labels: leave the label out at the others."
+            f"{where} names a label but is not label_party. Exactly one party holds the "
+            "labels; leave the label out at the others."
         )
     label = (table.label or job.schema.label) if has_label else NOTHING
     if label is None:
         raise SchemaError(
-            f"No label is named at {where}, which is label_party. Say which of its columns is the "
+            f"{where} is label_party but names no label. Say which of its columns is the "
             'label: label = "...".'
         )
     columns = table.columns
     if columns is not None and not columns:
         if not has_label:
-            raise SchemaError(
-                f"No columns are listed at {where}. Only the label party may lack any."
-            )
+            raise SchemaError(f"{where} lists no columns. Only the label party may do that.")
         columns = (NOTHING,)
     schema = msgspec.structs.replace(job.schema, columns=None, label=label)
     task = job.job
@@ -93,7 +91,7 @@ def for_columns(job: JobFile, table: TableConfig, *, has_label: bool) -> JobFile
 
 
 def holding_of(table: MemoryTable, config: TableConfig, source: Source) -> Holding:
-    """Return what a party holds, with its row ids, from a table read as `for_columns` says."""
+    """Return a party's holding, with its row ids, from a table that `for_columns` prepared."""
     schema = table.schema
     has_columns = schema.names != (NOTHING,)
     has_label = config.label != NOTHING
@@ -112,7 +110,7 @@ def _dealt_out(table: MemoryTable, job: JobFile, label_party: str) -> dict[str, 
     simulation = job.simulation
     for key in ("skew", "sizes", "stratified"):
         if getattr(simulation, key) is not None:
-            raise SettingError(f"{key} deals rows out; a vertical job deals columns. Drop it.")
+            raise SettingError(f"{key} deals out rows; a vertical job deals out columns. Drop it.")
     dealt = deal_columns(table.schema.names, job.n_parties, random_state=simulation.random_state)
     values = table.columns.values(slice(None))
     schema, holdings = table.schema, {}
@@ -136,14 +134,14 @@ def _require_own_columns(holdings: Mapping[str, Holding]) -> None:
             if column.name in owner:
                 raise SchemaError(
                     f"Parties {owner[column.name]!r} and {name!r} both have a column "
-                    f"{column.name!r}. Every column has one party: leave it out at one of them, or "
-                    "rename it in its query."
+                    f"{column.name!r}. Every column belongs to one party: leave it out at one of "
+                    "them, or rename it in its query."
                 )
             owner[column.name] = name
 
 
 def pool_holdings(holdings: Mapping[str, Holding]) -> Holding:
-    """Return all parties' columns and the label in one place, party after party."""
+    """Return all parties' columns and the label in one holding, party by party."""
     parts = [held.features.values(slice(None)) for held in holdings.values() if held.features]
     (holder,) = (held for held in holdings.values() if held.label is not None)
     columns = tuple(column for held in holdings.values() for column in held.columns)

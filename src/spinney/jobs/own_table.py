@@ -1,4 +1,4 @@
-"""A file of one's own as a job: `spinney simulate FILE --label ...`, all else by default."""
+"""A table file as a job with default settings: `spinney simulate FILE --label ...`."""
 
 import re
 import warnings
@@ -27,7 +27,7 @@ from spinney.tables.table import BATCH_ROWS
 
 
 def require_no_table(path: Path) -> None:
-    """Raise where a table was given in place of a job file."""
+    """Raise if a table was given instead of a job file."""
     if path.suffix in {".csv", ".parquet"}:
         raise SettingError(
             f"{path.name!r} is a table, not a job file. Say which of its columns to predict: "
@@ -36,7 +36,7 @@ def require_no_table(path: Path) -> None:
 
 
 def job_of_table(path: Path, label: str, task: str) -> JobFile:
-    """Return the job that deals one file out to five parties, all else by default."""
+    """Return the job that deals out one file to five parties, with default settings."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip(".-") or "table"
     source = "parquet" if path.suffix == ".parquet" else "csv"
     given = {
@@ -57,10 +57,10 @@ def job_of_table(path: Path, label: str, task: str) -> JobFile:
 
 
 def without_ids(job: JobFile, table: TableConfig, label: str) -> JobFile:
-    """Return the job of a table without columns that only tell its rows apart, and say so.
+    """Return the job of a table without its identifier columns, and warn if there are any.
 
-    A tree that asks for a patient's number learns its rows by heart. A job file says itself which
-    columns to use, and is left as it is.
+    A tree that splits on a patient's number memorises its rows. A job file says itself which
+    columns to use, and is not changed.
     """
     source = source_of(table, job.folder)
     kind: LabelKind = "class" if job.job.task == "classification" else "number"
@@ -73,9 +73,13 @@ def without_ids(job: JobFile, table: TableConfig, label: str) -> JobFile:
     rest = tuple(name for name in found.columns if name not in ids)
     if not ids or not rest:
         return job
+    names = join_words(map(repr, ids))
     warnings.warn(
-        f"In {join_words(map(repr, ids))} every row has a value of its own, as in an id: the forest "
-        "does not ask for that. To have it asked, list it among a job file's columns.",
+        f"Column {names} is unique in every row; it was left out as an identifier. To use it, "
+        "list it among the columns of a job file."
+        if len(ids) == 1
+        else f"Columns {names} are unique in every row; they were left out as identifiers. To use "
+        "them, list them among the columns of a job file.",
         SpinneyWarning,
         stacklevel=2,
     )
@@ -84,7 +88,7 @@ def without_ids(job: JobFile, table: TableConfig, label: str) -> JobFile:
 
 
 def _tells_rows_apart(source: Source, name: str, found: Findings, n_rows: int) -> bool:
-    """Whether every row has a text of its own, or a number that counts the rows."""
+    """Return whether every row has a different text, or a number that counts the rows."""
     if found.seen:
         return len(found.seen) == n_rows > 1
     if found.range is None or found.range[1] - found.range[0] != n_rows - 1:

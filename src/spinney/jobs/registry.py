@@ -1,6 +1,6 @@
-"""The protocols that job files can name: one line each, and everything else finds them here.
+"""The protocols that job files can name, one line each.
 
-Simulated and deployed jobs run the same spec: the same settings, the same party, the same `train`.
+Simulated and deployed jobs run the same spec: the same settings, party and `train`.
 """
 
 from typing import Any, Final
@@ -30,7 +30,7 @@ SPECS: Final[dict[str, Spec[Any]]] = {
 
 
 def spec_of(name: str) -> Spec[Any]:
-    """Return the protocol of this name."""
+    """Return the protocol with this name."""
     spec = SPECS.get(name)
     if spec is None:
         known = " or ".join(map(repr, SPECS))

@@ -1,4 +1,4 @@
-"""Each party's rows: those it trains on, and those it holds back to judge by."""
+"""Each party's training rows and held-out rows."""
 
 import warnings
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from spinney.tables.records import records_of
 from spinney.tables.schema import join_words
 from spinney.tables.table import MemoryTable
 
-_DEAL, _HOLD_BACK = 0, 1  # what a seed is drawn for
+_DEAL, _HOLD_BACK = 0, 1  # the purposes of a seed
 
 
 @dataclass(frozen=True)
 class PartyRows:
-    """One party's table in two parts."""
+    """One party's table, split into training and held-out rows."""
 
     training: MemoryTable
     held_out: MemoryTable
@@ -27,7 +27,7 @@ class PartyRows:
 
 @dataclass(frozen=True)
 class Parties:
-    """All parties' rows, and all training rows in one table where those may be pooled."""
+    """All parties' rows, and all training rows in one table if they may be pooled."""
 
     rows: Mapping[str, PartyRows]
     pooled: MemoryTable | None
@@ -39,7 +39,7 @@ class Parties:
 
 
 def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) -> Parties:
-    """Return parties that each hold a table of their own; nothing is pooled."""
+    """Return parties that each hold their own table; nothing is pooled."""
     return Parties(
         {
             name: hold_back(table, simulation, number)
@@ -50,7 +50,7 @@ def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) 
 
 
 def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
-    """Say so if a row lies at two parties: no two real ones would ever find out."""
+    """Warn if two parties hold the same row; real parties would not find out."""
     keys, found = np.unique(
         np.concatenate([np.unique(table.all_keys) for table in tables.values()]), return_counts=True
     )
@@ -59,16 +59,17 @@ def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
         return
     holders = [name for name, table in tables.items() if np.isin(shared, table.all_keys).any()]
     warnings.warn(
-        f"The same rows lie at several parties: {join_words(repr(name) for name in holders)}. Parties "
-        "draw them into the same trees, so the forest differs a little from that of the tables "
-        "put together. Name a row_id that is unique over all parties, if they are not the same.",
+        f"Several parties hold the same rows: {join_words(repr(name) for name in holders)}. They "
+        "draw these rows into the same trees, so the forest differs a little from the forest of "
+        "the pooled tables. If the rows are different, name a row_id that is unique over all "
+        "parties.",
         SpinneyWarning,
         stacklevel=2,
     )
 
 
 def deal_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...]) -> Parties:
-    """Return parties to which one table is dealt; the pooled rows are theirs, in their order."""
+    """Deal out one table to parties; the pooled rows are the parties' rows, in party order."""
     n_parties = len(names)
     site = deal_rows(
         table.target,
@@ -104,9 +105,9 @@ def hold_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> 
 
 
 def keep_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:
-    """Hold back about a share of the rows, each by its own id alone, and return the others.
+    """Hold back about a share of the rows, chosen by their ids alone, and return the others.
 
-    In a private job a record more, or another label, must move no other row.
+    In a private job, one more record or another label must not move any other row.
     """
     draws = mix(records_of(table).ids ^ np.uint64(derive_seed(seed, _HOLD_BACK)))
     return table.select(np.flatnonzero(draws >= np.uint64(held_out * 2.0**64)))

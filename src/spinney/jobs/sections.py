@@ -1,6 +1,6 @@
-"""One section of a TOML file as a frozen struct, with refusals in words.
+"""Turn a section of a TOML file into a frozen struct, with readable error messages.
 
-msgspec does the checking; this module knows the keys' names and says what is wrong with them.
+msgspec checks the values; this module names the key and says what is wrong with it.
 """
 
 import re
@@ -35,7 +35,7 @@ class ColumnConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def section(given: dict[str, Any], name: str, kind: type[Config], where: str) -> Config:
-    """Return one section, or that of all defaults where it is left out."""
+    """Return one section, with default values if the file leaves it out."""
     found = given.get(name, {})
     if isinstance(found, list):
         raise SettingError(f"{where} has more than one [{name}]. Write it once, as [{name}].")
@@ -45,7 +45,7 @@ def section(given: dict[str, Any], name: str, kind: type[Config], where: str) ->
 def sections(
     given: dict[str, Any], name: str, kind: type[Config], where: str
 ) -> tuple[Config, ...]:
-    """Return all sections of a name that may be repeated."""
+    """Return all sections with a name that may be repeated."""
     found = given.get(name, [])
     if not isinstance(found, list):
         raise SettingError(f"[{name}] in {where} needs double brackets: [[{name}]].")
@@ -96,11 +96,11 @@ def _refuse_unknown_keys(found: dict[str, Any], heading: str, kind: Any, where: 
 
 
 def _in_words(message: str, found: dict[str, Any]) -> str:
-    """Say in our words what msgspec found wrong."""
+    """Return a readable message for an error of msgspec."""
     place = _PLACE.search(message)
     key = place["place"] if place else ""
     if lacks := re.match(r"Object missing required field `(.+?)`", message):
-        return f"it lacks the key {lacks[1]!r}. Add it."
+        return f"the key {lacks[1]!r} is missing. Add it."
     mismatch = _MISMATCH.match(message)
     if not mismatch:
         return message if message.endswith(".") else f"{message}."
@@ -112,7 +112,7 @@ def _in_words(message: str, found: dict[str, Any]) -> str:
 
 
 def _typed(names: str) -> str:
-    """Return type names in words: `int | float | null` is a number."""
+    """Return type names in words: `int | float | null` becomes "a number"."""
     kinds = [name.strip() for name in names.split("|") if name.strip() != "null"]
     if "float" in kinds and "int" in kinds:
         kinds.remove("int")

@@ -1,6 +1,6 @@
-"""The schema of a job: as declared in its file; what is left open is read off the tables.
+"""The schema of a job: declared in its file, and completed from the tables.
 
-Reading public facts off private data is for simulation only, and each fact read is named.
+Only a simulation may read public facts from private data, and each fact read is named.
 """
 
 import os
@@ -37,14 +37,14 @@ from spinney.tables.table import MemoryTable
 
 @dataclass(frozen=True)
 class Declared:
-    """What a job file says of one table; `names` is None where all columns are to be used."""
+    """What a job file declares about one table; `names` is None if all columns are used."""
 
     names: tuple[str, ...] | None
     columns: Mapping[str, Column]
     label: Label
 
     def open_names(self, *, needs_ranges: bool) -> tuple[str, ...] | None:
-        """Return the columns of which a fact is missing; None: all that the table has."""
+        """Return the columns that lack a fact; None: all columns of the table."""
         if self.names is None:
             return None
         return tuple(
@@ -55,12 +55,12 @@ class Declared:
 
     @property
     def label_is_open(self) -> bool:
-        """Whether the label's classes, or its range, are missing."""
+        """Whether the label lacks its classes or its range."""
         facts = self.label.classes if self.label.kind == "class" else self.label.range
         return facts is None
 
     def filled(self, found: Schema | None) -> Schema:
-        """Return the whole schema, what is open taken from one that was read off the data."""
+        """Return the whole schema, completed from a schema that was read from the data."""
         if found is None:
             return Schema(tuple(self.columns[name] for name in self.names or ()), self.label)
         columns = (
@@ -74,11 +74,11 @@ class Declared:
 
 
 def declaration_of(job: JobFile, table: TableConfig) -> Declared:
-    """Return what a job file says of one table."""
+    """Return what a job file declares about one table."""
     label = table.label or job.schema.label
     if label is None:
         raise SettingError(
-            "The job names no label. Say in [schema] or [table] which column is to be predicted: "
+            "The job names no label. Say in [schema] or [table] which column to predict: "
             'label = "...".'
         )
     kind: LabelKind = "class" if job.job.task == "classification" else "number"
@@ -98,7 +98,7 @@ def declaration_of(job: JobFile, table: TableConfig) -> Declared:
 
 
 def open_in_any(given: Iterable[Declared], *, needs_ranges: bool) -> tuple[str, ...] | None:
-    """Return the columns of which some table's facts are missing; None: all columns."""
+    """Return the columns that lack a fact in any table; None: all columns."""
     opens = [said.open_names(needs_ranges=needs_ranges) for said in given]
     if any(names is None for names in opens):
         return None
@@ -106,21 +106,21 @@ def open_in_any(given: Iterable[Declared], *, needs_ranges: bool) -> tuple[str, 
 
 
 def find_facts(said: Declared, source: Source, names: tuple[str, ...] | None) -> SourceFindings:
-    """Return what a table's rows show of its label and of these columns; None: of all."""
+    """Return what a table's rows show about its label and these columns; None: all columns."""
     wanted = names or (said.names or ())[:1] or None
     found = findings_of_source(source, said.label.name, said.label.kind, columns=wanted)
     for name, findings in found.columns.items():
-        column_of(name, findings)  # refuses, at this party, what can be no column at all
+        column_of(name, findings)  # refuses an unusable column, at this party
     return found
 
 
 def join_findings(
     found: Mapping[str, SourceFindings], labels: Mapping[str, Label], *, needs_ranges: bool
 ) -> Schema:
-    """Return what the rows of all parties show together; names and kinds must be the same.
+    """Return what the rows of all parties show together; names and kinds must be equal.
 
-    A party whose column is all missing, or whose rows are all of one class, shows less than the
-    others, and that is no difference.
+    A party with only missing values in a column, or with only one class, shows less than the
+    others. That does not count as a difference.
     """
     bare = agree(_bare(found, labels))
     findings = {
@@ -134,7 +134,7 @@ def join_findings(
 
 
 def list_read_facts(said: Declared, schema: Schema) -> tuple[str, ...]:
-    """Name the facts of a schema that its job file does not declare."""
+    """Return the facts of a schema that its job file does not declare."""
     columns = tuple(said.columns.values()) or (Column("-", "boolean"),)
     stated = facts_in(Schema(columns, said.label))
     return tuple(fact for fact in facts_in(schema) if fact not in stated)
@@ -152,7 +152,7 @@ def _is_open(column: Column, *, needs_ranges: bool) -> bool:
 
 
 def _bare(found: Mapping[str, SourceFindings], labels: Mapping[str, Label]) -> dict[str, Schema]:
-    """Return each party's names and kinds alone; where all is missing, the kind others show."""
+    """Return only each party's names and kinds; if all is missing, the kind at other parties."""
     kinds = {
         party: {name: _kind(findings) for name, findings in each.columns.items()}
         for party, each in found.items()
@@ -176,7 +176,7 @@ def _bare(found: Mapping[str, SourceFindings], labels: Mapping[str, Label]) -> d
 
 
 def _kind(found: Findings) -> Kind | None:
-    """Return the kind that cells show; None if all are missing."""
+    """Return the kind of the cells; None if all are missing."""
     if found.seen:
         return "category"
     known = found.natures - {"missing"}
@@ -188,11 +188,11 @@ def _kind(found: Findings) -> Kind | None:
 def tables_of(
     job: JobFile, *, needs_ranges: bool
 ) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
-    """Read all tables of a job: each party's by its name, or the one table as "table".
+    """Read all tables of a job: each party's table by its name, or one table as "table".
 
-    Beside them stand the public facts that had to be read off the tables. Every cell is checked.
-    No table is held in memory: the cells go to a temporary file, from which each simulated party
-    reads its own rows and keeps them as one byte a cell.
+    Also return the public facts that had to be read from the tables. Every cell is checked. No
+    table is held in memory: the cells go to a temporary file, from which each simulated party
+    reads its own rows and keeps them with one byte per cell.
     """
     configs: Mapping[str, TableConfig] = {party.name: party for party in job.parties}
     if job.table is not None:
@@ -210,7 +210,7 @@ def tables_of(
 
 
 def source_of(config: TableConfig, folder: Path) -> Source:
-    """Return where a table is; paths are relative to the job file's folder."""
+    """Return the source of a table; paths are relative to the job file's folder."""
     path = None if config.path is None else str(folder / config.path)
     url = None if config.url_env is None else _environment(config.url_env)
     if config.source == "sql" and path is not None and url is None:
@@ -218,8 +218,8 @@ def source_of(config: TableConfig, folder: Path) -> Source:
         path, url = None, f"{kind}:///{path}"
     if config.source == "sql" and url is None:
         raise SettingError(
-            "An sql table needs url_env, the name of the environment variable that holds the "
-            "database's url, or path, the file of an SQLite database."
+            "An sql table needs url_env, the environment variable that holds the database's url, "
+            "or path, the file of an SQLite database."
         )
     if config.source != "sql" and (path is None or url is not None):
         raise SettingError(f"A {config.source} table needs path and no url_env.")
@@ -251,7 +251,7 @@ def _schema(
     *,
     needs_ranges: bool,
 ) -> tuple[Schema, tuple[str, ...]]:
-    """Return the schema that all tables share, and what had to be read off them, naming it."""
+    """Return the schema of all tables, and the facts read from them; warn of those facts."""
     given = {name: declaration_of(job, config) for name, config in configs.items()}
     names = open_in_any(given.values(), needs_ranges=needs_ranges)
     found = {}
@@ -275,7 +275,7 @@ def _schema(
 
 @contextmanager
 def naming_party(config: TableConfig) -> Iterator[None]:
-    """Name the party at whose table an error arose."""
+    """Add the party's name to errors about its table."""
     try:
         yield
     except SpinneyError as error:

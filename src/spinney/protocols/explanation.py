@@ -1,15 +1,15 @@
-"""Why does a finished forest say what it says? Counted at the parties, and summed.
+"""Explain the predictions of a finished forest, from counts at the parties that are summed.
 
-Permutation importances (Breiman 2001, section 10): what the score loses when a column's values are
-shuffled. A party shuffles among its own rows, by their keys, so that the same rows are shuffled the
-same way whenever they are asked. Partial dependence (Friedman 2001, section 8.2): the mean
-prediction with one column set to a value for all rows, summed in fixed point, so that the sum over
-parties is that of the pooled rows, bit for bit. And the score as trees are added.
+Permutation importances (Breiman 2001, section 10): the loss in score if a column's values are
+shuffled. A party shuffles among its own rows, by their keys, so the same rows are always shuffled
+the same way. Partial dependence (Friedman 2001, section 8.2): the mean prediction with one column
+set to a value for all rows. It is summed in fixed point, so the sum over parties equals that of the
+pooled rows, bit for bit. There is also the score as trees are added.
 
 **Who learns what.** The coordinator learns, summed over parties, a confusion matrix (or four sums
 of errors) for the forest, for each shuffled column and for some numbers of trees, and sums of
 predictions for each value asked about. **Who never learns what.** Nobody learns which rows were
-judged. Under masks nobody learns one party's counts. Nothing here carries noise: a private job
+scored. Under masks nobody learns one party's counts. Nothing here carries noise: a private job
 does not ask it.
 
 One round. Down: the model. Up: 8 bytes for each number above.
@@ -32,9 +32,9 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers, Keys
 
 NAME = "explaining"
-_UNIT = 1 << 20  # fixed point of a predicted share, or of a target's place in its range
-_TARGET_STEPS = 65535  # errors are told in such parts of the target's range: squares fit 32 bits
-_MOST_ROWS = 2000  # that one party is judged by
+_UNIT = 1 << 20  # fixed-point unit of a predicted share, or of a target's place in its range
+_TARGET_STEPS = 65535  # errors are in these steps of the target's range: squares fit 32 bits
+_MOST_ROWS = 2000  # the most rows scored at one party
 _MOST_ASKS = 1 << 16
 
 
@@ -57,7 +57,7 @@ class ExplainReply:
 
 @message
 class ExplainAsk(Ask[ExplainReply]):
-    """How does the forest do on your rows, whole, shuffled, and with values set?"""
+    """How well does the forest predict your rows: as they are, shuffled, and with values set?"""
 
     model: NDArray[np.uint8]  # the model's file
     shuffled: Integers  # columns
@@ -73,11 +73,11 @@ class ExplainAsk(Ask[ExplainReply]):
 
     @kept_beside
     def forest_model(self) -> ForestModel:
-        """The model, checked as one from a file."""
+        """The model, checked like a model from a file."""
         return ForestModel.from_bytes(self.model.tobytes(), name="the question's model")
 
     def check(self) -> None:
-        """Raise unless the question fits its model; nothing is believed of a message."""
+        """Raise unless the question fits its model; no message is trusted."""
         model = self.forest_model
         n_columns, n_trees = len(model.schema.columns), model.forest.n_trees
         counts = self.tree_counts
@@ -106,7 +106,7 @@ SUMMED: tuple[type[Ask[Any]], ...] = (ExplainAsk,)
 
 
 class Party:
-    """One organisation's side: it judges somebody's forest by its own rows."""
+    """One organisation's side: it scores a given forest on its own rows."""
 
     def __init__(self, table: Table, *, n_jobs: int | None = None) -> None:
         self._table = table
@@ -119,7 +119,7 @@ class Party:
         ask.check()
         model = ask.forest_model
         if model.schema.digest() != self._table.schema.digest():
-            raise ProtocolError("The model's schema is not this party's. Explain it where it fits.")
+            raise ProtocolError("The model's schema differs from that of this party's table.")
         rows, target, keys = self._rows(model)
         judge = _Judge(model, target, self._n_threads)
         cases = [*judge.by_trees(rows, ask.tree_counts)]
@@ -138,7 +138,7 @@ class Party:
         return ExplainReply(np.array(cases, np.int64), sums)
 
     def _rows(self, model: ForestModel) -> tuple[RowValues, NDArray[Any], Keys]:
-        """Return at most so many rows, evenly spaced, as the forest reads them."""
+        """Return at most `_MOST_ROWS` rows, evenly spaced, in the form the forest reads."""
         n = self._table.n_rows
         step = max(1, -(-n // _MOST_ROWS))
         values, targets, keys = [], [], []
@@ -157,14 +157,14 @@ class Party:
 
 
 def shuffling(keys: Keys, seed: int) -> Integers:
-    """Return which row's value each row gets: by the rows' keys, not by their order."""
+    """Return which row's value each row gets; it depends on the rows' keys, not their order."""
     order = np.empty(keys.size, np.int64)
     order[np.argsort(keys)] = np.argsort(mix(keys ^ np.uint64(seed)))
     return order
 
 
 class _Judge:
-    """Predicts, and counts how that compares with the truth."""
+    """Predicts, and counts how predictions compare with the truth."""
 
     def __init__(self, model: ForestModel, target: NDArray[Any], n_threads: int) -> None:
         self._model = model
@@ -173,13 +173,13 @@ class _Judge:
         self._low, self._width = _scale(model)
 
     def predicted(self, rows: RowValues) -> Floats:
-        """Return the forest's means."""
+        """Return the forest's mean predictions."""
         out = np.zeros((len(rows), self._model.n_outputs))
         self._model.forest.add_predictions(rows, out, n_threads=self._n_threads)
         return out / self._model.forest.n_trees
 
     def by_trees(self, rows: RowValues, counts: Integers) -> list[Integers]:
-        """Return the counts for the first trees, more and more of them."""
+        """Return the counts for growing numbers of the first trees."""
         forest = self._model.forest
         out = np.zeros((len(rows), self._model.n_outputs))
         found, before = [], 0
@@ -215,18 +215,18 @@ class _Judge:
 
 @dataclass(frozen=True)
 class Explained:
-    """What the sums say."""
+    """The results that follow from the sums."""
 
     n_rows: int
     score: str  # "accuracy" or "r2"
     baseline: float
-    loss: dict[int, tuple[float, float]]  # by column: mean and spread of what shuffling costs
+    loss: dict[int, tuple[float, float]]  # by column: mean and spread of the loss by shuffling
     by_trees: tuple[tuple[int, float], ...]
     points: tuple[tuple[int, float, tuple[float, ...]], ...]  # column, value, mean prediction
 
 
 def explain(channel: Channel, ask: ExplainAsk) -> Explained | None:
-    """Ask the parties on the channel, and return what their sums say; None: there are no rows."""
+    """Ask the parties on the channel and return the results; None if there are no rows."""
     model = ask.forest_model
     reply = channel.sum(ask)
     n_curve = ask.tree_counts.size
@@ -271,7 +271,7 @@ def question_of(
     n_points: int = 12,
     seed: int = 0,
 ) -> ExplainAsk:
-    """Return what is asked of a model: about the columns that lower impurity most."""
+    """Return the question about a model: it covers the columns that lower impurity most."""
     forest = model.forest
     shares = forest.importances(len(model.schema.columns))
     ranked = [int(c) for c in np.argsort(-shares, kind="stable") if shares[c] > 0]
@@ -289,12 +289,12 @@ def question_of(
 
 
 def _points(model: ForestModel, column: int, most: int) -> list[float]:
-    """Return where to look at a column: its bins, or between and beyond the forest's own cuts."""
+    """Return the values to set for a column: its bins, or between and beyond the forest's cuts."""
     forest, bins = model.forest, model.bin_of_category[column]
     if len(bins):
         return [float(b) for b in np.unique(bins)[:most]]
     cuts = np.unique(forest.threshold[forest.feature == column]).astype(np.float64)
-    cuts = cuts[np.isfinite(cuts)]  # an infinite one only tells missing values from the others
+    cuts = cuts[np.isfinite(cuts)]  # an infinite cut only separates missing values
     if model.schema.columns[column].kind == "boolean":
         return [0.0, 1.0]
     if not cuts.size:
@@ -309,7 +309,7 @@ def _is_within(columns: Integers, n_columns: int) -> bool:
 
 
 def _scale(model: ForestModel) -> tuple[float, float]:
-    """Return where predictions begin and how far they reach."""
+    """Return the lowest prediction and the width of the range of predictions."""
     label = model.schema.label
     if label.kind == "class":
         return 0.0, 1.0

@@ -1,8 +1,8 @@
-"""Grow a vertical forest and compare it with the pooled one and with each party's own columns.
+"""Train a vertical forest; compare it with the pooled forest and with each party's columns alone.
 
-All are judged on the same rows, which were held back at all parties. As in the paper (RF1, RF2),
-a party's own forest has the labels, though most parties would have none: what is compared is what
-the columns of the others are worth. A party with no columns has no forest of its own.
+All forests are scored on the same rows, which all parties held back. As in the paper (RF1, RF2), a
+party's own forest has the labels, although most parties would have none: the comparison measures
+what the other parties' columns are worth. A party without columns has no own forest.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ Sides = Mapping[str, Any]
 
 
 def compare_columns(job: JobFile, stages: Stages) -> Comparison:
-    """Read a job's tables, match their rows, grow and judge all forests."""
+    """Read a job's tables, match their rows, train and score all forests."""
     spec = job.spec
     assert isinstance(spec, ColumnsSpec)
     asked = job.protocol_settings()
@@ -82,13 +82,13 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
 
 
 def _bare_bytes(model: ForestModel) -> bytes:
-    """Return a forest's bytes without who agreed to join it."""
+    """Return a forest's bytes without the names of the parties that consented to joining it."""
     return replace(model, consent=()).to_bytes()
 
 
 @dataclass(frozen=True)
 class _Grown:
-    """The forests to be compared."""
+    """The forests to compare."""
 
     federated: ForestModel
     pooled: ForestModel
@@ -101,7 +101,7 @@ def _judged(
     training: Mapping[str, Holding],
     n_jobs: int | None,
 ) -> tuple[PartyComparison, ...]:
-    """Judge all forests by the rows that were held back."""
+    """Score all forests on the held-out rows."""
     n_threads, every = thread_count(n_jobs), pool_holdings(held_out)
     assert every.label is not None
     assert every.target is not None
@@ -129,7 +129,7 @@ def _joint(
     *,
     heard: Heard = lambda *_: None,
 ) -> tuple[Training, Sides, Roles]:
-    """Return the forest that the parties grow; in a simulation its parts are in one place."""
+    """Return the parties' joint forest; a simulation has its parts in one place."""
     sides = {name: spec.party(holding, settings, sites[name]) for name, holding in holdings.items()}
     channel = InProcess(watch_parties(sides, heard))
     ledgers = {name: site.ledger for name, site in sites.items() if site.ledger is not None}
@@ -160,13 +160,13 @@ def _alone(
 
 
 def _labelled(holdings: Mapping[str, Holding], name: str) -> Holding:
-    """Return a party's columns beside the labels, wherever those are."""
+    """Return a party's columns with the labels, whichever party holds these."""
     (holder,) = (held for held in holdings.values() if held.label is not None)
     return replace(holdings[name], label=holder.label, target=holder.target)
 
 
 def _predicted(model: ForestModel, holding: Holding, n_threads: int) -> Floats:
-    """Return what a forest says of each row."""
+    """Return a forest's prediction for each row."""
     if not holding.n_rows:
         return np.zeros((0, model.n_outputs))
     values = holding.table.columns.values(slice(None))

@@ -1,8 +1,8 @@
-"""Grow the joint forest, each party's own and, where rows may be pooled, the pooled one.
+"""Train the joint forest, each party's own and, if rows may be pooled, the pooled forest.
 
-All are judged on each party's held-out rows. The joint forest must be the pooled one, bit for
-bit; whether it is, is looked at and not assumed. A private joint forest cannot be: the others are
-grown without noise, for they hide nothing from anybody.
+All forests are scored on each party's held-out rows. The joint forest must equal the pooled one,
+bit for bit; this is checked, not assumed. A private joint forest cannot equal it, because the
+other forests are trained without noise: they have nothing to hide from anyone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ _OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
 
 
 class PartyComparison(msgspec.Struct, frozen=True):
-    """How the forests do on one party's held-out rows; a score that cannot be had is left out."""
+    """The forests' scores on one party's held-out rows; undefined scores are left out."""
 
     party: str
     n_training: int
@@ -59,29 +59,29 @@ class PartyComparison(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Running:
-    """How a forest is grown; the forest is the same whatever is chosen here."""
+    """How training runs; none of these choices changes the forest."""
 
     protocol: Spec[Any]
     n_jobs: int | None = None
     secure_sum: bool = False
-    honest: int | None = None  # how many parties secure sums rest on
+    honest: int | None = None  # the number of parties that secure sums trust
 
     def site(self, name: str, ledger: Ledger | None) -> Site:
-        """Return where a simulated party's side runs."""
+        """Return the site of a simulated party."""
         return Site(name, self.n_jobs, ledger, is_masked=self.secure_sum)
 
     def alone(self) -> "Running":
-        """Return how a party grows its own: nobody is there to hide anything from."""
+        """Return how a party trains alone, without masks."""
         return replace(self, secure_sum=False)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The joint training and how it compares."""
+    """The joint training, and its comparison with the other forests."""
 
     training: Training
     parties: tuple[PartyComparison, ...]
-    is_pooled: bool | None  # bit for bit the forest of the pooled rows; None: not compared
+    is_pooled: bool | None  # equal to the pooled forest, bit for bit; None: not compared
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # of private jobs
     explained: Explained | None = None
     label_leakage: LabelLeakage | None = None  # of vertical jobs
@@ -91,21 +91,21 @@ class Comparison:
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        """The scores, the one that decides first."""
+        """The names of the scores, the main one first."""
         return score_names(str(self.training.settings["task"]))
 
     def mean(self, model: str, score: str) -> float | None:
         """Return a score of "local", "federated" or "pooled", averaged over parties.
 
-        Each party counts the same, and only those count at which all forests have the score: so
-        the means of two forests are over the same rows.
+        Each party has the same weight. Parties at which a forest lacks the score are left out, so
+        that the means of two forests are over the same rows.
         """
         found = [getattr(party, model) for party in self._judged_by_all(score)]
         known = [scores[score] for scores in found if scores is not None and score in scores]
         return float(np.mean(known)) if known else None
 
     def helped(self, score: str) -> tuple[int, int]:
-        """Return at how many parties joining raised a score, and how many could compare."""
+        """Return at how many parties joining improved a score, and how many could compare."""
         sign = -1 if score in LESS_IS_BETTER else 1
         pairs = [
             (sign * party.local[score], sign * party.federated[score])
@@ -115,9 +115,9 @@ class Comparison:
         return sum(joint > alone for alone, joint in pairs), len(pairs)
 
     def _of_own_tree(self, party: str) -> Scores:
-        """Return the size of a party's own tree and what it comes from; nothing of a forest.
+        """Return the size and origin of a party's own tree; nothing for a forest.
 
-        In a private job they are the party's own business.
+        In a private job only the party itself knows them.
         """
         if party not in self.training.model.owners or party not in self.training.quality:
             return {}
@@ -125,12 +125,12 @@ class Comparison:
         return {key: found[key] for key in _OF_OWN_TREE if not np.isnan(found[key])}
 
     def _judged_by_all(self, score: str) -> list[PartyComparison]:
-        """Return the parties at which every forest has a score; if no local one has, the others."""
+        """Return the parties with a score of every forest; without local scores, of the others."""
         judged = [party for party in self.parties if score in party.federated]
         return [party for party in judged if score in party.local] or judged
 
     def report(self) -> Report:
-        """Return the training's report, judged by held-out rows where there are any."""
+        """Return the training's report, with scores on held-out rows if there are any."""
         report = Report.of(
             self.training,
             ledgers=self.ledgers,
@@ -155,7 +155,7 @@ class Comparison:
 
 
 def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -> Comparison:
-    """Grow and judge all forests."""
+    """Train and score all forests."""
     held_out = any(party.held_out.n_rows for party in parties.rows.values())
     local_names = list(parties.rows) if held_out else []
     stages.expect(2 + len(local_names) + (parties.pooled is not None))
@@ -173,7 +173,7 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
             running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
         )
     explained = None
-    # exact counts of own rows would cost budget; trees of single parties have no common answer
+    # exact counts of a party's rows would cost budget; one tree per party has no common prediction
     if held_out and not settings.privacy and not joint.model.owners:
         joint, explained = _explained(joint, parties, running)
     name, without_noise = running.protocol.baseline(settings)
@@ -201,7 +201,7 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
 def _explained(
     joint: Training, parties: Parties, running: Running
 ) -> tuple[Training, Explained | None]:
-    """Ask the parties, by their held-out rows, why the forest says what it says."""
+    """Have the parties explain the forest on their held-out rows."""
     sides: dict[str, Answering] = {
         name: explaining.Party(rows.held_out, n_jobs=running.n_jobs)
         for name, rows in parties.rows.items()
@@ -227,7 +227,7 @@ def _train(
 
 
 def _with_model(trained: Trained) -> Training:
-    """Return a training that left one model, as every protocol compared here does."""
+    """Return a training that has a model, as every protocol compared here does."""
     assert isinstance(trained, Training)
     return trained
 
@@ -260,7 +260,7 @@ def _channel(
 def _train_alone(
     table: MemoryTable, settings: Any, running: Running, step: Step
 ) -> Training | None:
-    """Return a party's own forest; None where its rows are all of one class."""
+    """Return a party's own forest; None if all its rows have the same class."""
     target = table.target if table.rows is None else table.target[table.rows]
     if settings.task == "classification" and np.unique(target).size < 2:
         return None
@@ -288,7 +288,7 @@ def compare_scores(
     *,
     is_class: bool,
 ) -> PartyComparison:
-    """Return how forests do at a party, from what they say of its held-out rows."""
+    """Return the forests' scores at a party, from their predictions for its held-out rows."""
     scores = {
         model: scores_of(truth, means, is_class=is_class) for model, means in predicted.items()
     }
@@ -304,7 +304,7 @@ def compare_scores(
 
 
 def _in_one(party: PartyComparison) -> Scores:
-    """Return all scores of a party under names of their own; the joint forest's are plain."""
+    """Return all scores of a party under different names; the joint forest's have no prefix."""
     others = {"local": party.local, "pooled": party.pooled or {}}
     named = {
         f"{model}_{score}": value
@@ -315,7 +315,7 @@ def _in_one(party: PartyComparison) -> Scores:
 
 
 def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running) -> None:
-    """Grow a tiny forest, so that compiling kernels is over before anything is timed."""
+    """Train a tiny forest, so that kernels are compiled before anything is timed."""
     few = {
         name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
         for name, table in tables.items()
@@ -323,4 +323,4 @@ def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running)
     try:
         _train(few, running.protocol.small(settings), running, lambda *_: None)
     except SpinneyError:
-        return  # whatever is wrong will be told of the whole tables
+        return  # the real training will report what is wrong

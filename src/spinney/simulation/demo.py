@@ -18,22 +18,22 @@ PARTIES = ("north", "east", "south", "west", "centre")
 
 
 OPENING = (
-    "Telco churn: which customers leave? Five simulated companies hold 7,043 of them; each trains\n"
-    "on 80 % of its own rows, and all forests are judged on the rest. No row leaves its company."
+    "Telco churn: which customers leave? Five simulated companies hold 7,043 customers. Each\n"
+    "trains on 80 % of its own rows; all forests are scored on the rest. No row leaves its company."
 )
 
 
 def run_demo(n_trees: int, folder: Path, stages: Stages) -> Outcome:
-    """Deal the Telco table to five parties, grow the forests, write the joint one.
+    """Deal out the Telco table to five parties, train the forests, write the joint one.
 
     Parameters
     ----------
     n_trees
-        How many trees each forest has.
+        The number of trees in each forest.
     folder
-        Where to write.
+        The folder to write to.
     stages
-        What is told of the progress.
+        Receives the progress.
     """
     settings = ForestSettings(
         task="classification",

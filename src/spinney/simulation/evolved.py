@@ -1,7 +1,7 @@
-"""Train models that parties keep to themselves, and compare each with what its party has alone.
+"""Train models that the parties keep to themselves; compare each with its party's own model.
 
-Each party is judged by its own model on its own held-out rows. The pooled model is the one that a
-single party with all training rows would have alone.
+Each party's model is scored on the party's held-out rows. The pooled model is the one that a single
+party with all training rows would train alone.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from spinney.trees.threads import thread_count
 def compare_personal(
     parties: Parties, settings: Any, running: Running, stages: Stages
 ) -> Comparison:
-    """Train models for all parties; judge them, the parties' own and the pooled one."""
+    """Train models for all parties; score them, the parties' own models and the pooled one."""
     stages.expect(1 + (parties.pooled is not None))
     step = stages.begin("evolved trees")
     ledgers = {name: Ledger.in_memory(name) for name in parties.training}
@@ -65,7 +65,7 @@ def _trained(
     ledgers: Mapping[str, Ledger],
     heard: Heard = lambda *_: None,
 ) -> tuple[Any, ForestModel]:
-    """Return a training with the parties' own models, and those they have alone."""
+    """Return a training with the parties' models, and the models that they train alone."""
     spec = running.protocol
     parties = {
         name: spec.party(table, settings, running.site(name, ledgers.get(name)))

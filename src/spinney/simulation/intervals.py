@@ -1,7 +1,7 @@
-"""How sure a score is: 95 % intervals from drawing a party's held-out rows again and again.
+"""95 % bootstrap intervals of scores over a party's held-out rows.
 
-All models are judged by the same draws, so that the interval of a gain is that of the difference
-and not of two scores apart (Efron and Tibshirani 1993, chapter 13: percentiles).
+All models are scored on the same draws, so the interval of a gain is that of the difference, not
+of two separate scores (Efron and Tibshirani 1993, chapter 13: percentiles).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _DRAWS = 200
 _FEWEST_DRAWS = 50
 _CELLS = 4_000_000  # rows times draws: large tables need fewer draws
 Interval = tuple[float, float]
-Weighted = Callable[[Floats], float | None]  # from how often each row was drawn to a score
+Weighted = Callable[[Floats], float | None]  # maps how often each row was drawn to a score
 
 
 def intervals(
@@ -31,9 +31,9 @@ def intervals(
     truth
         The held-out rows' class numbers, or targets.
     predicted
-        By model ("federated", "local", "pooled"): one line per row.
+        Predictions by model ("federated", "local", "pooled"), one line per row.
     is_class
-        Whether classes are predicted.
+        Whether the label is a class.
     seed
         Fixes the draws.
     """
@@ -102,7 +102,7 @@ def _class_scores(truth: NDArray[Any], shares: Floats) -> dict[str, Weighted]:
 
 
 class _Area:
-    """The area under a ROC curve for rows drawn so often, from scores sorted once."""
+    """ROC AUC of rows with weights, from scores sorted once."""
 
     def __init__(self, is_one: NDArray[np.bool_], scores: Floats) -> None:
         self._is_one = is_one

@@ -1,4 +1,4 @@
-"""What a command found, for people and for machines."""
+"""The result of a command, for people and for machines."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Outcome(msgspec.Struct, frozen=True):
     n_trees: int
     depth: int
     parties: tuple[PartyComparison, ...]
-    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties all could judge
+    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties with all of them
     helped: dict[str, tuple[int, int]]  # by score: at how many parties, of how many compared
     identical_to_pooled: bool | None  # None: not compared
     expects_identical: bool
@@ -39,13 +39,13 @@ class Outcome(msgspec.Struct, frozen=True):
     report: str
     page: str
     version: str = __version__
-    privacy: tuple[str, ...] = ()  # of private jobs: what is promised to whom
-    is_personal: bool = False  # whether every party has a tree of its own
+    privacy: tuple[str, ...] = ()  # the guarantees of private jobs
+    is_personal: bool = False  # whether every party has its own tree
     shares_rows: bool = False  # whether all parties have the same rows
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        """The scores, the one that decides first."""
+        """The names of the scores, the main one first."""
         return tuple(self.helped)
 
     def to_json(self) -> str:
@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) -> Outcome:
-    """Return what a comparison amounts to."""
+    """Return the outcome of a comparison."""
     names = comparison.score_names
     means = {
         model: {

@@ -1,7 +1,7 @@
-"""Progress on stderr: one bar over all forests of a command, silent where nobody watches.
+"""Progress on stderr: one bar for all forests of a command, silent outside a terminal.
 
 A command has stages (read, prepare, grow this forest and that one); a stage has the phases and
-levels that training tells of. Nothing heavy is imported here: the bar is up before numpy is.
+levels that training reports. Nothing heavy is imported here: the bar appears before numpy loads.
 """
 
 import sys
@@ -20,16 +20,16 @@ from rich.progress import (
 )
 from rich.table import Column
 
-Step = Callable[[str, int, int], None]  # phase, steps done, steps in all or 0 if unknown
+Step = Callable[[str, int, int], None]  # phase, steps done, total steps or 0 if unknown
 COMPILING = "compiling kernels, once: later runs skip it"
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster
-_EVOLVING = "evolving"  # its phases go on to tell the best score
+_EVOLVING = "evolving"  # its phases also give the best score
 _SHARE_OF_PHASE = {"binning": (0.0, 0.15), "growing": (0.15, 0.75), "judging": (0.9, 0.1)}
 _UNKNOWN_DEPTH = 8  # half of the bar, where the depth has no limit
 
 
 class Stages:
-    """Stages that nobody watches; only what takes surprisingly long is said, in one line."""
+    """Stages without a bar; only a step that takes surprisingly long prints a line."""
 
     def expect(self, n_stages: int) -> None:
         """Say how many stages there will be."""
@@ -48,7 +48,7 @@ class Stages:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Remark that kernels are being compiled, if they are."""
+        """Print a remark if kernels are being compiled."""
         timer = Timer(_COMPILING_AFTER, self.remark, [COMPILING])
         timer.daemon = True
         timer.start()
@@ -59,7 +59,7 @@ class Stages:
 
 
 class _BarStages(Stages):
-    """Stages on a bar: every stage is the same length of it."""
+    """Stages on a bar, on which every stage has the same length."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -115,7 +115,7 @@ def show_progress() -> Iterator[Stages]:
 
 
 def bar_on(console: Console) -> Progress:
-    """Return a bar; where a line is too short, what is said gives way before the times do."""
+    """Return a bar; on a short line, the text is shortened before the times are."""
     columns = (
         SpinnerColumn(table_column=Column(min_width=1)),
         BarColumn(bar_width=8, table_column=Column(min_width=8)),
@@ -128,7 +128,7 @@ def bar_on(console: Console) -> Progress:
 
 
 def _share(phase: str, n_done: int, total: int) -> float:
-    """Return how much of a stage is done."""
+    """Return the share of a stage that is done."""
     if phase.startswith(_EVOLVING):
         return n_done / max(total, 1)
     start, length = _SHARE_OF_PHASE.get(phase, (0.0, 0.0))

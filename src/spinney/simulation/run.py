@@ -1,7 +1,7 @@
-"""`spinney simulate`: a job file over tables on this machine, with the code that deployed jobs run.
+"""`spinney simulate`: run a job file over local tables, with the code that deployed jobs run.
 
-One table is dealt out to simulated parties, or each party has its own; from there on it is one
-path: hold rows back, grow, judge, write.
+One table is dealt out to simulated parties, or each party has its own. The steps are then the same:
+hold back rows, train, score, write.
 """
 
 from pathlib import Path
@@ -51,18 +51,18 @@ def simulate(
     path
         The job file; with `label`, a table.
     folder
-        Where to write. Default: runs/ and the job's name, here.
+        The folder to write to. Default: runs/ and the job's name, in the current folder.
     stages
-        What is told of the progress.
+        Receives the progress.
     label, task
-        Of a table: the column to predict, and how.
+        For a table: the column to predict, and the kind of prediction.
     """
     if label is None:
         require_no_table(path)
     job = load_job(path) if label is None else job_of_table(path, label, task)
     into = Path("runs") / job.job.name if folder is None else folder
     require_writable(into)
-    job.protocol_settings()  # what is wrong is said before a table is opened
+    job.protocol_settings()  # report errors before a table is opened
     stages.begin("reading tables")
     if label is not None and job.table is not None:
         job = without_ids(job, job.table, label)
@@ -70,13 +70,13 @@ def simulate(
         comparison = _compared(job, stages)
     except EndedEarlyError as ended:
         write_run(into, None, ended.report)
-        stages.remark(f"The job ended before its end. What there is of it: {into / PAGE}")
+        stages.remark(f"Training stopped early. Report of the completed rounds: {into / PAGE}")
         raise ended.reason from None
     return write_outcome(job.job.name, comparison, into, job.release)
 
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
-    """Read a job's tables, grow its forests and judge them."""
+    """Read a job's tables, train its forests and score them."""
     spec = job.spec
     if spec.divides == "columns":
         return compare_columns(job, stages)
@@ -89,7 +89,7 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
         parties = deal_out(first, job.simulation, job.facts().parties)
     else:
         parties = own_tables(tables, job.simulation)
-        if spec.repeats_rows(settings):  # else every tree reads every row
+        if spec.repeats_rows(settings):  # otherwise every tree reads every row
             warn_of_shared_rows(tables)
     given = job.settings
     running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest)
@@ -100,7 +100,7 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
 def write_outcome(
     name: str, comparison: Comparison, folder: Path, release: Hardening | None = None
 ) -> Outcome:
-    """Write the joint forest and its report, and return what the comparison amounts to."""
+    """Write the joint forest and its report, and return the outcome."""
     report = msgspec.structs.replace(comparison.report(), release=release)
     write_run(folder, comparison.training.model, report)
     return outcome_of(name, comparison, report, folder)

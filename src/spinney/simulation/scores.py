@@ -1,9 +1,9 @@
-"""How well predictions do, in the few numbers that the command line shows.
+"""The scores that the command line shows.
 
-F1 is that of the second class where there are two, else the mean over the classes that the rows
-have; AUC is the area under the ROC curve, over the same classes one against the rest. A score that
-the rows cannot give (none of the second class, one class only, no rows) is left out: it depends on
-the rows alone, so that all forests have the same scores there.
+With two classes, F1 is that of the second class; otherwise it is the mean over the classes of the
+rows. AUC is the area under the ROC curve (ROC AUC), over the same classes, one against the rest.
+An undefined score (no row of the second class, one class only, no rows) is left out. This depends
+only on the rows, so all forests have the same scores.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ LESS_IS_BETTER = frozenset({"rmse"})
 
 
 def score_names(task: str) -> tuple[str, ...]:
-    """Return the scores of a task, the one that decides first."""
+    """Return the names of the scores of a task, the main one first."""
     return ("f1", "auc") if task == "classification" else ("rmse", "r2")
 
 
 def scores_of(truth: NDArray[Any], predicted: Floats, *, is_class: bool) -> dict[str, float]:
-    """Return how well predictions do; none without rows."""
+    """Return the scores of predictions; none without rows."""
     if not truth.size:
         return {}
     if is_class:
@@ -36,7 +36,7 @@ def scores_of(truth: NDArray[Any], predicted: Floats, *, is_class: bool) -> dict
 def predict_table(
     model: ForestModel, table: Table, *, n_threads: int
 ) -> tuple[NDArray[Any], Floats]:
-    """Return the labels of a table's rows, and what a model says of each."""
+    """Return the labels of a table's rows and a model's predictions."""
     predicted = np.empty((table.n_rows, model.n_outputs))
     is_class = model.schema.label.kind == "class"
     truth: NDArray[Any] = np.empty(table.n_rows, np.int64 if is_class else np.float64)

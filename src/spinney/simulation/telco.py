@@ -25,7 +25,7 @@ _OVER_INTERNET = (
 
 
 def telco_schema() -> Schema:
-    """Return the public facts, declared and not read from the rows; the class that counts: Yes."""
+    """Return the public facts, declared and not read from the rows; the second class is Yes."""
     return Schema(
         (
             *(Column(name, "boolean") for name in (*_BOOLEANS, "paperless_billing")),

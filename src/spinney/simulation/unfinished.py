@@ -1,4 +1,4 @@
-"""A job that ended before its end: what there is of it is written all the same."""
+"""A simulated job that stopped early still gets a report of its completed rounds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,11 +11,11 @@ from spinney.report.report import Report
 from spinney.transport.channel import Channel
 
 _ABORTS: Final = PolicyError.exit_code
-"""Errors from here on end a job that had begun; settings and tables are refused before it does."""
+"""Errors with this exit code or a higher one end a running job; others come before it starts."""
 
 
 class EndedEarlyError(Exception):
-    """The joint training ended before its end; its report says what there is."""
+    """The joint training stopped early; its report covers the completed rounds."""
 
     def __init__(self, report: Report, reason: SpinneyError) -> None:
         super().__init__(str(reason))
@@ -30,7 +30,7 @@ def reporting_early_end(
     settings: Mapping[str, object],
     ledgers: Mapping[str, Ledger],
 ) -> Iterator[None]:
-    """Raise `EndedEarlyError` where training fails after a party has answered."""
+    """Raise `EndedEarlyError` if training fails after a party has answered."""
     try:
         yield
     except SpinneyError as error:

@@ -1,11 +1,11 @@
-"""Which simulated parties have answered, for whoever watches a command."""
+"""Count the simulated parties that have answered, for the progress bar."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from spinney.transport.channel import Answering, Ask
 
-Heard = Callable[[int, int], None]  # how many have answered, of how many
+Heard = Callable[[int, int], None]  # number of answers, number of parties
 
 
 class _Watched:
@@ -23,7 +23,7 @@ class _Watched:
 
 
 def watch_parties(parties: Mapping[str, Answering], heard: Heard) -> dict[str, Answering]:
-    """Return the parties; after each answer `heard` is told how many have answered so far."""
+    """Return the parties; each answer calls `heard` with the number of answers so far."""
     answered: set[str] = set()
 
     def note(name: str) -> None:

@@ -124,7 +124,9 @@ def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatc
     told = run.run("simulate", "job.toml")
     assert told.exit_code == 41
     remark, line = told.stderr.splitlines()
-    assert "What there is of it: runs/visits/report.html" in remark
+    assert (
+        "Training stopped early. Report of the completed rounds: runs/visits/report.html" in remark
+    )
     assert "does not answer" in line
     report = load_report("runs/visits")
     assert report.ended.endswith("The party 'north' does not answer.")

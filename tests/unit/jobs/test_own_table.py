@@ -53,8 +53,8 @@ def test_an_id_is_not_asked_about_and_that_is_said(place, as_text):
     place.csv("own.csv", rows, header=("patient", "age", "ward", "ill"))
     told = place.run("simulate", "own.csv", "--label", "ill")
     assert told.exit_code == 0, told.stderr
-    assert "warning: In 'patient' every row has a value of its own, as in an id" in told.stderr
-    assert "list it among a job file's columns" in told.stderr
+    assert "warning: Column 'patient' is unique in every row; it was left out as an" in told.stderr
+    assert "list it among the columns of a job file" in told.stderr
     assert load_model("runs/own").model_.schema.names == ("age", "ward")
 
 
@@ -62,7 +62,7 @@ def test_of_several_ids_none_is_asked_about(place):
     rows = [(f"a{n}", f"b{n}", *row) for n, row in enumerate(place.visits())]
     place.csv("own.csv", rows, header=("patient", "mail", "age", "ward", "ill"))
     told = place.run("simulate", "own.csv", "--label", "ill")
-    assert "warning: In 'patient', 'mail' every row has a value of its own" in told.stderr
+    assert "warning: Columns 'patient', 'mail' are unique in every row" in told.stderr
     assert load_model("runs/own").model_.schema.names == ("age", "ward")
 
 
@@ -74,7 +74,7 @@ def test_what_only_looks_like_an_id_is_a_column(place):
     ]
     place.csv("own.csv", rows, header=("repeats", "halves", "age", "ill"))
     told = place.run("simulate", "own.csv", "--label", "ill")
-    assert "every row has a value of its own" not in told.stderr
+    assert "unique in every row" not in told.stderr
     assert load_model("runs/own").model_.schema.names == ("repeats", "halves", "age")
     place.csv(
         "own.csv", [(n, row[2]) for n, row in enumerate(place.visits())], header=("id", "ill")

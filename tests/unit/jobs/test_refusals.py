@@ -124,7 +124,7 @@ REFUSED = {
     "two parties of one name": (
         START + FACTS + parties("visits", "visits"),
         10,
-        r"Every \[\[party\]\] in 'job.toml' needs a name of its own; got 'visits'",
+        r"Every \[\[party\]\] in 'job.toml' needs a unique name; got 'visits'",
     ),
     # settings
     "max_bins out of range": (
@@ -211,7 +211,7 @@ REFUSED = {
     "a column without a kind": (
         GOOD.replace('kind = "number"', "range = [0, 1]"),
         10,
-        r"The column 'age' in \[schema\] of 'job.toml': it lacks the key 'kind'\.",
+        r"The column 'age' in \[schema\] of 'job.toml': the key 'kind' is missing\.",
     ),
     "a column that is a word": (
         GOOD.replace('{ kind = "number" }', '"number"'),
@@ -241,7 +241,7 @@ REFUSED = {
     ),
     "not TOML": ("[job\n", 10, r"'.*job.toml' is not TOML: .*line 1.* Correct that line"),
     "no job": ("[settings]\n", 10, r"'job.toml' has no \[job\] section\."),
-    "no name": ("[job]\n", 10, r"\[job\] in 'job.toml': it lacks the key 'name'\. Add it\."),
+    "no name": ("[job]\n", 10, r"\[job\] in 'job.toml': the key 'name' is missing\. Add it\."),
     "a name that is a path": (
         GOOD.replace('"x"', '"../x"'),
         10,
@@ -291,7 +291,7 @@ REFUSED = {
     "dealing where each party has a table": (
         START + FACTS + parties("visits") + "[simulation]\nn_parties = 3\n",
         10,
-        r"'job.toml' sets n_parties in \[simulation\], which deals one \[table\] out",
+        r"'job.toml' sets n_parties in \[simulation\], which is for dealing out one \[table\]",
     ),
     "too many parties": (
         GOOD + "[simulation]\nn_parties = 999\n",
@@ -301,7 +301,7 @@ REFUSED = {
     "everything held out": (
         GOOD + "[simulation]\nheld_out = 1.0\n",
         10,
-        r"held_out must be a share of at least 0 and below 1; got 1\.0\.",
+        r"held_out must be at least 0 and less than 1; got 1\.0\.",
     ),
     "an environment variable that is not set": (
         GOOD.replace('"csv"\npath = "visits.csv"', '"sql"\nurl_env = "NO_URL"\nquery = "SELECT 1"'),

@@ -167,8 +167,8 @@ def test_settings_that_cannot_work_are_refused_before_a_table_is_opened(setting,
         (('label_party = "bank"', 'label_party = "post"'), "one of 'bank', 'shop'; got 'post'"),
         (("[schema]", '[schema]\ncolumns = ["age"]'), "have different columns"),
         (('path = "shop.csv"', 'path = "shop.csv"\nlabel = "branch"'),
-         "A label is named at party 'shop', which is not label_party"),
-        (('label = "left"\nclasses = ["no", "yes"]', ""), "No label is named at party 'bank'"),
+         "Party 'shop' names a label but is not label_party"),
+        (('label = "left"\nclasses = ["no", "yes"]', ""), "Party 'bank' is label_party but names no label"),
         (('path = "shop.csv"\nrow_id = "customer"', 'path = "shop.csv"'), "the table names none"),
         (("basket = {", "age = {"), "no column 'age'"),
     ],
@@ -207,7 +207,7 @@ def test_ids_of_nobody_in_common_repeated_or_of_another_type_are_refused(tmp_pat
 
 @pytest.mark.parametrize("key", ["skew = 0.5", "sizes = [1, 2]", "stratified = true"])
 def test_columns_are_not_dealt_like_rows(key, tmp_path):
-    with pytest.raises(SettingError, match="deals rows out; a vertical job deals columns"):
+    with pytest.raises(SettingError, match="deals out rows; a vertical job deals out columns"):
         ran(ONE_TABLE.replace("n_parties = 3", key), tmp_path)
 
 

@@ -51,9 +51,9 @@ def test_rows_that_lie_at_two_parties_are_warned_of_and_told_apart_by_their_ids(
     place.job(place.JOB + parties + none_held)
     told = place.run("simulate", "job.toml", "--out", "without")
     assert told.stderr == (
-        "spinney: warning: The same rows lie at several parties: 'north', 'south'. Parties draw "
-        "them into the same trees, so the forest differs a little from that of the tables put "
-        "together. Name a row_id that is unique over all parties, if they are not the same.\n"
+        "spinney: warning: Several parties hold the same rows: 'north', 'south'. They draw these "
+        "rows into the same trees, so the forest differs a little from the forest of the pooled "
+        "tables. If the rows are different, name a row_id that is unique over all parties.\n"
     )
     place.job(place.JOB + parties.replace("#row_id", 'row_id = "id"') + none_held)
     told = place.run("simulate", "job.toml", "--out", "with")

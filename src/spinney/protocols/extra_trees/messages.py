@@ -50,7 +50,9 @@ def drawing_of(job: Job) -> Drawing:
     n_compared = job.settings.n_slots(job.binning.columns.n_columns)
     privacy = job.settings.privacy
     if privacy is not None and not privacy.randomises_labels:
-        return Drawing(n_compared)  # every candidate costs a part of epsilon, so there are no spares
+        return Drawing(
+            n_compared
+        )  # every candidate costs a part of epsilon, so there are no spares
     n_draws = 1 if job.settings.thresholds == "exchanged" else _DRAWS
     return Drawing(n_compared, n_draws, _RESERVES)
 
@@ -119,7 +121,7 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
         own = self.all_candidates.part(self.first, self.last)
         if self.job.settings.thresholds != "exchanged":
             if self.cuts.size:
-                raise ProtocolError("The question brings cuts, and everybody draws them here.")
+                raise ProtocolError("The question brings cuts, but in this job parties draw them.")
             return own
         if self.cuts.size != own.cut.size:
             raise ProtocolError("The question's cuts do not fit its nodes.")

@@ -1,9 +1,9 @@
-"""Bins for trees that are fitted at home: a party's own quantiles, or pooled ones (S4, Appendix A).
+"""Bins for trees that parties fit locally: own quantiles, or pooled ones (S4, Appendix A).
 
-Own bins never leave the party. Pooled ones are `KBinsDiscretizer` with the strategy "quantile" by
-summed counts: parties answer how many numbers lie between cut points. Zeros have a bin of their
-own, as in all of Spinney. A column whose quantiles all coincide is cut once, in the middle of its
-range, as the paper does with the strategy "uniform".
+Own bins never leave the party. Pooled bins are those of `KBinsDiscretizer` with the strategy
+"quantile", from summed counts: parties answer how many numbers lie between cut points. Zeros have
+their own bin, as everywhere in Spinney. A column whose quantiles all coincide is cut once, in the
+middle of its range, as in the paper with the strategy "uniform".
 """
 
 from dataclasses import replace
@@ -26,9 +26,9 @@ CategoryBins = tuple[NDArray[np.uint8], ...]
 
 
 def category_bins_of(schema: Schema, max_bins: int) -> CategoryBins:
-    """Return the bin of every category, from the schema alone; past the limit the last share one.
+    """Return the bin of every category, from the schema alone; the last ones may share a bin.
 
-    The same for all parties: their trees name categories by bins.
+    Bins are the same for all parties, because trees refer to categories by bin.
     """
     return tuple(
         category_bins(np.zeros(len(column.categories or ()), np.int64), max_bins)
@@ -39,9 +39,9 @@ def category_bins_of(schema: Schema, max_bins: int) -> CategoryBins:
 
 
 def lay_own_bins(table: Table, max_bins: int) -> Binning:
-    """Return bins at the quantiles of a party's own numbers; categories as the schema has them.
+    """Return bins at the quantiles of a party's own numbers; categories come from the schema.
 
-    Cut points lie half way between values, so that nothing depends on which side equals one.
+    Cut points lie halfway between values, so ties do not matter.
     """
     columns = table.schema.columns
     values = np.concatenate(
@@ -70,7 +70,7 @@ def _own_edges(column: Values, max_bins: int) -> Edges:
         goals = np.arange(1, max_bins) * held.size / max_bins
         cuts = np.unique(np.searchsorted(first, goals, side="left").clip(1, distinct.size - 1))
     middle = (distinct[cuts - 1] + distinct[cuts]) / 2
-    # a middle that rounds up to the upper value would no longer tell the two apart
+    # a midpoint that rounds up to the upper value would no longer separate the two
     edges = np.where(
         middle.astype(np.float32) < distinct[cuts].astype(np.float32), middle, distinct[cuts - 1]
     )
@@ -78,7 +78,7 @@ def _own_edges(column: Values, max_bins: int) -> Edges:
 
 
 def lay_pooled_bins(channel: Channel, schema: Schema, settings: GeneticSettings) -> Binning:
-    """Return bins at the quantiles of all parties' numbers, found by summed counts."""
+    """Return bins at the quantiles of all parties' numbers, found from summed counts."""
     facts, binning = lay_bins(channel, schema, settings.for_bins())
     leading: Integers = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)
     edges = tuple(
@@ -89,12 +89,12 @@ def lay_pooled_bins(channel: Channel, schema: Schema, settings: GeneticSettings)
 
 
 def _in_the_middle(counts: Integers) -> Edges:
-    """Return one cut in the middle of a column's range, known from its numbers' leading bits."""
+    """Return one cut in the middle of a column's range, from its numbers' leading bits."""
     held = np.flatnonzero(counts)
     if held.size < 2:
         return _NO_EDGES
     words = held[[0, -1]].astype(np.uint32) << np.uint32(32 - LEAD_BITS)
-    sign = np.uint32(1 << 31)  # words in the order of the numbers: negative ones are turned over
+    sign = np.uint32(1 << 31)  # words sort like the numbers: negative ones are inverted
     low, high = np.where(words & sign, words ^ sign, ~words).astype(np.uint32).view(np.float32)
     middle = np.float32(low / 2 + high / 2)
     return np.array([middle], np.float32) if np.isfinite(middle) else _NO_EDGES

@@ -1,7 +1,7 @@
 """The coordinator's side of evolved trees: it breeds structures by scores summed over parties.
 
-Everything is drawn from the job's seed and ordered by party name, so that the order of replies
-does not matter.
+Everything is drawn from the job's seed and ordered by party name, so the order of replies does not
+matter.
 """
 
 from collections.abc import Sequence
@@ -52,11 +52,11 @@ from spinney.trees.structures import forest_of, skeletons
 from spinney.typing import Integers, Progress, silent
 
 _ACTIVE, BREED = 10, 11  # streams of the job's seed
-LEAST_ACTIVE: Final = 2  # in a masked sum: fewer would have nobody to hide among
+LEAST_ACTIVE: Final = 2  # in a masked sum; one party alone would not be hidden
 
 
 class Search:
-    """The population and what the coordinator knows of the parties."""
+    """The population, and what the coordinator knows about the parties."""
 
     def __init__(
         self, channel: Channel, job: EvolvingJob, schema: Schema, depth: int, joined: set[str]
@@ -77,7 +77,7 @@ class Search:
 
     @classmethod
     def begun(cls, channel: Channel, job: EvolvingJob, schema: Schema) -> "Search":
-        """Choose the depth, hold the votes and seed the population (lines 3 to 25)."""
+        """Choose the depth, count the votes and seed the population (lines 3 to 25)."""
         settings = job.settings
         first = _active(channel, settings, 0)
         counted = channel.sum(DepthAsk(job, first), quorum=1).sums
@@ -105,14 +105,14 @@ class Search:
         return f"{self._job.settings.metric} {self.best[-1]:.4g}" if self.best else ""
 
     def generation(self, number: int) -> None:
-        """Have the coming structures judged, let the best survive and breed (lines 27 to 42)."""
+        """Have new structures scored; let the best survive and breed (lines 27 to 42)."""
         settings, population = self._job.settings, self.population
         active = _active(self._channel, settings, number + 1)
         late = self._structures([name for name in active if name not in self._joined])  # line 30
         coming = np.concatenate([self._coming, late])  # line 38
         if self.elitism:
             population.protect(late)
-        # other rows or other parties judge, so that survivors are judged again
+        # rows or parties differ from the last generation, so survivors are scored again
         others = not self.all_rows or len(active) < len(self._channel.parties)
         again = settings.validation == "rotating" and others
         survivors = population.genes[: len(population.genes) if again else 0]
@@ -120,12 +120,12 @@ class Search:
         ask = ScoresAsk(self._job, self.depth, number, active, self.all_rows, asked)
         sums = self._channel.sum(ask, quorum=1).sums
         if sums.size != len(asked) + 1:
-            raise ProtocolError("A party's scores are not those of the structures asked about.")
+            raise ProtocolError("A party's scores do not match the structures asked about.")
         if sums[-1] <= 0:
             raise _nobody(active)
         scores = mean_scores(sums[:-1], int(sums[-1]))  # line 37
         if len(survivors):
-            # by all rows nothing is luck: parties differ, and only the same ones can be compared
+            # all rows: no sampling noise, but parties differ, so compare only the same parties
             population.judge_again(scores[len(coming) :], anew=self.all_rows)
         population.update(coming, scores[: len(coming)])  # line 39
         metric = settings.metric or ""
@@ -133,13 +133,13 @@ class Search:
         self._coming = population.offspring(self._random)  # lines 41, 42
 
     def choose(self) -> int:
-        """Let every party take a tree; return how many keep the one they had."""
+        """Let every party choose a tree; return how many keep the one they had."""
         depth, genes = self.depth, self.population.genes
         ask = ChoiceAsk(self._job, depth, self.all_rows, genes)
         return int(self._channel.sum(ask, quorum=1).sums[1])
 
     def _structures(self, names: Sequence[str]) -> Genes:
-        """Return the structures of parties that are here for the first time, by name."""
+        """Return the structures of parties that are active for the first time, by name."""
         nothing = np.zeros((0, (1 << self.depth) - 1), np.int16)
         if not names:
             return nothing
@@ -152,7 +152,7 @@ class Search:
 
 
 def _active(channel: Channel, settings: GeneticSettings, turn: int) -> tuple[str, ...]:
-    """Draw the parties that are asked this time; by name, so that no order matters."""
+    """Draw the parties that are asked this time, by name, so that their order does not matter."""
     names = sorted(channel.parties)
     n = settings.n_active(len(names))
     if n == len(names):
@@ -162,7 +162,7 @@ def _active(channel: Channel, settings: GeneticSettings, turn: int) -> tuple[str
 
 
 def _median(counted: Integers) -> int:
-    """Return the median of counted values, rounded up: a deeper structure may lack nodes."""
+    """Return the median of counted values, rounded up: deeper structures may have fewer nodes."""
     ends = np.cumsum(counted)
     low, high = np.searchsorted(ends, ((ends[-1] + 1) // 2, ends[-1] // 2 + 1))
     return int(-((-low - high) // 2))
@@ -171,12 +171,12 @@ def _median(counted: Integers) -> int:
 def _nobody(active: Sequence[str]) -> PartyLostError:
     return PartyLostError(
         f"None of the parties asked answered: {', '.join(active)}. Start the job again when they "
-        "are there, or set participation higher so that more of them are asked."
+        "are available, or raise participation so that more parties are asked."
     )
 
 
 def _target_step(schema: Schema) -> float:
-    """Return a target's units in one fixed-point unit."""
+    """Return the size of one fixed-point step in the target's units."""
     if schema.label.classes is not None:
         return 1.0
     low, high = target_range(schema.label)
@@ -186,7 +186,7 @@ def _target_step(schema: Schema) -> float:
 def skeleton(
     schema: Schema, bins: tuple[NDArray[np.uint8], ...], genes: Genes, depth: int
 ) -> Forest:
-    """Return a population as trees that know columns but nothing of the rows."""
+    """Return a population as trees that have columns but no information about rows."""
     n_classes = len(schema.label.classes or ())
     trees = skeletons(genes, depth, n_classes)
     edges = tuple(np.zeros(0, np.float32) for _ in schema.columns)
@@ -196,11 +196,11 @@ def skeleton(
 
 
 def require_learnable(schema: Schema) -> None:
-    """Raise unless there is something to learn, in as many columns as genes can name."""
+    """Raise unless there are enough classes, and a number of columns that genes can name."""
     require_few_classes(schema.label)
     if schema.label.classes is not None and len(schema.label.classes) < 2:
         raise TableError(
-            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
+            f"The label {schema.label.name!r} has only one class over all parties. A classifier "
             "needs rows of at least 2 classes; check the label column and its filter."
         )
     if not 1 <= len(schema.columns) <= MAX_COLUMNS:
@@ -208,22 +208,22 @@ def require_learnable(schema: Schema) -> None:
 
 
 def require_several(channel: Channel, settings: GeneticSettings) -> None:
-    """Raise if masks would have nothing to hide one party's numbers among."""
+    """Raise if a masked sum would contain only one party's numbers."""
     n_parties = len(channel.parties)
     n_active = settings.n_active(n_parties)
     if channel.is_masked and n_active < LEAST_ACTIVE:
         raise SettingError(
             f"participation={settings.participation:g} asks {n_active} of the {n_parties} parties "
-            "at a time, and a secure sum over one party hides nothing. Set participation to "
+            "at a time, but a secure sum over one party hides nothing. Set participation to "
             f"{LEAST_ACTIVE / n_parties:.2g} or more, or drop secure_sum."
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evolved(Training):
-    """What evolution leaves behind at the coordinator.
+    """The result of evolution at the coordinator.
 
-    Its model holds the last population, best first: structures that nobody has fitted.
+    Its model holds the last population, best first, as unfitted structures.
     """
 
     job: EvolvingJob
@@ -231,7 +231,7 @@ class Evolved(Training):
     genes: Genes
     all_rows: bool
     elitism: bool
-    n_kept_home: int | None  # None: nobody is told
+    n_kept_home: int | None  # None: not revealed
 
 
 def train(

@@ -1,7 +1,7 @@
-"""What a simulation may do and a coordinator may not: look at the trees that parties keep.
+"""Gather the trees that parties keep: a simulation may do this, a coordinator may not.
 
-Deployed, each party has its own tree and nobody has them all. Where all parties live in one process
-their trees become one model, with the name of its party beside each.
+In deployment each party has its own tree and nobody has all of them. In a simulation, where all
+parties run in one process, their trees become one model that names the party of each tree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +34,13 @@ _GATHERED: Final = (
 
 
 def gather_trees(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
-    """Return the training with all parties' trees as its model, and how each does at home."""
+    """Return the training with all parties' trees as its model, and each tree's own quality."""
     found = {name: party.personal for name, party in parties.items()}
     chosen = {name: tree for name, tree in found.items() if tree is not None}
     if not chosen:
         raise InternalError("No party has chosen a tree.")
     model = _model(evolved, parties, {name: tree.tree for name, tree in chosen.items()})
-    if evolved.settings["privacy"] is not None:  # exact scores are for the party's own eyes
+    if evolved.settings["privacy"] is not None:  # only the party itself may see exact scores
         return replace(evolved, model=model, claims=_open_to_readers(evolved.claims))
     homes = {name: parties[name].home_tree(evolved.job) for name in chosen}
     quality = {
@@ -50,13 +50,13 @@ def gather_trees(evolved: Evolved, parties: Mapping[str, Party]) -> Evolved:
 
 
 def home_model(evolved: Evolved, parties: Mapping[str, Party]) -> ForestModel:
-    """Return the trees that the parties grow alone: what joining is measured against."""
+    """Return the trees that the parties grow alone, as the baseline for joining."""
     trees = {name: party.home_tree(evolved.job).tree for name, party in parties.items()}
     return _model(evolved, parties, trees)
 
 
 def own_model(party: Party) -> ForestModel | None:
-    """Return the tree that a party keeps as its model, for its own eyes; None before it chose."""
+    """Return the tree that a party keeps, for the party itself; None before it has chosen."""
     if party.personal is None or party.chosen_in is None:
         return None
     job = party.chosen_in
@@ -68,7 +68,7 @@ def own_model(party: Party) -> ForestModel | None:
 
 
 def _open_to_readers(claims: Sequence[PartyClaim]) -> tuple[PartyClaim, ...]:
-    """Return the claims where all trees are one model: who reads it reads exact counts."""
+    """Return the claims if all trees are one model: its readers see exact counts."""
     return tuple(
         replace(
             claim,
@@ -103,7 +103,7 @@ def _model_of(
 
 
 def _quality(evolved: Evolved, party: Party, tree: PersonalTree, home: HomeTree) -> Quality:
-    """Return what a party knows of its own tree."""
+    """Return what a party knows about its own tree."""
     metric = str(evolved.settings["metric"])
     schema = evolved.model.schema
     step = leaf_values(schema, np.ones(len(schema.label.classes or ())), TARGET_BITS).step

@@ -1,7 +1,7 @@
-"""What a party does at home for evolved trees: folds, depth, votes, fitting and choosing.
+"""A party's local work for evolved trees: folds, depth, votes, fitting and choosing.
 
-Nothing here is sent; the protocol says what is. Rows are dealt to folds by a hash of the job's seed
-and the row's own key, so that the order of rows does not matter. Classes are dealt evenly.
+Nothing here is sent; the protocol decides what is. Rows are dealt to folds by a hash of the job's
+seed and the row's own key, so their order does not matter. Classes are dealt evenly.
 """
 
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ from spinney.trees.structures import FitTable, FittedTree, Outcomes
 from spinney.typing import Floats, Integers, Keys
 
 _FOLDS, _PARTS = 1, 2  # streams of the job's seed
-Rows = tuple[Integers, Integers]  # to be fitted to, and to be judged by
+Rows = tuple[Integers, Integers]  # rows to fit, and rows to score on
 
 
 @dataclass(frozen=True)
 class PersonalTree:
-    """The tree a party ends up with; it stays at the party."""
+    """The tree that a party chooses; it stays at the party."""
 
     tree: FittedTree
     genes: NDArray[np.int16]
     depth: int
-    is_home: bool  # whether it is the tree the party would have had alone
+    is_home: bool  # whether it is the tree that the party would have had alone
     score: float  # on the party's own validation rows
     distance: float | None  # to the party's own structure: 0 equal, 1 nothing in common
 
 
 @dataclass(frozen=True)
 class HomeTree:
-    """The tree a party grows alone."""
+    """The tree that a party grows alone."""
 
     tree: FittedTree
     genes: NDArray[np.int16]
@@ -47,7 +47,7 @@ class HomeTree:
 
 
 class Home:
-    """A party's rows in bins, and all that is computed from them alone."""
+    """A party's rows in bins, and everything that is computed from them alone."""
 
     def __init__(
         self, table: FitTable, binning: Binning, keys: Keys, settings: GeneticSettings
@@ -86,12 +86,12 @@ class Home:
 
     @property
     def best_depth(self) -> int:
-        """The depth with the best mean score, the least of equals: d^i (line 6)."""
+        """d^i, the depth with the best mean score; the smallest if several tie (line 6)."""
         least = self.settings.min_depth
         return least + int(np.argmax(self.depth_scores.mean(axis=0)[least:]))
 
     def vote_for_all_rows(self, depth: int) -> bool:
-        """Vote for fitting and judging by all rows: little noise, much interaction (Eq. 1)."""
+        """Vote for fitting and scoring on all rows: little noise, much interaction (Eq. 1)."""
         by_depth = self.depth_scores[:, self.settings.min_depth :]
         noise = _variation(self.depth_scores[:, depth])  # phi_d
         complexity = np.mean([_variation(fold) for fold in by_depth])  # theta
@@ -106,13 +106,13 @@ class Home:
     # --- fitting -----------------------------------------------------------------------------
 
     def structure(self, depth: int) -> NDArray[np.int16]:
-        """Return the structure of the tree that CART grows on all rows: T_d^i (line 12)."""
+        """Return T_d^i, the structure of the tree that CART grows on all rows (line 12)."""
         return self.table.cart(depth, self.table.all_rows)[1]
 
     def judged(
         self, genes: Genes, depth: int, generation: int, *, all_rows: bool, n_threads: int
     ) -> Floats:
-        """Return each structure's mean score by the rows of a generation: *Evaluate* (line 28)."""
+        """Return each structure's mean score on a generation's rows: *Evaluate* (line 28)."""
         n = 1 if all_rows else self.settings.n_divisions
         divisions = (self.rows_for(n * generation + turn, all_rows=all_rows) for turn in range(n))
         means: Floats = np.mean(
@@ -121,12 +121,12 @@ class Home:
         return means
 
     def scores(self, genes: Genes, depth: int, rows: Rows, n_threads: int) -> Floats:
-        """Return how well each structure does, fitted here."""
+        """Fit each structure and return its score."""
         found = self.table.score(genes, depth, *rows, n_threads=n_threads)
         return fitness(self.settings.metric or "", found, self._spread)
 
     def rows_for(self, division: int, *, all_rows: bool) -> Rows:
-        """Return the rows that structures are fitted to, and those they are judged by."""
+        """Return the rows that structures are fitted to, and those they are scored on."""
         if all_rows:
             return self.table.all_rows, self.table.all_rows
         n_parts = self.settings.n_parts
@@ -138,7 +138,7 @@ class Home:
         return _without(self._parts[1], held)
 
     def home_tree(self, n_threads: int) -> HomeTree:
-        """Return the tree this party grows alone, at the depth it would choose."""
+        """Return the tree that this party grows alone, at the depth it would choose."""
         depth = self.best_depth
         tree, genes = self.table.cart(depth, self.table.all_rows)
         metric = self.settings.metric or ""
@@ -152,7 +152,7 @@ class Home:
     def personal_tree(
         self, genes: Genes, depth: int, *, all_rows: bool, n_threads: int
     ) -> PersonalTree:
-        """Choose the structure that does best here, and fit it to all rows (lines 47, 48)."""
+        """Choose the structure that scores best here, and fit it to all rows (lines 47, 48)."""
         judged = np.mean(
             [self.scores(genes, depth, rows, n_threads) for rows in self._validations()], axis=0
         )
@@ -174,7 +174,7 @@ class Home:
     # --- rows --------------------------------------------------------------------------------
 
     def _validations(self) -> list[Rows]:
-        """Return the divisions of all rows by which a party compares trees for itself."""
+        """Return the divisions of all rows with which a party compares trees for itself."""
         n = 1 if self.settings.validation == "fixed" else self.settings.n_parts
         return [self.rows_for(turn, all_rows=False) for turn in range(n)]
 
@@ -200,6 +200,6 @@ def _cart(table: FitTable, depth: int, rows: Rows) -> Outcomes:
 
 
 def _variation(scores: Floats) -> float:
-    """Return the coefficient of variation; infinite where the mean is none."""
+    """Return the coefficient of variation; infinity if the mean is zero."""
     mean = abs(float(np.mean(scores)))
     return float(np.std(scores)) / mean if mean > 0 else float("inf")

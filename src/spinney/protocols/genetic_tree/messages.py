@@ -26,23 +26,23 @@ from spinney.typing import Integers
 
 @message
 class EvolvingJob:
-    """What every question repeats, so that it can be answered by itself."""
+    """What every question repeats, so that it can be answered on its own."""
 
     settings: GeneticSettings
     schema_digest: str
     n_parties: int
-    binning: Binning | None  # pooled bins; None: a party lays its own
+    binning: Binning | None  # pooled bins; None: each party lays its own
 
     @property
     def digest(self) -> bytes:
-        """A digest of all of it."""
+        """A digest of the whole job."""
         bins = b"" if self.binning is None else self.binning.digest()
         return f"{self.schema_digest} {self.settings!r} {self.n_parties}".encode() + bins
 
 
 @message
 class TotalsReply:
-    """Numbers that are added up over parties."""
+    """Numbers that are summed over parties."""
 
     sums: Integers
 
@@ -58,7 +58,7 @@ class TotalsReply:
 
 @message
 class DepthAsk(Ask[TotalsReply]):
-    """Which depth does your cross-validation choose? One is counted at it."""
+    """Which depth does your cross-validation choose? (The parties at each depth are counted.)"""
 
     job: EvolvingJob
     active: tuple[str, ...]
@@ -68,14 +68,14 @@ class DepthAsk(Ask[TotalsReply]):
 
 @message
 class StructureReply:
-    """The columns that a party's own tree asks about; no thresholds, no leaves."""
+    """The columns that a party's own tree splits on; no thresholds, no leaves."""
 
     genes: Genes  # (1, n_genes)
 
 
 @message
 class StructureAsk(Ask[StructureReply]):
-    """Which structure has your own tree of this depth?"""
+    """What is the structure of your own tree of this depth?"""
 
     job: EvolvingJob
     depth: int
@@ -85,7 +85,7 @@ class StructureAsk(Ask[StructureReply]):
 
 @message
 class VotesAsk(Ask[TotalsReply]):
-    """Should all rows judge; should all parties' structures live on? Votes are counted."""
+    """Vote: score on all rows? keep every party's structure?"""
 
     job: EvolvingJob
     depth: int
@@ -96,7 +96,7 @@ class VotesAsk(Ask[TotalsReply]):
 
 @message
 class ScoresAsk(Ask[TotalsReply]):
-    """How well do these structures do on your rows? Scores are weighed by rows and added up."""
+    """How well do these structures score on your rows? (Scores are weighted by rows and summed.)"""
 
     job: EvolvingJob
     depth: int
@@ -115,7 +115,7 @@ class ScoresAsk(Ask[TotalsReply]):
 
 @message
 class ChoiceAsk(Ask[TotalsReply]):
-    """Take the tree that does best for you; how many parties kept the one they had?"""
+    """Do you keep your own tree, after choosing the best one? (Parties that do are counted.)"""
 
     job: EvolvingJob
     depth: int
@@ -148,13 +148,13 @@ EXACT_SUMMED: tuple[type[Ask[Any]], ...] = (
 
 
 def require_depth(job: EvolvingJob, depth: int) -> None:
-    """Raise unless a question is about a depth that its job allows."""
+    """Raise unless the job allows the question's depth."""
     if not job.settings.min_depth <= depth <= job.settings.max_depth:
-        raise ProtocolError("The question's depth is not one that the job allows.")
+        raise ProtocolError("The job does not allow the question's depth.")
 
 
 def require_asked(job: EvolvingJob, depth: int, genes: Genes, n_columns: int) -> None:
-    """Raise unless a question is about structures that can be fitted."""
+    """Raise unless the question's structures can be fitted."""
     require_depth(job, depth)
     try:
         require_structures(genes, depth, n_columns)
@@ -190,20 +190,20 @@ class NoisyScoresAsk(Ask[NoisyReply]):
         return self.generation
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
-        """Return the integers as they are masked: modulo 2**64, for they may be negative."""
+        """Return the integers to mask: modulo 2**64, since they may be negative."""
         return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()
 
 
 @message
 class OwnTreeReply:
-    """The party has a tree of its own."""
+    """The party has its own tree."""
 
     party: str
 
 
 @message
 class OwnTreeAsk(Ask[OwnTreeReply]):
-    """Will you take the tree that does best for you, and keep to yourself which it is?"""
+    """Will you choose the tree that scores best for you, without saying which one it is?"""
 
     job: EvolvingJob
     depth: int
@@ -215,4 +215,4 @@ class OwnTreeAsk(Ask[OwnTreeReply]):
 _NOISY = (NoisyJoinAsk, NoisyScoresAsk, OwnTreeAsk, ClaimsAsk)
 ASKS: tuple[type[Ask[Any]], ...] = (*EXACT_ASKS, *_NOISY)
 SUMMED: tuple[type[Ask[Any]], ...] = (*EXACT_SUMMED, NoisyScoresAsk)
-"""The questions whose replies are added up; under `secure_sum` they are masked."""
+"""The questions whose replies are summed; under `secure_sum` they are masked."""

@@ -1,22 +1,22 @@
 """Structures evolved from noisy counts: the private mode of evolved trees (PRIVACY.md, A.4).
 
-Scores of trees that parties fit to their own rows cannot be protected: one record may move an F1 by
-a third. So while structures evolve, nothing is fitted. A structure's cuts follow from public facts
-alone: each node halves what its path has left of its column's declared range, or of its categories
-in their declared order. Parties count their rows by leaf and class, with noise; the coordinator
-labels the leaves by the sums and finds F1 from them. In the end each party fits the last population
-to its own rows exactly, and keeps its tree to itself.
+Scores of trees that parties fit to their own rows cannot be protected: one record may change an F1
+by a third. So nothing is fitted while structures evolve. A structure's cuts follow from public
+facts alone: each node halves what its path has left of its column's declared range, or of its
+categories in their declared order. Parties count their rows by leaf and class, with noise; the
+coordinator labels the leaves by the sums and computes F1 from them. In the end each party fits the
+last population to its own rows exactly, and keeps its tree to itself.
 
-A record is in one leaf of every structure: P structures move by the square root of P together.
-Each of G generations has an equal part of rho (zCDP), the largest that reads as `epsilon` at
-`delta`: noise of variance P G / (2 rho) on every count. So few structures, few generations, little
-depth, and many rows over all parties.
+A record is in one leaf of every structure, so it changes the counts of P structures by the square
+root of P (L2 norm). Each of G generations gets an equal part of rho, the largest zero-concentrated
+DP budget (zCDP) that converts to `epsilon` at `delta`: noise of variance P G / (2 rho) on every
+count. So use few structures, few generations, little depth, and many rows over all parties.
 
 **Who learns what.** The coordinator learns each party's schema, that it joins, its claims, and in
-the end that it has a tree of its own; like readers of the structures it learns counts with noise,
-under secure sums only their sum over parties. **Who never learns what.** Nobody learns a depth,
-structure, vote or score of a party's own, nor whether it keeps the tree it had. The claims rest on
-a party's tree staying there: who shows it to others shows exact counts of its rows.
+the end that it has a tree of its own. Like readers of the structures, it learns counts with noise;
+under secure sums, only their sum over parties. **Who never learns what.** Nobody learns a party's
+own depth, structure, vote or score, or whether it keeps the tree it had. The claims hold only if a
+party's tree stays there: showing it to others shows exact counts of the party's rows.
 """
 
 from dataclasses import dataclass
@@ -63,8 +63,8 @@ from spinney.trees.genome import initial
 from spinney.trees.structures import FitTable
 from spinney.typing import Codes, Floats, Integers
 
-_BINS: Final = 64  # of a declared range: a power of two, so that halves are halves
-_STEPS: Final = 1 << 32  # in which a generation's rho is divided, to find what it pays for
+_BINS: Final = 64  # bins of a declared range: a power of two, so that it halves exactly
+_STEPS: Final = 1 << 32  # steps of a generation's rho, in the search for the least noise
 
 
 _OWN_TREE: Final = Disclosure(
@@ -77,7 +77,7 @@ _OWN_TREE: Final = Disclosure(
 
 @dataclass(frozen=True)
 class NoisyPlan:
-    """What each generation costs; everyone computes it from the settings."""
+    """What each generation costs; every party computes it from the settings."""
 
     called: ClassVar[str] = "<class 'spinney.protocols.noisy_evolution.NoisyPlan'>"
 
@@ -87,21 +87,21 @@ class NoisyPlan:
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         if self.settings.privacy is None:
-            raise ProtocolError("The job has no privacy settings, so that there is nothing to pay.")
+            raise ProtocolError("The job has no privacy settings, so there is nothing to pay.")
         return self.settings.privacy
 
     @cached_property
     def budget(self) -> Budget:
-        """The largest rho that reads as the job's epsilon."""
+        """The largest rho (zCDP) that converts to the job's epsilon."""
         return Budget.zcdp(self.privacy.amount, Fraction(self.settings.delta))
 
     @cached_property
     def noise(self) -> DiscreteGaussian:
-        """The noise of a generation's counts: the least that its part of the budget pays for.
+        """The noise of a generation's counts: the smallest that its part of the budget allows.
 
-        Shares cost more than rho, and the more so the less noise there is.
+        Noise in shares costs more than rho; the smaller the noise, the higher the extra cost.
         """
         whole = self._affordable(_STEPS)
         if whole:
@@ -116,18 +116,18 @@ class NoisyPlan:
         return found
 
     def _affordable(self, steps: int) -> DiscreteGaussian | None:
-        """Return noise of so many parts of a generation's rho; None if it costs more than all."""
+        """Return noise for `steps` steps of a generation's rho; None if it costs too much."""
         each = self.budget.amount / self.settings.n_generations
         moved, shares = Fraction(self.settings.n_survivors), self.privacy.shares(self.n_parties)
         try:
             noise = DiscreteGaussian(each * steps / _STEPS, moved, shares=shares)
-        except SettingError:  # too little noise to be shared, or more than sums hold
+        except SettingError:  # too little noise to be shared, or too much for the sums
             return None
         return noise if noise.cost(self.n_values).amount <= each else None
 
     @property
     def n_values(self) -> int:
-        """How many counts a generation has at most."""
+        """The maximum number of counts of a generation."""
         return self.settings.n_survivors * (1 << self.settings.max_depth) * self.n_classes
 
     def spends(self, generation: int) -> list[Spend]:
@@ -143,13 +143,13 @@ class NoisyPlan:
         return Job(name, data, self.n_parties, honest, (self.budget,), Measure.ZCDP)
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
+        """Return everything the job may spend."""
         generations = range(self.settings.n_generations)
         return [spend for number in generations for spend in self.spends(number)]
 
 
 class NoisyCounting:
-    """A party's rows in public bins, counted with noise that its ledger has been charged for."""
+    """A party's rows in public bins, counted with noise that its ledger has paid for."""
 
     def __init__(self, table: Table, purse: Account) -> None:
         self._table = table
@@ -178,7 +178,7 @@ class NoisyCounting:
         settings, rows = plan.settings, self._rows
         if len(ask.genes) > settings.n_survivors or ask.depth != settings.max_depth:
             raise PolicyError(
-                "The question is about more than the job pays for. Nothing was released."
+                "The question asks for more than the job pays for. Nothing was released."
             )
         size = (1 << ask.depth) * rows.n_classes
 
@@ -201,7 +201,7 @@ class NoisyCounting:
         return NoisyReply(counters)
 
     def note_own_tree(self, job: EvolvingJob) -> None:
-        """Write down on what the claims rest, before there is such a tree."""
+        """Record what the claims depend on, before the party has its own tree."""
         require_schema(self._table, job.schema_digest)
         self._purse.disclose(self._plan(job), "own tree", [_OWN_TREE])
 
@@ -214,10 +214,10 @@ def public_cells(schema: Schema) -> Binning:
 def leaves_of_rows(
     codes: Codes, n_bins: Integers, genes: NDArray[np.int16], depth: int
 ) -> Integers:
-    """Return the leaf each row comes to when every node halves what its path has left."""
+    """Return the leaf that each row reaches if every node halves what its path has left."""
     leaf = np.zeros(codes.shape[1], np.int64)
     first = [(0, int(n) - 1) for n in n_bins]
-    queue = [(0, 0, np.arange(codes.shape[1]), first)]  # gene, level, rows, what is left
+    queue = [(0, 0, np.arange(codes.shape[1]), first)]  # gene, level, rows, remaining range
     while queue:
         gene, level, rows, left = queue.pop()
         if level == depth or genes[gene] < 0 or not rows.size:
@@ -253,7 +253,7 @@ class NoisySearch:
         self.population = Population(settings.breeding(len(schema.columns), self.depth), True)
         n, ratio = settings.n_survivors, settings.leaf_ratio
         self._coming = initial(self._random, n, self.depth, len(schema.columns), ratio)
-        public_cells(schema)  # refuses before anyone is asked
+        public_cells(schema)  # raises before any party is asked
         channel.ask(NoisyJoinAsk(job))
 
     @property
@@ -262,23 +262,23 @@ class NoisySearch:
         return f"noisy f1 {self.best[-1]:.4g}"
 
     def generation(self, number: int) -> None:
-        """Have the coming structures counted, let the best survive and breed."""
+        """Have new structures counted; let the best survive and breed."""
         ask = NoisyScoresAsk(self._job, self.depth, number, self._coming)
         counters = self._channel.sum(ask).counters
         if counters.size != len(self._coming) * (1 << self.depth) * self._n_classes:
-            raise ProtocolError("A party's noisy counts are not those that were asked for.")
+            raise ProtocolError("A party's noisy counts do not match the question.")
         counts = counters.reshape(len(self._coming), 1 << self.depth, self._n_classes)
         self.population.update(self._coming, noisy_f1(counts))
         self.best.append(float(self.population.score[0]))
         self._coming = self.population.offspring(self._random)
 
     def choose(self) -> None:
-        """Let every party take a tree; which one, nobody is told."""
+        """Let every party choose a tree; nobody learns which one."""
         self._channel.ask(OwnTreeAsk(self._job, self.depth, self.population.genes), quorum=1)
 
 
 def noisy_f1(counts: Integers) -> Floats:
-    """Return F1 of structures whose leaves are labelled by counts, (structure, leaf, class)."""
+    """Return F1 of structures with leaves labelled by counts, (structure, leaf, class)."""
     n_classes = counts.shape[2]
     guess = counts.argmax(axis=2)
     kept = np.maximum(counts, 0)

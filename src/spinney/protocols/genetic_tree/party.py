@@ -1,4 +1,4 @@
-"""A party's side of evolved trees: it fits structures at home and answers with sums."""
+"""A party's side of evolved trees: it fits structures locally and answers with sums."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,7 +86,7 @@ class SizePlan:
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         return PrivacySettings(job=self.job, epsilon=self.epsilon)
 
     @property
@@ -100,20 +100,20 @@ class SizePlan:
         return Job(self.job, data, self.n_parties, 1, (budget,))
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
+        """Return everything the job may spend."""
         return [Spend("the number of rows", self.mechanism, (ALL_ROWS,))]
 
 
 class NoisySize:
-    """A party's number of rows, as it weighs its scores."""
+    """A party's number of rows, which weights its scores."""
 
     def __init__(self, table: Table, purse: Account | None) -> None:
         self._table = table
         self._purse = purse
-        self._known: dict[SizePlan, int] = {}  # what the ledger has stored, to look it up once
+        self._known: dict[SizePlan, int] = {}  # a cache of what the ledger has stored
 
     def weight(self, settings: GeneticSettings, n_parties: int) -> int:
-        """Return the number of rows, noised once and for all if the job says so; at least 1."""
+        """Return the number of rows, with noise drawn once if the job asks for it; at least 1."""
         n_rows = self._table.n_rows
         if settings.size_epsilon is not None:
             plan = SizePlan(settings.job, settings.size_epsilon, n_parties)
@@ -125,7 +125,7 @@ class NoisySize:
     def _noised(self, plan: SizePlan) -> int:
         if self._purse is None:
             raise PolicyError(
-                "size_epsilon asks for noise, and this party has no ledger to pay from. "
+                "size_epsilon asks for noise, and this party has no ledger to charge. "
                 "Give it one."
             )
 
@@ -139,7 +139,7 @@ class NoisySize:
 
 
 class Party:
-    """One organisation's side. What it keeps between questions only saves time.
+    """One organisation's side. What it keeps between questions is only a cache.
 
     Its `personal` and `home` trees stay here: no question asks for them. With `only_noise`, as in
     a private job, it answers nothing exactly.
@@ -170,7 +170,7 @@ class Party:
 
     @property
     def schema(self) -> Schema:
-        """The schema by which the party reads its table."""
+        """The schema of the party's table."""
         return self._table.schema
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -202,7 +202,7 @@ class Party:
         if self._purse is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
-                "pay from. Give it one."
+                "charge. Give it one."
             )
         if isinstance(ask, ClaimsAsk):
             return self._purse.claims(ask)
@@ -218,22 +218,22 @@ class Party:
         return OwnTreeReply(self.name)
 
     def _exactly(self, job: EvolvingJob) -> Home:
-        """Return the rows to answer a question exactly, which a private job's are not."""
+        """Return the rows for an exact answer; raise if the job is private."""
         if self._only_noise or job.settings.privacy is not None:
             raise _not_exactly()
         return self.home(job)
 
     def _is_asked(self, ask: DepthAsk | VotesAsk | ScoresAsk) -> bool:
-        """Tell whether a sum is to hold this party's numbers; refuse one that holds no others'."""
+        """Return whether a sum includes this party's numbers; raise if it includes no others."""
         if self._is_masked and len(set(ask.active)) < LEAST_ACTIVE:
             raise ProtocolError(
-                "A sum over one active party is that party's own numbers, whatever the masks. "
+                "A sum over one active party would show that party's own numbers, even with masks. "
                 "Nothing was released."
             )
         return self.name in ask.active
 
     def home(self, job: EvolvingJob) -> Home:
-        """Return the party's rows as this job wants them; for its own eyes."""
+        """Return the party's rows in this job's bins, for the party itself."""
         if self._home is None or self._home[0] != job.digest:
             require_schema(self._table, job.schema_digest)
             schema, threads = self._table.schema, self._n_threads
@@ -245,7 +245,7 @@ class Party:
         return self._home[1]
 
     def home_tree(self, job: EvolvingJob) -> HomeTree:
-        """Return the tree this party grows alone."""
+        """Return the tree that this party grows alone."""
         return self.home(job).home_tree(self._n_threads)
 
     def _depth(self, ask: DepthAsk) -> Integers:
@@ -287,7 +287,7 @@ class Party:
         return np.array([1, chosen.is_home], np.int64)
 
     def _take(self, job: EvolvingJob, depth: int, genes: Genes, *, all_rows: bool) -> PersonalTree:
-        """Fit the structures to own rows, and keep the best."""
+        """Fit the structures to own rows and keep the best."""
         self.personal = self.home(job).personal_tree(
             genes, depth, all_rows=all_rows, n_threads=self._n_threads
         )
@@ -299,4 +299,4 @@ class Party:
 
 
 def _not_exactly() -> PolicyError:
-    return PolicyError("A private job asks for noisy counts only. Nothing was released.")
+    return PolicyError("A private job may ask only for noisy counts. Nothing was released.")

@@ -1,4 +1,4 @@
-"""The settings of evolved trees: Table II of S4 as defaults, checked once."""
+"""The settings of evolved trees; the defaults are Table II of S4."""
 
 import math
 from dataclasses import dataclass, fields
@@ -47,33 +47,33 @@ class GeneticSettings:
     Parameters
     ----------
     population_size
-        P: structures that survive a generation. None: 20 for classes, 40 for numbers.
+        P: structures that survive a generation. None: 20 for classification, 40 for regression.
     n_generations
-        G.
+        G: the number of generations.
     participation
-        c: the share of parties that are asked in a generation, drawn anew each time.
+        c: the share of parties that are asked in a generation, drawn again each time.
     train_ratio
-        r: the share of a party's rows that structures are fitted to; the others judge them.
+        r: the share of a party's rows that structures are fitted to; the rest score them.
     validation
-        "rotating": every generation is judged by other rows, and survivors again, by the mean of
-        their scores. "fixed", as in the paper: by the same rows, once.
+        "rotating": every generation is scored on different rows; survivors are scored again and
+        keep the mean of their scores. "fixed", as in the paper: on the same rows, once.
     metric
-        What is evolved for: "f1" (of the second class; of more than two their mean), "mse", "r2" or
-        "rae", the relative absolute error.
+        The score to improve: "f1" (of the second class; with more than two, their mean), "mse",
+        "r2" or "rae", the relative absolute error.
     leaf_ratio, tournament_size, flip_ratio, swap_ratio
-        r_l, s, m_1 and m_2, the latter as shares of a structure's genes.
+        r_l, s, m_1 and m_2; the last two are shares of a structure's genes.
     n_folds, min_depth, max_depth
-        K and [d_min, d_max], between which each party's own cross-validation chooses.
+        K and [d_min, d_max], the range from which each party's own cross-validation chooses.
     noise_threshold, complexity_threshold, unique_threshold
         phi*, theta* and mu* of the votes (Eq. 1 and 2), for regression.
     keep_home
-        Whether a party keeps its own tree where that does better on its own validation rows.
+        Whether a party keeps its own tree if that scores better on its own validation rows.
     binning, max_bins
         "own": a party's numbers are cut at its own quantiles, and nothing is asked. "pooled": at
-        quantiles of all parties, found by summed counts.
+        quantiles over all parties, found from summed counts.
     size_epsilon
-        With which epsilon a party's number of rows is noised before it weighs its scores; None: it
-        is used as it is, inside sums only.
+        The epsilon of the noise on a party's number of rows, which weights its scores; None: the
+        exact number is used, but only inside sums.
     """
 
     task: Task
@@ -98,8 +98,8 @@ class GeneticSettings:
     max_bins: int = MAX_BINS
     size_epsilon: str | None = None
     seed: int = 0
-    privacy: PrivacySettings | None = None  # None: nothing but sizes is noised
-    delta: str = "1/1000000"  # where the privacy of a private job is read as an epsilon
+    privacy: PrivacySettings | None = None  # None: only sizes may get noise
+    delta: str = "1/1000000"  # at which a private job's rho (zCDP) converts to its epsilon
     job: str = "evolved trees"  # its name in a party's ledger
 
     def __post_init__(self) -> None:
@@ -136,23 +136,23 @@ class GeneticSettings:
             )
 
     def _require_private(self) -> None:
-        """Raise if noisy counts cannot give what is asked for."""
+        """Raise if the settings cannot be met with noisy counts."""
         if self.task != "classification":
-            raise SettingError("epsilon is for classes: evolved trees for numbers have no noise.")
+            raise SettingError("epsilon is for classification: evolved regression has no noise.")
         if self.max_depth > _MOST_PRIVATE_DEPTH:
             raise SettingError(
                 f"max_depth={self.max_depth} cannot be used with epsilon: every leaf is a noisy "
-                f"count. Set it to {_MOST_PRIVATE_DEPTH} at most, for example to 4."
+                f"count. Set it to at most {_MOST_PRIVATE_DEPTH}, for example to 4."
             )
         if self.participation < 1 or self.size_epsilon is not None:
             raise SettingError(
                 "With epsilon all parties take part in every generation, and their sizes are not "
-                "told: leave participation and size_epsilon as they are."
+                "revealed: leave participation and size_epsilon at their defaults."
             )
         if self.binning != "own":
             raise SettingError(
-                "binning='pooled' lays bins by exact counts, which epsilon does not allow: leave "
-                "binning='own', and each party lays its own."
+                "binning='pooled' needs exact counts, which epsilon does not allow: use "
+                "binning='own', and each party lays its own bins."
             )
         probability(fraction_of(self.delta, "delta"), "delta")
 
@@ -161,7 +161,7 @@ class GeneticSettings:
         _share("train_ratio", self.train_ratio, open_below=True)
         if self.train_ratio > 0.95:
             raise SettingError(
-                f"train_ratio must leave rows to judge by: at most 0.95; got {self.train_ratio!r}."
+                f"train_ratio must leave rows for scoring: at most 0.95; got {self.train_ratio!r}."
             )
         for name in ("leaf_ratio", "flip_ratio", "swap_ratio"):
             _share(name, getattr(self, name), open_below=False)
@@ -172,18 +172,18 @@ class GeneticSettings:
 
     @property
     def n_survivors(self) -> int:
-        """How many structures survive a generation: P."""
+        """P, the number of structures that survive a generation."""
         assert self.population_size is not None
         return self.population_size
 
     @property
     def n_parts(self) -> int:
-        """In how many parts rows are dealt, of which one judges: 1 / (1 - r), rounded."""
+        """The number of parts of the rows, one of which is for scoring: 1 / (1 - r), rounded."""
         return max(2, round(1 / (1 - self.train_ratio)))
 
     @property
     def n_divisions(self) -> int:
-        """By how many divisions of its rows a party judges: the fewer are asked, the more."""
+        """How many divisions of its rows a party scores on: more if fewer parties are asked."""
         if self.validation == "fixed":
             return 1
         return min(self.n_parts, round(1 / self.participation))
@@ -193,7 +193,7 @@ class GeneticSettings:
         return max(1, round(self.participation * n_parties))
 
     def breeding(self, n_columns: int, depth: int) -> Breeding:
-        """Return how offspring come about."""
+        """Return how offspring are bred."""
         return Breeding(
             n_columns,
             depth,
@@ -212,7 +212,7 @@ class GeneticSettings:
 def noisy_search(
     job: str, epsilon: object, *, secure_sum: bool, honest: int | None
 ) -> PrivacySettings | None:
-    """Return the privacy of a search that costs `epsilon`; None where there is none.
+    """Return the privacy of a search that costs `epsilon`; None if `epsilon` is None.
 
     Parameters
     ----------
@@ -223,11 +223,12 @@ def noisy_search(
     secure_sum
         Whether sums are masked; the parties then share the noise.
     honest
-        How many parties masks and shared noise rest on; None: half of them, rounded up.
+        How many parties must be honest for masks and shared noise; None: half, rounded up.
     """
     if honest is not None and not secure_sum:
         raise SettingError(
-            "honest says how many parties' secrets a secure sum rests on. It needs secure_sum=True."
+            "honest is the number of parties that must be honest for a secure sum. It needs "
+            "secure_sum=True."
         )
     if epsilon is None:
         return None
@@ -302,7 +303,7 @@ def settings_of(given: GeneticJobSettings, facts: JobFacts) -> GeneticSettings:
         facts.name, given.epsilon, secure_sum=bool(given.secure_sum), honest=given.honest
     )
     if privacy is None and given.delta is not None:
-        raise SettingError("delta is where epsilon is read. Drop it, or give epsilon too.")
+        raise SettingError("delta belongs to epsilon. Drop it, or give epsilon too.")
     said = msgspec.structs.asdict(given).items()
     own = {key: value for key, value in said if value is not None and key not in _RUNNING}
     own |= {key: as_text(own[key], key) for key in ("size_epsilon", "delta") if key in own}

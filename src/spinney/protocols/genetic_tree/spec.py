@@ -23,9 +23,9 @@ from spinney.typing import Progress
 
 _BINNING = 4  # rounds that lay pooled bins
 _OTHERS = (
-    5  # rounds beside bins and generations: schemas, depths or joining, structures, votes, choice
+    5  # rounds besides bins and generations: schemas, depths or joining, structures, votes, choice
 )
-_HEAD = 4096  # bytes of a message beside its arrays
+_HEAD = 4096  # bytes of a message besides its arrays
 
 
 class GeneticTree(Spec[GeneticSettings]):
@@ -64,21 +64,21 @@ class GeneticTree(Spec[GeneticSettings]):
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
 
     def needs_ranges(self, settings: GeneticSettings) -> bool:
-        """Tell whether structures are cut in declared ranges."""
+        """Return whether structures are cut in declared ranges."""
         return settings.privacy is not None
 
     def shows(self, settings: GeneticSettings) -> str:
-        """Say that nothing of a private search reaches the coordinator without noise."""
+        """Return an empty string: in a private search everything the coordinator sees has noise."""
         del settings
         return ""
 
     def smallest_leaf(self, settings: GeneticSettings) -> int | float:
-        """Return that trees, which stay at their parties, have leaves of any size."""
+        """Return 1: trees stay at their parties, so leaves may have any size."""
         del settings
         return 1
 
     def n_trees(self, settings: GeneticSettings) -> int:
-        """Return that the number of trees is the number of parties, which nobody waits for."""
+        """Return 0: every party has one tree, and progress does not count them."""
         del settings
         return 0
 
@@ -87,7 +87,7 @@ class GeneticTree(Spec[GeneticSettings]):
         return settings.n_generations
 
     def bound(self, settings: GeneticSettings, size: JobSize) -> Bound:
-        """Return the bound of two questions a generation: late joiners and scores."""
+        """Return the bound for two questions per generation: late joiners and scores."""
         generations, n = settings.n_generations, settings.n_survivors
         genes = 2 * ((1 << settings.max_depth) - 1)
         bins = size.n_columns * (6 * MAX_BINS + 64) if settings.binning == "pooled" else 0
@@ -106,7 +106,7 @@ class GeneticTree(Spec[GeneticSettings]):
         return NAME, replace(settings, **few, size_epsilon=None, privacy=None)
 
     def is_pooled(self, settings: GeneticSettings) -> bool:
-        """Tell that every party has a tree of its own."""
+        """Return False: every party has its own tree."""
         del settings
         return False
 
@@ -119,7 +119,7 @@ class GeneticTree(Spec[GeneticSettings]):
         return own_model(side)
 
     def gather(self, training: Evolved, sides: Mapping[str, Party]) -> tuple[Evolved, ForestModel]:
-        """Return the training with all parties' trees, and those they grow alone."""
+        """Return the training with all parties' trees, and the trees they grow alone."""
         return gather_trees(training, sides), home_model(training, sides)
 
 

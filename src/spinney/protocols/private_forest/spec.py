@@ -58,7 +58,7 @@ class PrivateForest(Spec[Settings]):
         return ""
 
     def smallest_leaf(self, settings: Settings) -> int | float:
-        """Return the smallest value: a leaf may hold any number of rows, its counts carry noise."""
+        """Return 1: a leaf may hold any number of rows, since its counts carry noise."""
         del settings
         return 1
 

@@ -2,7 +2,7 @@
 
 Gubler (2023), *Secure and Interpretable: Federated Differentially Private Decision Trees*, with
 corrected accounting (`private_tree.budget`) and two more learners. The tree grows one level per
-round; leaves are counted at the end. The privacy is record-level differential privacy.
+round; leaves are counted at the end.
 
 | paper | here |
 |---|---|

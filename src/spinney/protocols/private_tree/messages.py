@@ -99,7 +99,9 @@ class TreeSoFar:
     schema_digest: str
     n_parties: int
     levels: tuple[Level, ...]
-    asked: tuple[Asked, ...]  # with "save_budget": how many parts of its columns each node was asked
+    asked: tuple[
+        Asked, ...
+    ]  # with "save_budget": how many parts of its columns each node was asked
 
     @property
     def depth(self) -> int:
@@ -213,7 +215,7 @@ class CellsAsk(AboutTree, Signed, Ask[NoisyReply]):
     reply_type: ClassVar[type[Any]] = NoisyReply
 
     def steps(self, plan: TreePlan, n_open: int) -> Integers:
-        """Return how many parts of its columns each node is asked about; raise if not whole."""
+        """Return how many parts of its columns each node is asked about; raise if not allowed."""
         if self.columns.shape != (n_open, plan.n_columns):
             raise ProtocolError(
                 "The question's columns do not fit its nodes. Nothing was released."

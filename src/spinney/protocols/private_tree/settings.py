@@ -22,10 +22,10 @@ from spinney.trees.dtypes import MAX_BINS
 Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
 _MOST_DEPTH: Final = 24
-_SMALL: Final = 0.02  # noise beside rows
-_USUAL_GAIN: Final = 0.02  # of a node's rows: what noise must not drown, or levels are wasted
+_SMALL: Final = 0.02  # noise relative to a node's rows
+_USUAL_GAIN: Final = 0.02  # share of a node's rows; noise above it would waste levels
 _LEAST_DEPTH: Final = 2
-_LEAF_NOISE: Final = 0.1  # beside a leaf's rows
+_LEAF_NOISE: Final = 0.1  # noise relative to a leaf's rows
 _LEAST_LEAF_SHARE: Final = Fraction(1, 5)
 
 

@@ -17,7 +17,7 @@ from spinney.errors import ProtocolError
 from spinney.protocols.rows.levels import (
     Job,
     PartyRows,
-    frontier_after,
+    open_nodes,
     splits_only,
 )
 from spinney.protocols.training import Quality
@@ -180,7 +180,7 @@ class QualityAsk(Ask[QualityReply]):
         n_trees = self.job.settings.n_estimators
         n_leaves = n_trees + sum(int((level.feature >= 0).sum()) for level in self.levels)
         shape = (n_leaves, self.job.n_classes or 2)
-        frontier_after(self.job, self.levels)  # raises if a level does not fit
+        open_nodes(self.job, self.levels)  # raises if a level does not fit
         if self.leaf_moments.counters.shape != shape or self.class_weight.shape != (
             self.job.n_classes,
         ):
@@ -201,12 +201,12 @@ def _dropped_bits(job: Job) -> int:
 
 def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityReply:
     """Score the forest on a party's rows."""
-    settings = ask.job.settings
+    settings, forest = ask.job.settings, ask.forest
     rows.forget_standing()
     return judge_forest(
         rows.binned(ask.job),
         ask.job.binning,
-        ask.forest,
+        forest,
         tree_keys(settings.seed, settings.n_estimators),
         most_rows=None if settings.oob_score else _QUALITY_ROWS,
         bootstrap=settings.bootstrap,
