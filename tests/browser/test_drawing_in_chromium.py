@@ -67,7 +67,7 @@ def test_following_a_row_marks_its_way_and_explains_it(page, opened):
     browser = opened(page)
     browser.find_element(By.CSS_SELECTOR, "#row-form button").click()
     assert len(browser.find_elements(By.CSS_SELECTOR, ".node.path")) >= 2
-    assert "The drawn trees say" in browser.find_element(By.CSS_SELECTOR, ".answer").text
+    assert "The drawn trees predict" in browser.find_element(By.CSS_SELECTOR, ".answer").text
     assert browser.get_log("browser") == []
 
 

@@ -120,7 +120,7 @@ def twice(counts):
 @pytest.mark.parametrize("change", [one_more, less_than_nothing])
 def test_sums_that_cannot_be_are_refused(change):
     parties = {"honest": Party(small_table()), "liar": Lying(small_table(), change)}
-    with pytest.raises(ProtocolError, match="do not add up to the rows that its node holds"):
+    with pytest.raises(ProtocolError, match="do not add up to the rows of its node"):
         extra_trees.train(InProcess(parties), job("two classes"))
 
 
@@ -135,7 +135,7 @@ def test_targets_out_of_their_range_are_refused():
     schema = Schema(table.schema.columns, Label("y", "number", range=(0.0, 1.0)))
     amounts = MemoryTable(schema, table.columns, table.target.astype(np.float64))
     channel = InProcess({"liar": Lying(amounts, beyond_the_range)})
-    with pytest.raises(ProtocolError, match="rows cannot have reported so much"):
+    with pytest.raises(ProtocolError, match="they are too large for the number of rows"):
         extra_trees.train(channel, job("amount"))
 
 

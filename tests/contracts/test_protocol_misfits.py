@@ -64,7 +64,7 @@ def test_a_party_without_rows_takes_part(forest):
 
 def test_a_job_over_no_rows_is_refused(forest):
     empty = small_table().select(np.zeros(0, np.intp))
-    with pytest.raises(TableError, match="The parties hold no rows together"):
+    with pytest.raises(TableError, match="None of the parties holds any rows"):
         forest.protocol.train(forest.connected({"none": empty}), forest.job("two classes"))
 
 
@@ -84,7 +84,7 @@ def test_a_question_of_another_protocol_is_refused(forest):
 
 
 def test_a_question_about_another_schema_is_refused(forest):
-    with pytest.raises(SchemaError, match="The question is about another schema"):
+    with pytest.raises(SchemaError, match="The question's schema differs"):
         forest.protocol.Party(small_table()).answer(FactsAsk("0" * 64, with_leading=True))
 
 

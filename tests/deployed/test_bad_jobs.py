@@ -104,4 +104,4 @@ def test_an_aborted_job_is_over_for_good(federation):
     path = federation.write_job("aborted", n_estimators=100)
     run = federation.job("start", str(path)).stdout.strip()
     assert "aborted" in federation.job("abort", run).stdout
-    assert "over already" in federation.job("abort", run, check=False).stderr
+    assert "already over" in federation.job("abort", run, check=False).stderr

@@ -177,7 +177,7 @@ def test_a_party_checks_its_columns(both):
 def test_a_forest_over_columns_is_not_evaluated_by_rows(both):
     job_of(both)
     job = load_job(both / "job.toml", deployed=True)
-    with pytest.raises(SettingError, match="has no common table to be evaluated by"):
+    with pytest.raises(SettingError, match="has no common table for an evaluation"):
         evaluation_of(job, "0" * 64)
 
 
@@ -201,5 +201,5 @@ def test_only_a_forest_over_columns_is_predicted_by_a_job(tmp_path):
     job = load_job(tmp_path / "job.toml", deployed=True)
     with pytest.raises(SettingError, match="A model over rows is a file"):
         prediction_of(job, "run-1")
-    with pytest.raises(SettingError, match="names a model by its digest, or by its run's id"):
+    with pytest.raises(SettingError, match="must name a model by its digest, or by its run's id"):
         msgspec.structs.replace(agreed_job(tmp_path), kind="predict", model="../run-1")

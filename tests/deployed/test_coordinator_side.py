@@ -140,7 +140,7 @@ def test_a_run_is_not_taken_over_by_another_job(coordinator, tmp_path):
     agreed = agreed_job(tmp_path)
     folder = RunFolder(coordinator.runs, "run-1")
     folder.write(Status(run="run-1", name="q3", kind="train", state="paused", digest="other"))
-    with pytest.raises(ProtocolError, match="This run is one of another job"):
+    with pytest.raises(ProtocolError, match="This run belongs to another job"):
         Run(coordinator, agreed, link_to(tmp_path, attempt=2), lambda *_: pytest.fail("asked"))
     assert status_of(tmp_path).state == "paused"
 
@@ -162,7 +162,7 @@ def test_limits_that_cannot_work_are_refused(tmp_path):
     for line, words in (
         ("reply_seconds = 1", "reply_seconds must be at least 5"),
         ("silence_seconds = 6", "silence_seconds must be at least reply_seconds"),
-        ("attempts = 0", "attempts must be above 0"),
+        ("attempts = 0", "attempts must be greater than 0"),
         ("patience = 3", "Unknown key 'patience'"),
     ):
         path.write_text(head + line)
@@ -191,7 +191,7 @@ def test_a_job_says_what_it_costs(tmp_path):
     assert plain.seconds > 0
     endless = cost_of(agreed_job(tmp_path, max_depth=None))
     assert endless.rounds is None
-    assert "rounds and bytes have no limit, since max_depth is not set" in str(endless)
+    assert "rounds and bytes have no limit, because max_depth is not set" in str(endless)
 
 
 def test_a_job_that_has_not_begun_says_whom_it_waits_for():
@@ -294,5 +294,5 @@ def test_an_abort_follows_a_run_into_its_next_attempt(monkeypatch, tmp_path):
     monkeypatch.setattr(jobs, "_EVERY", 0.0)
     assert jobs.abort("q3", tmp_path).state == "aborted"
     assert aborted == ["one", "two"]
-    with pytest.raises(SettingError, match="The run 'q3' is over already: aborted"):
+    with pytest.raises(SettingError, match="The run 'q3' is already over: aborted"):
         jobs.abort("q3", tmp_path)

@@ -169,11 +169,11 @@ def test_a_party_that_stays_away_pauses_a_job_that_needs_it_and_resuming_ends_it
     path, run = killed_in(federation, "north", 8, "paused")
     status = ended(federation, run)
     assert status["state"] == "paused", status
-    assert "These parties stay away: north." in status["message"]
+    assert "These parties are away: north." in status["message"]
     assert status["rounds"] >= 8
     other = wide.write_job(federation, "paused-other", n_estimators=21, max_depth=9)
     refused = federation.job("resume", run, str(other), check=False)
-    assert "not the one that run" in refused.stderr
+    assert "was started with another job file" in refused.stderr
     federation.job("resume", run, str(path))  # nobody has to wait for the party at a terminal
     federation.wait(run, lambda status: status["message"] == "Waiting for: north.")
     federation.start("north")

@@ -115,7 +115,7 @@ def test_a_removed_party_is_refused_until_it_is_approved_again(federation):
     federation.kill("mallory")
     federation.spinney("coordinator", "remove", "coordinator.toml", "mallory", folder="coordinator")
     said = refused_run(federation, "mallory")
-    assert "The coordinator did not let 'mallory' in: it was removed" in said
+    assert "The coordinator did not admit 'mallory': it was removed" in said
     again = ("party", "request", "mallory", "clinics", "--out", "request-2")
     federation.spinney(*again, folder="mallory")
     request = str(federation.root / "mallory" / "request-2" / "mallory.request.zip")
@@ -135,7 +135,7 @@ def test_a_key_is_rotated_as_the_run_book_says(federation):
     said = federation.spinney(
         "coordinator", "approve", "coordinator.toml", str(request), folder="coordinator"
     )
-    assert "Signed: rota, as party. Unless that is right, do not send it back." in said.stdout
+    assert "Signed: rota, as party. Send it back only if that is right." in said.stdout
     process = federation.processes.pop("rota")
     process.terminate()
     process.wait(30)
@@ -238,7 +238,7 @@ def test_another_class_than_ours_runs_nowhere(federation, tmp_path):
 def test_a_start_kit_used_twice_is_refused(federation):
     second = federation.spinney("party", "run", "party.toml", folder="north", check=False)
     assert second.returncode == 40
-    assert "is in use by another process on this machine" in second.stderr
+    assert "Another process on this machine uses the start kit" in second.stderr
     copy = federation.root / "north-copied"  # as if to another machine
     shutil.copytree(federation.root / "north", copy)
     said = refused_run(federation, copy.name)

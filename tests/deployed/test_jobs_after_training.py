@@ -65,9 +65,9 @@ def test_an_evaluation_with_another_job_file_or_of_no_training_is_refused(runnin
     assert "Only a finished training leaves a model" in twice.stderr
     other = wide.write_job(running, "asked", held_out=0.5, n_estimators=3, max_depth=3)
     refused = running.job("evaluate", run, str(other), check=False)
-    assert "The job file is not the one that run" in refused.stderr
+    assert "was started with another job file" in refused.stderr
     rows = running.job("predict", run, str(other), check=False)
-    assert "The job file is not the one that run" in rows.stderr
+    assert "was started with another job file" in rows.stderr
     unknown = running.job("evaluate", "nothing", str(other), check=False)
     assert "No run is called 'nothing'" in unknown.stderr
 
@@ -90,7 +90,7 @@ def test_rows_are_predicted_by_three_parties_and_the_label_party_gets_the_result
     expected = forest.predict_proba(rows[list(forest.feature_names_in_)])
     np.testing.assert_allclose(found[["no", "yes"]].to_numpy(), expected, atol=1e-12)
     evaluated = running.job("evaluate", run, str(path), check=False)
-    assert "has no common table to be evaluated by" in evaluated.stderr
+    assert "has no common table for an evaluation" in evaluated.stderr
     shown = running.spinney("model", "show", f"records/runs/{run}/part.spinney", folder="lakeside")
     assert "lakeside's part of a forest of 4 trees" in shown.stdout
     assert "basket" in shown.stdout

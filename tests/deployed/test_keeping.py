@@ -91,7 +91,7 @@ def test_a_run_pauses_that_cannot_do_without_who_stays_away(tmp_path, facts):
     desk.connect("lakeside", "st-mary")
     status = desk.look()
     assert (status.state, status.present) == ("paused", CLINICS)
-    assert "stay away: north. Resume the job when they are back." in status.message
+    assert "are away: north. Resume the job when they are back." in status.message
     told = "masked sums without them would show their counts" in status.message
     assert told == ("together" in facts)
 

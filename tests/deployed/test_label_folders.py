@@ -145,11 +145,11 @@ def test_whether_a_row_is_held_out_depends_on_no_other_row_and_on_no_label(clini
 def test_rows_without_an_id_cannot_be_remembered(clinics):
     write_party(clinics, "north", table='source = "csv"\npath = "own.csv"')
     job = extra_job(clinics, kind=PROPOSE)
-    words = "remembers the answer by the record's id, and the party's [table] names none"
+    words = "remembers the answer by the record's id, but the party's [table] names no row_id"
     reply = Sites(clinics, job).channel().ask(ProposalAsk(job.digest))["north"]
     assert not reply.accepts
     assert words in reply.reason
-    with pytest.raises(SettingError, match="Name a row_id there"):
+    with pytest.raises(SettingError, match="Name one there"):
         open_table(party(clinics), job)
 
 

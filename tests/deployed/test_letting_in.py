@@ -25,7 +25,7 @@ def test_only_parties_and_people_are_signed_for(tmp_path, kind):
     request = tmp_path / "north.request.zip"
     with ZipFile(request, "w") as files:
         files.writestr("request.json", json.dumps({"name": "evil", "cert_type": kind}))
-    with pytest.raises(SettingError, match=f"'evil' asks for a certificate of the kind '{kind}'"):
+    with pytest.raises(SettingError, match=f"'evil' asks for a certificate of kind '{kind}'"):
         approve(tmp_path / "coordinator.toml", request, 30)
 
 
@@ -107,7 +107,7 @@ def test_who_comes_and_goes_is_told(coordinator, caplog):
     assert caplog.messages == [
         "north is connected.",
         "lakeside is connected.",
-        "north is not heard any more.",
+        "north is no longer connected.",
     ]
 
 
@@ -120,7 +120,7 @@ def test_who_comes_and_goes_is_told(coordinator, caplog):
             {"deploy_map": {"spinney": ["server", "north"]}},
             "north was removed from this federation",
         ),
-        ({"spinney_aborts": True}, "It only says that a paused run is to end."),
+        ({"spinney_aborts": True}, "This job only asks to end a paused run."),
     ],
 )
 def test_which_jobs_the_engine_may_not_start(coordinator, meta, reason):

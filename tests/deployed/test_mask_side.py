@@ -54,7 +54,7 @@ def test_a_sum_is_opened_for_one_set_of_parties_only(four):
     masked, channel = opened_by_four(four)
     channel.sum(FactsAsk(_digest(four, masked), with_leading=True))
     fewer = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
-    with pytest.raises(ProtocolError, match="opened before for other parties"):
+    with pytest.raises(ProtocolError, match="already opened for another set of parties"):
         channel._inner.ask(RevealAsk(fewer), to=("north",))
 
 
@@ -69,14 +69,14 @@ def test_a_question_that_was_not_answered_opens_nothing_and_hides_no_other(four)
     with pytest.raises(ProtocolError, match="Round 1 of the masks was about another question"):
         wire.ask(MaskedAsk(first, "FactsAsk", other), to=("north",))
     fewer = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
-    with pytest.raises(ProtocolError, match="opened before for other parties"):
+    with pytest.raises(ProtocolError, match="already opened for another set of parties"):
         wire.ask(RevealAsk(fewer), to=("north",))
     # A question that is refused leaves its round empty.
     wrong = codec.encode(replace(facts, schema_digest="0" * 64))
     second = MaskAsk("run-1/1", 1, 2, (0b1111,))
     with pytest.raises(PolicyError, match="its schema differ"):
         wire.ask(MaskedAsk(second, "FactsAsk", wrong), to=("north",))
-    with pytest.raises(ProtocolError, match="put nothing into round 2"):
+    with pytest.raises(ProtocolError, match="has no reply in round 2"):
         wire.ask(RevealAsk(UnmaskAsk("run-1/1", 1, 2, tuple(sorted(FOUR)), ())), to=("north",))
 
 
@@ -97,7 +97,7 @@ def test_a_party_takes_one_roster(clinics):
     pair = ("lakeside", "north")
     keys = tuple(roster.keys[roster.names.index(name)] for name in pair)
     fewer = RosterAsk("run-1/1", pair, keys, 1, 2, 2)
-    with pytest.raises(ProtocolError, match="has taken another roster of keys in this attempt"):
+    with pytest.raises(ProtocolError, match="already accepted another roster of keys in this"):
         wire.ask(fewer, to=("north",))
 
 
@@ -135,7 +135,7 @@ def test_masked_jobs_answer_no_summand_in_the_open(clinics):
     masked = agreed_job(clinics, secure_sum="true")
     facts = FactsAsk(_digest(clinics, masked), with_leading=True)
     channel = Sites(clinics, masked).channel()
-    with pytest.raises(ProtocolError, match="no keys of the others yet"):
+    with pytest.raises(ProtocolError, match="does not yet have the other parties' keys"):
         channel.ask(facts)
     secure_channel(channel, "run-1/1", CLINICS)
     with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
@@ -170,5 +170,5 @@ def test_an_expired_certificate_signs_nothing(tmp_path):
 
 def test_masks_of_another_attempt_are_refused(clinics):
     masked = agreed_job(clinics, secure_sum="true")
-    with pytest.raises(ProtocolError, match="The masks are for another job"):
+    with pytest.raises(ProtocolError, match="The masks are for a different job"):
         Sites(clinics, masked).channel().ask(KeyAsk("run-1/2"))

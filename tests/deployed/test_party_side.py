@@ -201,7 +201,7 @@ def test_a_curious_coordinator_cannot_ask_outside_the_job(clinics):
     for ask, error, words in (
         (replace(level, job=other), PolicyError, "its settings differ"),
         (replace(facts, schema_digest="0" * 64), PolicyError, "its schema differ"),
-        (tried_out(level), ProtocolError, "differs from what this party was told before"),
+        (tried_out(level), ProtocolError, "differs from what this party received before"),
     ):
         with pytest.raises(error, match=words):
             wire.ask(ask)
@@ -245,12 +245,12 @@ def test_two_jobs_at_once_are_never_mixed(clinics, monkeypatch):
     agreed = agreed_job(clinics)
     first = Sites(clinics, agreed, run="run-1")
     first.channel().ask(SchemaAsk())
-    with pytest.raises(ProtocolError, match="at work on another job"):
+    with pytest.raises(ProtocolError, match="This party is running another job"):
         Sites(clinics, agreed, run="run-2").channel().ask(SchemaAsk())
 
 
 def test_a_private_job_needs_all_its_parties(tmp_path):
-    with pytest.raises(SettingError, match="A private job needs all its parties to the end"):
+    with pytest.raises(SettingError, match="A private job needs all its parties until the end"):
         agreed_job(tmp_path, "quorum = 2", epsilon=1.0)
 
 
@@ -265,7 +265,7 @@ def test_a_question_for_another_proposal_is_answered_no(clinics):
     agreed = agreed_job(clinics, kind=PROPOSE)
     reply = Sites(clinics, agreed).channel().ask(ProposalAsk("0" * 64))["north"]
     assert not reply.accepts
-    assert "about another job" in reply.reason
+    assert "about a different job" in reply.reason
 
 
 def test_canaries_in_a_table_stay_at_home(clinics):
@@ -287,12 +287,12 @@ def test_a_run_is_that_of_one_job(clinics):
     first.channel().ask(SchemaAsk())
     first.close()
     other = msgspec.structs.replace(agreed, name="q5")
-    with pytest.raises(PolicyError, match="This run is one of another job"):
+    with pytest.raises(PolicyError, match="This run belongs to another job"):
         Sites(clinics, other).channel().ask(SchemaAsk())
 
 
 @pytest.mark.parametrize("run", ["../elsewhere", "a/b", "", "x" * 65])
 def test_a_run_is_no_path(tmp_path, run):
     named = Link("job", {"spinney_run": run or "."}, tmp_path)
-    with pytest.raises(PolicyError, match="no run that can be named"):
+    with pytest.raises(PolicyError, match="has no valid run id"):
         run_of(named)

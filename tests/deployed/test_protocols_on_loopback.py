@@ -147,7 +147,7 @@ def test_masks_are_refused_where_nothing_is_added_up(columns):
     path = by_columns.write_job(columns, "masked-columns", secure_sum=True)
     refused = columns.job("start", str(path), check=False)
     assert refused.returncode == 10
-    assert "adds nothing up over parties" in refused.stderr
+    assert "sums nothing over parties" in refused.stderr
 
 
 @pytest.mark.slow

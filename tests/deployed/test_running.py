@@ -52,13 +52,13 @@ def test_a_kit_of_another_or_none_is_told(tmp_path):
     path = write_party(tmp_path, "north")
     refused(path, "There is no start kit .* Make it with: spinney party join")
     Authority().kit(tmp_path / "north" / "kit", "lakeside")
-    refused(path, "The start kit is that of 'lakeside', but the party's file says 'north'")
+    refused(path, "The start kit belongs to 'lakeside', but the party's file says 'north'")
 
 
 def test_a_start_kit_serves_one_process_at_a_time(tmp_path):
     path = write_party(tmp_path, "north")
     Authority().kit(tmp_path / "north" / "kit", "north")
-    words = "is in use by another process on this machine"
+    words = "Another process on this machine uses the start kit"
     with running.alone_with(tmp_path / "north" / "kit"), pytest.raises(ProtocolError, match=words):
         running.run_party(path, lambda _: None)
 
@@ -68,7 +68,7 @@ def test_a_second_coordinator_of_a_federation_is_told_so_and_not_to_change_its_p
     Authority().kit(tmp_path / "kit", "localhost")
     startup = tmp_path / "kit" / "startup"
     (startup / "client.crt").rename(startup / "server.crt")
-    words = "is in use by another process on this machine"
+    words = "Another process on this machine uses the start kit"
     with running.alone_with(tmp_path / "kit"), pytest.raises(ProtocolError, match=words):
         running.run_coordinator(tmp_path / "coordinator.toml", lambda _: None)
 

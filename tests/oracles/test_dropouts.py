@@ -295,7 +295,7 @@ def test_a_party_that_was_left_out_refuses_to_come_back():
     channel = secure_parties(parties_of(3), connect, horizontal_forest.SUMMED, job="dropouts")
     party: Any = channel._inner._party_of_name["p1"]  # type: ignore[attr-defined]
     party.leaving = Leaving("Facts")
-    with pytest.raises(ProtocolError, match="'p1' was not in an earlier sum of this job"):
+    with pytest.raises(ProtocolError, match="'p1' missed an earlier sum of this job"):
         horizontal_forest.train(Forgiving(channel), job(), n_jobs=1)
 
 

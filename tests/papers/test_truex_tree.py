@@ -148,7 +148,7 @@ def test_a_party_answers_questions_about_trees_of_its_job_only():
     endless = Nodes(*(np.array(part, np.int32) for part in ([0, 0, 0], [0, 0, 0], [0, 0, 0])))
     root = Nodes(*(np.array([part], np.int32) for part in (-2, 0, 0)))
     for ask in (TruexAsk(job, digest, 2, endless, 0), TruexAsk(job, digest, 2, root, 9)):
-        with pytest.raises(PolicyError, match="not about a tree of this job"):
+        with pytest.raises(PolicyError, match="not about this job's tree"):
             party.answer(ask)
     good = TruexAsk(job, digest, 2, root, 0)
     assert np.array_equal(party.answer(good).counters, party.answer(good).counters)

@@ -1,4 +1,4 @@
-"""The coordinator's notebook of Truex's tree: what `train` does with noisy counts."""
+"""The coordinator's state of Truex's tree: what `train` does with noisy counts."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +28,7 @@ class Nodes:
     left: NDArray[np.int32]
 
     def standing(self, cells: NDArray[np.uint8]) -> Integers:
-        """Return the node each row has come to."""
+        """Return the node that each row has reached."""
         at = np.zeros(cells.shape[1], np.int64)
         rows = np.arange(cells.shape[1])
         for _ in range(MOST_DEPTH + 1):
@@ -40,7 +40,7 @@ class Nodes:
         return at
 
     def is_sound(self, n_columns: int) -> bool:
-        """Tell whether every walk ends."""
+        """Return whether every path ends."""
         n = self.feature.size
         node = np.arange(n)
         split = self.feature >= 0
@@ -50,7 +50,7 @@ class Nodes:
 
 
 class Growing:
-    """The coordinator's notebook: the tree so far."""
+    """The coordinator's state: the tree so far."""
 
     def __init__(self, node_epsilon: Fraction, n_cells: Integers, n_classes: int) -> None:
         self._node_epsilon = node_epsilon
@@ -70,7 +70,7 @@ class Growing:
         return Nodes(*parts)
 
     def grow(self, counters: Integers) -> None:
-        """Cut the open nodes where that is best; leave those that noise would drown."""
+        """Make the best cut of each open node; nodes that noise would drown become leaves."""
         n_open, n_classes = self.n_open, self._n_classes
         ends = np.cumsum(self._n_cells * n_open)
         if counters.size != n_open + int(ends[-1]) * (1 + n_classes):
@@ -97,11 +97,11 @@ class Growing:
             self._left += [0, 0]
 
     def close(self) -> None:
-        """Make leaves of all open nodes."""
+        """Turn all open nodes into leaves."""
         self._feature = [LEAF if f == OPEN else f for f in self._feature]
 
     def tree(self, leaves: Integers) -> FittedTree:
-        """Return the tree with what its leaves hold; inner nodes hold their children's."""
+        """Return the tree with its leaves' counts; inner nodes hold those of their children."""
         n = len(self._feature)
         moments = np.maximum(leaves.reshape(n, self._n_classes), 0)
         for node in range(n - 1, -1, -1):
@@ -125,10 +125,11 @@ class Growing:
 
 
 def best_cut(tables: list[tuple[Floats, Floats]]) -> tuple[int, int] | None:
-    """Return the column and the cell of the cut with the least Gini impurity; None if none is.
+    """Return the column and cell of the cut with the lowest Gini impurity; None if there is none.
 
-    Sides weigh by their cells' rows. Shares are of the sum of the class counts, not of those rows:
-    noise would make them larger than one, and columns with many empty cells would always win.
+    Sides are weighted by their cells' rows. Class shares are relative to the sum of the class
+    counts, not to those rows: noise would make them larger than one, and columns with many empty
+    cells would always win.
     """
     best, found = np.inf, None
     for column, (rows, by_class) in enumerate(tables):

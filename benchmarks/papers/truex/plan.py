@@ -1,7 +1,7 @@
-"""How the budget of Truex's tree is divided: exactly, and by everyone alike.
+"""How the budget of Truex's tree is divided: exactly, and every party computes it.
 
-A record is in one node of a level and in one cell of every column. Of epsilon a level takes
-2 epsilon_1 = epsilon / (d + 1): half for the rows of its nodes, half for all columns' cells.
+A record is in one node of a level and in one cell of every column. A level takes 2 epsilon_1 =
+epsilon / (d + 1) of the budget: half for the rows of its nodes, half for the cells of all columns.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MOST_DEPTH = 15
 
 @dataclass(frozen=True, kw_only=True)
 class TruexSettings:
-    """What the job fixes; `privacy` names it, its epsilon, and how noise is shared."""
+    """What the job fixes; `privacy` has its name, its epsilon, and how noise is shared."""
 
     privacy: PrivacySettings
     max_depth: int = 6
@@ -38,7 +38,7 @@ class TruexSettings:
 
 @dataclass(frozen=True)
 class TruexPlan:
-    """What each release costs; everyone computes it from public facts."""
+    """What each release costs; every party computes it from public facts."""
 
     called: ClassVar[str] = "Truex's tree"
 
@@ -48,7 +48,7 @@ class TruexPlan:
 
     @property
     def privacy(self) -> PrivacySettings:
-        """How much and how."""
+        """The privacy of the job: its budget and mechanism."""
         return self.settings.privacy
 
     @cached_property
@@ -83,6 +83,6 @@ class TruexPlan:
         return Job(self.privacy.job, data, self.n_parties, honest, (budget,))
 
     def planned(self) -> list[Spend]:
-        """Return all that the job may spend."""
+        """Return everything the job may spend."""
         levels = [*range(self.settings.max_depth), self.settings.max_depth + 1]
         return [spend for depth in levels for spend in self.spends(depth)]

@@ -1,28 +1,28 @@
-"""A private tree after Truex et al. (2019), as S4 uses it for a baseline: binary CART, not ID3.
+"""A private tree after Truex et al. (2019), which S4 uses as a baseline: binary CART, not ID3.
 
 *A Hybrid Approach to Privacy-Preserving Federated Learning*, section 5.1, with S4's change: the
-best binary cut by Gini impurity in place of a branch for each value. IBM's public release of it
-holds no noise and no encryption. Columns are categories in their declared order; numbers are
+best binary cut by Gini impurity instead of a branch for each value. IBM's public release of it
+contains no noise and no encryption. Columns are categories in their declared order; numbers are
 discretised first (`genetic_tree.bins`, or scikit-learn's `KBinsDiscretizer`).
 
 | paper | here |
 |---|---|
 | epsilon, d | `epsilon`, `max_depth` (S4 tunes it to 6) |
 | epsilon_1 = epsilon / (2 (d + 1)) | `TruexPlan.node_epsilon`: a node's rows; a leaf's classes |
-| epsilon_2 = epsilon_1 / (2 F) | of each of F columns: its cells' rows; its cells by class |
-| n, honest parties | `honest`: noise is drawn in shares, and under masks only |
+| epsilon_2 = epsilon_1 / (2 F) | for each of F columns: its cells' rows; its cells by class |
+| n, honest parties | `honest`: noise is drawn in shares, and only under masks |
 | N / (f C) < sqrt(2) / epsilon_1 | the node stays a leaf; f is the largest number of cells |
 
-Honest parties' shares of the noise add up to one draw of what epsilon needs. S4 says that noise
-falls by a factor of t - 1; were each of t parties to divide its scale so, the sum would carry
-sqrt(t) / (t - 1) of it, and epsilon be as many times larger: 4.25 for 20 parties.
+Honest parties' shares of the noise add up to one draw of the noise that epsilon needs. S4 says that
+noise falls by a factor of t - 1. If each of t parties divided its scale so, the sum would carry
+sqrt(t) / (t - 1) of the noise, and epsilon would be as many times larger: 4.25 for 20 parties.
 
 **Who learns what.** The coordinator learns each party's schema, that it joins, its claims, and
-noisy counts of the rows of open nodes by cell and class, and of leaves by class: under masks only
+noisy counts of the rows of open nodes by cell and class, and of leaves by class; under masks, only
 their sums over parties. Parties learn the tree.
 **Who never learns what.** No exact count leaves a party.
 
-**Rounds and bytes.** Schemas 1, joining 1, a level 1 each, leaves 1, claims 1. A reply has 8 bytes
+**Rounds and bytes.** Schemas 1, joining 1, each level 1, leaves 1, claims 1. A reply has 8 bytes
 for each of nodes x (1 + columns x cells x classes) counters.
 """
 
@@ -95,7 +95,7 @@ class TruexJoinAsk(Ask[JoinReply]):
 
 @dataclass(frozen=True)
 class TruexAsk(Ask[NoisyReply]):
-    """How many rows are in the open nodes, by cell and class; or, at last, in leaves by class?"""
+    """How many rows are in the open nodes, by cell and class; or, finally, in leaves by class?"""
 
     settings: Settings
     schema_digest: str
@@ -106,7 +106,7 @@ class TruexAsk(Ask[NoisyReply]):
     reply_type: ClassVar[type[Any]] = NoisyReply
 
     def to_ring(self, reply: NoisyReply | ShareReply) -> tuple[Vector, ...]:
-        """Return the integers as they are masked: modulo 2**64, for they may be negative."""
+        """Return the integers to mask: modulo 2**64, since they may be negative."""
         return (reply.counters.values,) if isinstance(reply, ShareReply) else reply.vectors()
 
 
@@ -117,7 +117,7 @@ SUMMED: tuple[type[Ask[Any]], ...] = (TruexAsk,)
 
 
 class Party:
-    """One organisation's side; it answers with noise that its ledger has been charged for."""
+    """One organisation's side; it answers with noise that its ledger has paid for."""
 
     def __init__(self, table: Table, ledger: Ledger, *, data: str | None = None) -> None:
         self._table = table
@@ -144,7 +144,7 @@ class Party:
 
     @cached_property
     def _cells(self) -> NDArray[np.uint8]:
-        """The cell of every value: missing ones are with the last category."""
+        """The cell of every value; missing values share the last category's cell."""
         last = np.maximum(self._rows.n_bins, 1)[:, None] - 1
         cells: NDArray[np.uint8] = np.minimum(self._rows.codes, last).astype(np.uint8)
         return cells
@@ -157,7 +157,7 @@ class Party:
         plan = self._plan(ask)
         levels = (*range(ask.settings.max_depth), ask.settings.max_depth + 1)
         if ask.depth not in levels or not ask.nodes.is_sound(plan.n_columns):
-            raise PolicyError("The question is not about a tree of this job. Nothing was released.")
+            raise PolicyError("The question is not about this job's tree. Nothing was released.")
         vectors = self._counted(ask)
         noises = plan.noises(ask.depth)
 
@@ -178,7 +178,7 @@ class Party:
         return NoisyReply(counters)
 
     def _counted(self, ask: TruexAsk) -> list[Integers]:
-        """Return open nodes' rows, their cells' rows, and those by class; or leaves by class."""
+        """Return open nodes' rows, their cells' rows, and cells by class; or leaves by class."""
         cells, target = self._cells, self._rows.target.astype(np.int64)
         n_classes, at = self._rows.n_classes, ask.nodes.standing(self._cells)
         if ask.depth == ask.settings.max_depth + 1:
@@ -239,12 +239,12 @@ def train(channel: Channel, settings: Settings, *, progress: Progress = silent) 
 
 
 def cells_of(schema: Schema) -> Binning:
-    """Return a bin for every category; refuse numbers, which are to be discretised first."""
+    """Return a bin for every category; raise for numbers, which must be discretised first."""
     numbers = [column.name for column in schema.columns if column.kind == "number"]
     if numbers or schema.label.classes is None:
         what = f"column {numbers[0]!r}" if numbers else f"the label {schema.label.name!r}"
         raise SettingError(
-            f"Truex's trees know categories only, and {what} is a number. Discretise numbers "
-            "first; for a label that is a number use another learner."
+            f"Truex's trees support only categories, but {what} is a number. Discretise numbers "
+            "first; for a numeric label use another learner."
         )
     return public_binning(schema, MAX_BINS)

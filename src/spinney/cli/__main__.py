@@ -1,4 +1,4 @@
-"""`python -m spinney.cli`: the command, where no script is installed."""
+"""`python -m spinney.cli`: the command without an installed script."""
 
 from spinney.cli.main import main
 

@@ -17,12 +17,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 CoordinatorFile = Annotated[Path, typer.Argument(help="The coordinator's file, TOML.")]
 PartyFile = Annotated[Path, typer.Argument(help="The party's file, TOML.")]
 JobFile = Annotated[Path, typer.Argument(help="The job file, TOML.")]
-Run = Annotated[str, typer.Argument(help="A run: its id, the beginning of it, or its job's name.")]
+Run = Annotated[str, typer.Argument(help="A run: its id, the start of its id, or its job's name.")]
 
 
-Kit = Annotated[
-    Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="Your own start kit, as a person.")
-]
+Kit = Annotated[Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="Your personal start kit.")]
 
 
 Out = Annotated[
@@ -38,13 +36,13 @@ _KIT = Path("kit")
 def coordinator_init(
     context: typer.Context, path: CoordinatorFile, *, debug: Debug = False
 ) -> None:
-    """Make the authority that signs certificates, and the coordinator's own start kit."""
+    """Create the authority that signs certificates, and the coordinator's start kit."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import init  # noqa: PLC0415
 
         fingerprint = init(path)
         typer.echo(
-            f"The federation's fingerprint; tell it to every party by telephone:\n{fingerprint}"
+            f"The federation's fingerprint; give it to every party by telephone:\n{fingerprint}"
         )
 
 
@@ -52,9 +50,9 @@ def coordinator_init(
 def coordinator_approve(
     context: typer.Context,
     path: CoordinatorFile,
-    request: Annotated[Path, typer.Argument(help="The request that somebody sent.")],
+    request: Annotated[Path, typer.Argument(help="The request that you received.")],
     *,
-    days: Annotated[int, typer.Option(help="For how long the certificate is valid.")] = 365,
+    days: Annotated[int, typer.Option(help="How long the certificate is valid.")] = 365,
     debug: Debug = False,
 ) -> None:
     """Sign a request, so that its sender can join."""
@@ -62,10 +60,8 @@ def coordinator_approve(
         from spinney.deployment.enrolment import approve  # noqa: PLC0415
 
         made = approve(path, request, days)
-        typer.echo(
-            f"Signed: {made.name}, as {made.role}. Unless that is right, do not send it back."
-        )
-        typer.echo(f"To be sent back: {made.signed}")
+        typer.echo(f"Signed: {made.name}, as {made.role}. Send it back only if that is right.")
+        typer.echo(f"Send back: {made.signed}")
         typer.echo(f"The federation's fingerprint: {made.fingerprint}")
 
 
@@ -73,21 +69,21 @@ def coordinator_approve(
 def coordinator_remove(
     context: typer.Context,
     path: CoordinatorFile,
-    name: Annotated[str, typer.Argument(help="The party or person to shut out.")],
+    name: Annotated[str, typer.Argument(help="The party or person to remove.")],
     *,
     debug: Debug = False,
 ) -> None:
-    """Shut a party or a person out, whatever certificate it holds."""
+    """Remove a party or a person from the federation, whatever certificate it holds."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import remove  # noqa: PLC0415
 
         remove(path, name)
-        typer.echo(f"{name} is shut out. Approve a new request to let it in again.")
+        typer.echo(f"{name} is removed. Approve a new request to admit it again.")
 
 
 @coordinator.command("run")
 def coordinator_run(context: typer.Context, path: CoordinatorFile, *, debug: Debug = False) -> None:
-    """Run the coordinator until it is told to stop."""
+    """Run the coordinator until it is stopped."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment.process import run_coordinator  # noqa: PLC0415
 
@@ -101,7 +97,7 @@ def party_request(
     federation: Annotated[str, typer.Argument(help="The federation's name.")],
     *,
     role: Annotated[
-        str, typer.Option(help="party; or, for a person: lead (may start jobs), member (may look).")
+        str, typer.Option(help="party; or, for a person: lead (may start jobs), member (may view).")
     ] = "party",
     organisation: Annotated[str, typer.Option(help="The organisation's name.")] = "",
     out: Annotated[Path, typer.Option(help="The folder for the key and the request.")] = Path(
@@ -109,7 +105,7 @@ def party_request(
     ),
     debug: Debug = False,
 ) -> None:
-    """Make a key, which stays here, and a request, which goes to the coordinator."""
+    """Create a key, which stays here, and a request, which goes to the coordinator."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import request  # noqa: PLC0415
 
@@ -120,16 +116,16 @@ def party_request(
 @party.command("join")
 def party_join(
     context: typer.Context,
-    signed: Annotated[Path, typer.Argument(help="The signed request that came back.")],
+    signed: Annotated[Path, typer.Argument(help="The signed request that you received.")],
     *,
     fingerprint: Annotated[
-        str, typer.Option(help="The federation's fingerprint, as the coordinator told you.")
+        str, typer.Option(help="The federation's fingerprint, from the coordinator.")
     ],
     request: Annotated[Path, typer.Option(help="The folder with the key.")] = Path("request"),
     kit: Annotated[Path, typer.Option(help="The folder for the start kit.")] = _KIT,
     debug: Debug = False,
 ) -> None:
-    """Make the start kit where the key is."""
+    """Create the start kit in the place that holds the key."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment.enrolment import join  # noqa: PLC0415
 
@@ -148,7 +144,7 @@ def party_check(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Open the table, check it and the policy, and say what a job could ask; nothing leaves."""
+    """Check the table and the policy, and show what a job could ask; nothing leaves."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import text as telling  # noqa: PLC0415
         from spinney.deployment.party import status as checking  # noqa: PLC0415
@@ -161,7 +157,7 @@ def party_check(
 def party_status(
     context: typer.Context, path: PartyFile, *, as_json: Json = False, debug: Debug = False
 ) -> None:
-    """Say whether the party runs, what left it, and what its budget still allows."""
+    """Show whether the party runs, what left it, and its remaining budget."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import text as telling  # noqa: PLC0415
         from spinney.deployment.party import status as checking  # noqa: PLC0415
@@ -173,7 +169,7 @@ def party_status(
 
 @party.command("run")
 def party_run(context: typer.Context, path: PartyFile, *, debug: Debug = False) -> None:
-    """Join the federation and answer jobs that the policy allows, until told to stop."""
+    """Join the federation and answer jobs that the policy allows, until stopped."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment.process import run_party  # noqa: PLC0415
 
@@ -189,7 +185,7 @@ def job_propose(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Ask every party for yes or no, and say what the job would cost; starts nothing."""
+    """Ask every party for yes or no, and show what the job would cost; starts nothing."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
         from spinney.deployment import text as telling  # noqa: PLC0415
@@ -211,7 +207,7 @@ def job_start(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Start a job; parties that refuse say by which rule."""
+    """Start a job; a party that refuses names the rule."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
@@ -230,7 +226,7 @@ def job_evaluate(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Have the parties judge a finished run's model: its score, and which columns matter."""
+    """Have the parties evaluate a finished run's model: its score and feature importances."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
@@ -247,7 +243,7 @@ def job_predict(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict by a forest over columns, with all its parties; its label party gets the result."""
+    """Predict with a forest over columns and all its parties; the label party gets the result."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
@@ -266,7 +262,7 @@ def job_resume(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Go on with a paused run from its last finished round."""
+    """Resume a paused run after its last completed round."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
 
@@ -284,7 +280,7 @@ def job_follow(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Watch a run until it is over, and fetch its model."""
+    """Watch a run until it is over, and download its model."""
     with report_errors(debug=debug or context.obj):
         _followed(run, kit, out, wait=True, as_json=as_json)
 
@@ -312,7 +308,7 @@ def job_show(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say how a run stands."""
+    """Show the status of a run."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
         from spinney.deployment import text as telling  # noqa: PLC0415
@@ -323,7 +319,7 @@ def job_show(
 
 @job.command("abort")
 def job_abort(context: typer.Context, run: Run, *, kit: Kit = _KIT, debug: Debug = False) -> None:
-    """End a run for good."""
+    """End a run permanently."""
     with report_errors(debug=debug or context.obj):
         from spinney.deployment import client as jobs  # noqa: PLC0415
         from spinney.deployment import text as telling  # noqa: PLC0415
@@ -346,7 +342,7 @@ def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: boo
 
 
 def _teller() -> Callable[[Any], None]:
-    """Return what tells the progress on stderr: all of it to a terminal, turns to a file."""
+    """Return a function that prints progress on stderr: to a file, only changes of state."""
     from spinney.deployment.text import line_of  # noqa: PLC0415
 
     last: Any = None

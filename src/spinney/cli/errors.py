@@ -1,4 +1,4 @@
-"""How a command ends: one line for an error, an exit code in its range, no traceback.
+"""How a command ends: an error prints one line and sets an exit code, without a traceback.
 
 ```text
 0          done
@@ -32,20 +32,20 @@ _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 @dataclass
 class Ending:
-    """What must be known to say truly how a command ended."""
+    """The facts needed to report correctly how a command ended."""
 
     interrupted: bool = False
-    written: bool = False  # the command's files are in their place
+    written: bool = False  # the command's files are in place
 
 
 @contextmanager
 def report_errors(*, debug: bool) -> Iterator[Ending]:
-    """Run a command; if it fails, say why in one line on stderr and exit with its code.
+    """Run a command; if it fails, print one line on stderr and exit with its code.
 
     Parameters
     ----------
     debug
-        Show the traceback too.
+        Also show the traceback.
     """
     ending = Ending()
     try:
@@ -53,7 +53,7 @@ def report_errors(*, debug: bool) -> Iterator[Ending]:
             yield ending
     except (typer.Exit, typer.Abort):
         raise
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  every failure is told
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  report every failure
         if debug:
             traceback.print_exception(error)
         raise typer.Exit(_tell(error, ending)) from None
@@ -65,22 +65,22 @@ def say(text: str) -> None:
 
 
 def _tell(error: BaseException, ending: Ending) -> int:
-    """Say how a command failed and return its exit code."""
+    """Print how a command failed and return its exit code."""
     if ending.interrupted or isinstance(error, KeyboardInterrupt):
         say("Interrupted." if ending.written else "Interrupted; nothing was written.")
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, and needs no word
+    if isinstance(error, BrokenPipeError):  # nobody reads our output any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     if isinstance(error, SpinneyError) and not isinstance(error, InternalError):
         say(f"spinney: {error}")
         return error.exit_code
-    if isinstance(error, OSError) and error.filename:  # the machine's answer, not our bug
+    if isinstance(error, OSError) and error.filename:  # from the system, not a bug of ours
         reason = error.strerror or type(error).__name__
         say(f"spinney: {reason}: {str(error.filename)!r}. Check the path, and that you may use it.")
         return StorageError.exit_code
     if isinstance(error, MemoryError):
-        say("spinney: There is not enough memory. Use fewer trees, less depth or fewer rows.")
+        say("spinney: There is not enough memory. Use fewer trees, shallower trees or fewer rows.")
         return INTERNAL
     what = f"{type(error).__name__}: {error}".strip(". ")
     say(f"spinney: internal error ({what}); please report it. --debug shows the traceback.")
@@ -89,7 +89,7 @@ def _tell(error: BaseException, ending: Ending) -> int:
 
 @contextmanager
 def _warnings_last() -> Iterator[None]:
-    """Say Spinney's own warnings, a line each, once the work is done; an error stands alone."""
+    """Print Spinney's warnings after the work, one per line; an error is printed alone."""
     met: dict[str, None] = {}
 
     def keep(message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -107,7 +107,7 @@ def _warnings_last() -> Iterator[None]:
 
 @contextmanager
 def _watching(ending: Ending) -> Iterator[None]:
-    """Remember an interrupt, since a library may turn it into an error of its own."""
+    """Remember an interrupt, because a library may turn it into its own error."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""`spinney model export` and `spinney model predict`: a model put to use outside."""
+"""`spinney model export` and `spinney model predict`: use a model outside the federation."""
 
 import csv
 from collections.abc import Callable, Iterator
@@ -31,32 +31,32 @@ from spinney.tables.table import BATCH_ROWS
 
 FORMATS = ("onnx", "treelite", "spinney")
 Wanted = Callable[[Hardening], Hardening]
-"""What the command line changes in the terms that hold by default."""
+"""The terms that the command line changes from their defaults."""
 
 
 def export_model(
     source: Path, target: Path, form: str, wanted: Wanted, party: str | None = None
 ) -> tuple[str, ...]:
-    """Write a model in another form, hardened; return what was done to it.
+    """Write a hardened model in another format; return a description of each change.
 
-    What a run's parties agreed on is kept to. Of a model that holds a tree for each party, that of
-    `party` is written.
+    The export keeps to what a run's parties agreed. From a model with one tree per party, it
+    writes the tree of `party`.
     """
     if form not in FORMATS:
         raise SettingError(f"--to must be one of {', '.join(FORMATS)}; got {form!r}.")
     whole = ForestModel.load(file_in(source, MODEL))
     if whole.owners and party is None:
         raise SettingError(
-            f"This model holds a tree for each party. Say whose, with --party: "
+            f"This model holds one tree per party. Choose one with --party: "
             f"{', '.join(whole.owners)}."
         )
     report = load_report(source) if (source / REPORT).is_file() else None
     against = [] if report is None else [one.party for one in report.holders if not one.consents]
     if against:
         raise PolicyError(
-            f"{join_words(map(repr, against))} did not consent to join its part with the others'. A "
-            "vertical forest leaves its parties only if all of them agree: a job with "
-            "join_parts = true asks them."
+            f"{join_words(map(repr, against))} did not consent to joining the parts. A vertical "
+            "forest leaves its parties only if all of them consent; a job with join_parts = true "
+            "asks them."
         )
     how = wanted(Hardening() if report is None or report.release is None else report.release)
     if report is not None and report.release is not None:
@@ -83,14 +83,14 @@ def _told(done: tuple[str, ...]) -> str:
 
 
 def _note_export(folder: Path, model: ForestModel, before: Report, told: str) -> None:
-    """Write into a run's report what left, and how it was hardened."""
+    """Record in a run's report what left, and how it was hardened."""
     report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
     report.save(folder / REPORT)
     report.to_html(folder / PAGE, for_page(model, report.release)[0])
 
 
 def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:
-    """Predict every row of a file; return the predictions as CSV, and how many there are."""
+    """Predict every row of a file; return the predictions as CSV and the number of rows."""
     text = StringIO()
     n_rows = _predict(source, table, text)
     if out is not None:
@@ -121,10 +121,10 @@ def _predict(source: Path, table: Path, out: TextIO) -> int:
 
 
 def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
-    """Give the model's columns of a file, some rows at a time, read as in training."""
+    """Yield the model's columns of a file in batches of rows, read as in training."""
     if not table.is_file():
         raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
-    # Whatever stands where the label would be is not read: at prediction nobody knows it.
+    # The label column is not read, because it is unknown at prediction.
     own = Schema(schema.columns, Label(NOTHING, "number"))
     source = Source("parquet" if table.suffix == ".parquet" else "csv", str(table))
     stream = source.stream(own)
@@ -132,7 +132,7 @@ def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
     missing = [name for name in schema.names if name not in found]
     if missing:
         raise StorageError(
-            f"{str(table)!r} has no column {missing[0]!r}, which the model asks for. "
+            f"{str(table)!r} has no column {missing[0]!r}, which the model needs. "
             f"It has: {', '.join(found)}."
         )
     for frame in stream.frames(schema.names, BATCH_ROWS):

@@ -1,4 +1,4 @@
-"""`spinney ledger show` and `spinney ledger verify`: what a party's data has cost so far."""
+"""`spinney ledger show` and `spinney ledger verify`: the privacy budget a party has spent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudg
 
 
 class LedgerLine(msgspec.Struct, frozen=True):
-    """One line of the ledger: something that left, and what it cost or why it cost nothing."""
+    """One line of the ledger: a release, and its cost or why it cost nothing."""
 
     entry: int
     at: str
@@ -22,7 +22,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
 
 
 class JobAccount(msgspec.Struct, frozen=True):
-    """A job: what it promises, and every release."""
+    """A job: its guarantees, and every release."""
 
     name: str
     claims: tuple[str, ...]
@@ -34,7 +34,7 @@ class LedgerDescription(msgspec.Struct, frozen=True):
 
     party: str
     n_entries: int
-    budgets: dict[str, tuple[str, ...]]  # for the life of each data set
+    budgets: dict[str, tuple[str, ...]]  # lifetime budgets of each data set
     jobs: tuple[JobAccount, ...]
 
     def to_json(self) -> str:
@@ -53,7 +53,7 @@ class LedgerDescription(msgspec.Struct, frozen=True):
 
 
 def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
-    """Read a ledger, all of it or one job, and say what was released at what cost."""
+    """Read a ledger, whole or one job, and return its releases and their costs."""
     with _opened(path) as ledger:
         entries = ledger.entries()
         names = [e.body.job.name for e in entries if isinstance(e.body, JobOpened)]
@@ -78,11 +78,11 @@ def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
 
 
 def verify_ledger(path: Path) -> str:
-    """Check a ledger's chain, signatures, replies and budgets; say how far it reaches."""
+    """Check a ledger's chain, signatures, replies and budgets; return its last entry."""
     with _opened(path) as ledger:
         anchor = ledger.verify()
         return (
-            f"The ledger of {ledger.party!r} is whole: {anchor.seq} entries, none changed or "
+            f"The ledger of {ledger.party!r} is intact: {anchor.seq} entries, none changed or "
             f"missing. Keep this line elsewhere to prove it later: {anchor.seq} {anchor.hash.hex()}"
         )
 
@@ -110,4 +110,4 @@ def _release(entry: Entry) -> LedgerLine:
             disclosure = told.disclosure
             why = f"{disclosure.protection} ({disclosure.why})"
             return LedgerLine(entry.seq, entry.at, disclosure.what, why)
-    raise LedgerError("This entry is no release.")
+    raise LedgerError("This entry is not a release.")

@@ -1,6 +1,6 @@
 """The `spinney` command: argument parsing only.
 
-Nothing heavy is imported until a command runs, so that `spinney --help` answers at once.
+Nothing heavy is imported until a command runs, so that `spinney --help` is fast.
 """
 
 from pathlib import Path
@@ -18,11 +18,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Decision trees and forests grown together by organisations that may not pool their rows.",
+    help="Federated decision trees and forests, for organisations that may not pool their rows.",
 )
 
 
-model = typer.Typer(no_args_is_help=True, help="Look at a saved model, use it, take it out.")
+model = typer.Typer(no_args_is_help=True, help="Show, use and export a saved model.")
 
 
 app.add_typer(model, name="model")
@@ -34,13 +34,13 @@ report = typer.Typer(no_args_is_help=True, help="Read a run's report.")
 app.add_typer(report, name="report")
 
 
-runs = typer.Typer(help="Past runs: list them, compare two.")
+runs = typer.Typer(help="List past runs, or compare two.")
 
 
 app.add_typer(runs, name="runs")
 
 
-ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: what its data has cost.")
+ledger = typer.Typer(no_args_is_help=True, help="Read a party's ledger: its spent privacy budget.")
 
 
 app.add_typer(ledger, name="ledger")
@@ -56,11 +56,11 @@ app.add_typer(cli_deployed.job, name="job")
 
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-_AS_AGREED = "as the run's parties agreed, else %s"
+_AS_AGREED = "as the run's parties agreed, otherwise %s"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  typer's way of calling
+def _version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
     if wanted:
         typer.echo(f"spinney {__version__}")
         raise typer.Exit
@@ -75,7 +75,7 @@ def options(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""
     del version
     context.obj = debug
 
@@ -87,11 +87,11 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for model and report.")] = Path(
         "spinney-demo"
     ),
-    trees: Annotated[int, typer.Option(help="How many trees a forest has.")] = 100,
+    trees: Annotated[int, typer.Option(help="The number of trees in a forest.")] = 100,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Five simulated companies grow one forest, and see what joining brings."""
+    """Train one forest over five simulated companies, and show what joining gains."""
     with report_errors(debug=debug or context.obj) as ending:
         from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
@@ -111,7 +111,7 @@ def simulate(
     context: typer.Context,
     job: Annotated[
         Path,
-        typer.Argument(help="The job file, TOML (docs/files.md); with --label a CSV or Parquet."),
+        typer.Argument(help="The job file, TOML (docs/files.md); with --label, a CSV or Parquet."),
     ],
     *,
     out: Annotated[
@@ -119,7 +119,7 @@ def simulate(
         typer.Option(help="The folder for model and report.", show_default="runs/<job's name>"),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Of a CSV or Parquet file: the column to predict.")
+        str | None, typer.Option(help="The column of a CSV or Parquet file to predict.")
     ] = None,
     task: Annotated[
         str, typer.Option(help="With --label: classification or regression.")
@@ -148,12 +148,12 @@ def model_show(
     path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
     *,
     tree: Annotated[
-        int | None, typer.Option(help="Print this tree as text; they count from 1.")
+        int | None, typer.Option(help="Print this tree as text; the first tree is 1.")
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what a saved model is: its trees, its columns, its label; or print a tree as text."""
+    """Describe a saved model: its trees, columns and label; or print a tree as text."""
     with report_errors(debug=debug or context.obj):
         from spinney.cli.models import describe_model, tree_as_text  # noqa: PLC0415
 
@@ -190,7 +190,7 @@ def model_export(
         typer.Option(help="Keep exact counts of rows in nodes.", show_default=_AS_AGREED % "no"),
     ] = None,
     party: Annotated[
-        str | None, typer.Option(help="Whose tree, of a model with one for each party.")
+        str | None, typer.Option(help="The party whose tree to write, if each party has one.")
     ] = None,
     debug: Debug = False,
 ) -> None:
@@ -243,17 +243,17 @@ def report_open(
     *,
     debug: Debug = False,
 ) -> None:
-    """Open a run's page in the browser; where there is none, say where the page is."""
+    """Open a run's page in the browser; without a browser, print where the page is."""
     with report_errors(debug=debug or context.obj):
         import webbrowser  # noqa: PLC0415
 
         from spinney.cli.models import page_in  # noqa: PLC0415
 
         page = page_in(path)
-        if webbrowser.open(page.resolve().as_uri()):  # typer's `launch` knows of no failure
+        if webbrowser.open(page.resolve().as_uri()):  # typer's `launch` does not report failures
             typer.echo(f"Opened  {page}")
         else:
-            typer.echo(f"No browser answers here. Open it yourself: {page}")
+            typer.echo(f"No browser found. Open the page yourself: {page}")
 
 
 @report.command("show")
@@ -277,7 +277,7 @@ RunsFolder = Annotated[Path, typer.Option("--in", help="The folder that holds ru
 
 @runs.callback(invoke_without_command=True)
 def runs_alone(context: typer.Context) -> None:
-    """List past runs, unless a command says more."""
+    """List past runs if there is no subcommand."""
     if context.invoked_subcommand is None:
         runs_list(context)
 
@@ -290,7 +290,7 @@ def runs_list(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List past runs and how well their models do."""
+    """List past runs and their models' scores."""
     with report_errors(debug=debug or context.obj):
         from spinney.cli.runs import in_json, list_runs, runs_as_text  # noqa: PLC0415
 
@@ -327,7 +327,7 @@ def ledger_show(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what left the party, what each release cost, and what that promises to whom."""
+    """Show what left the party, what each release cost, and the privacy guarantees."""
     with report_errors(debug=debug or context.obj):
         from spinney.cli.ledgers import describe_ledger  # noqa: PLC0415
 
@@ -337,7 +337,7 @@ def ledger_show(
 
 @ledger.command("verify")
 def ledger_verify(context: typer.Context, path: LedgerFile, *, debug: Debug = False) -> None:
-    """Check that no entry was changed or lost, and that no budget was passed."""
+    """Check that no entry was changed or lost, and that no budget was exceeded."""
     with report_errors(debug=debug or context.obj):
         from spinney.cli.ledgers import verify_ledger  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`spinney model show`: what a saved model is, a tree of it as text; where a run's page is."""
+"""`spinney model show`: describe a saved model or print a tree; find the page of a run."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from spinney.trees.partial import ELSEWHERE
 
 
 class ModelDescription(msgspec.Struct, frozen=True):
-    """A saved model in a few facts."""
+    """A few facts about a saved model."""
 
     path: str
     protocol: str
@@ -32,7 +32,7 @@ class ModelDescription(msgspec.Struct, frozen=True):
     n_bytes: int
     schema: Schema
     importances: dict[str, float]
-    consent: tuple[str, ...] = ()  # of a forest joined from parts: who agreed
+    consent: tuple[str, ...] = ()  # for a forest joined from parts: who consented
 
     def to_json(self) -> str:
         """Return the description as JSON."""
@@ -57,7 +57,7 @@ class ModelDescription(msgspec.Struct, frozen=True):
 
 
 class PartDescription(msgspec.Struct, frozen=True):
-    """A party's own part of a forest over columns."""
+    """A party's part of a forest over columns."""
 
     path: str
     party: str
@@ -75,14 +75,14 @@ class PartDescription(msgspec.Struct, frozen=True):
         own = f"{sum(self.splits.values())} splits{', and all leaves' if self.has_leaves else ''}"
         lines = [
             f"{self.path}: {self.party}'s part of a forest of {self.n_trees} trees",
-            f"has {own}; {self.n_elsewhere} splits are others'",
+            f"has {own}; {self.n_elsewhere} splits belong to others",
         ]
         ranked = sorted(self.splits.items(), key=lambda found: -found[1])
         return "\n".join(lines + [f"  {name:<{width}}  {n}" for name, n in ranked])
 
 
 def describe_model(path: Path) -> ModelDescription | PartDescription:
-    """Read a saved model, or that of a run's folder, and say what it is; a part likewise."""
+    """Describe a saved model, the model in a run's folder, or a party's part of a forest."""
     file = file_in(path, MODEL)
     part = file_in(path, PART)
     if part.name == PART and part.is_file() and not (path / MODEL).is_file():
@@ -120,7 +120,7 @@ def _part_described(file: Path) -> PartDescription:
 
 
 def tree_as_text(path: Path, number: int) -> str:
-    """Return one tree of a saved model, counted from 1, as text."""
+    """Return one tree of a saved model as text; the first tree is 1."""
     model = ForestModel.load(file_in(path, MODEL))
     n_trees = model.forest.n_trees
     if not 1 <= number <= n_trees:
@@ -129,10 +129,10 @@ def tree_as_text(path: Path, number: int) -> str:
 
 
 def page_in(path: Path) -> Path:
-    """Return where the page of a run is."""
+    """Return the path of a run's page."""
     page = file_in(path, PAGE)
     if not page.is_file():
         raise StorageError(
-            f"There is no page {str(page)!r}. Give the folder of a run; each has a {PAGE}."
+            f"There is no page {str(page)!r}. Give the folder of a run; it contains {PAGE}."
         )
     return page

@@ -1,4 +1,4 @@
-"""`spinney runs`: the runs in a folder, and two of them beside each other."""
+"""`spinney runs`: list the runs in a folder, or compare two."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from spinney.report.words import some
 
 
 class RunLine(msgspec.Struct, frozen=True):
-    """One run in a few facts; `problem` says why its report cannot be read."""
+    """A few facts about one run; `problem` says why its report cannot be read."""
 
     run: str
     protocol: str = ""
@@ -25,7 +25,7 @@ class RunLine(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     scores: dict[str, float] = {}  # means over parties
     problem: str = ""
-    ended: str = ""  # why it ended before its end
+    ended: str = ""  # why training stopped early
 
 
 def list_runs(folder: Path) -> tuple[RunLine, ...]:
@@ -39,7 +39,7 @@ def list_runs(folder: Path) -> tuple[RunLine, ...]:
 
 
 def runs_as_text(lines: tuple[RunLine, ...], folder: Path) -> str:
-    """Return the list as people read it."""
+    """Return the list as text."""
     if not lines:
         return f"No run in {str(folder)!r} yet. `spinney simulate` writes one."
     width = max(len(line.run) for line in lines)
@@ -49,7 +49,7 @@ def runs_as_text(lines: tuple[RunLine, ...], folder: Path) -> str:
             told.append(f"{line.run:<{width}}  {line.problem}")
             continue
         if line.ended:
-            told.append(f"{line.run:<{width}}  {line.protocol}  ended early: {line.ended}")
+            told.append(f"{line.run:<{width}}  {line.protocol}  stopped early: {line.ended}")
             continue
         scores = "  ".join(f"{name} {score:.3f}" for name, score in line.scores.items())
         parties = some(line.n_parties, "party", "parties")
@@ -72,7 +72,7 @@ class RunComparison(msgspec.Struct, frozen=True):
         rows = [("", *self.runs), *((name, *both) for name, both in self.facts.items())]
         lines = _aligned(rows)
         if not self.different_settings:
-            return "\n".join([*lines, "", "Their settings are the same."])
+            return "\n".join([*lines, "", "Both runs have the same settings."])
         told = _aligned([(name, *both) for name, both in self.different_settings.items()])
         return "\n".join([*lines, "", "Settings that differ:", *told])
 
@@ -92,7 +92,7 @@ _FACTS: dict[str, Callable[[Report], str]] = {
 
 
 def compare_runs(first: Path, second: Path) -> RunComparison:
-    """Return two runs beside each other."""
+    """Return two runs side by side."""
     a, b = load_report(first), load_report(second)
     facts = {name: (of(a), of(b)) for name, of in _FACTS.items()}
     scores_a, scores_b = mean_scores(a), mean_scores(b)
@@ -107,7 +107,7 @@ def compare_runs(first: Path, second: Path) -> RunComparison:
 
 
 def mean_scores(report: Report) -> dict[str, float]:
-    """Return the model's scores, every party counting the same."""
+    """Return the model's mean scores, with the same weight for every party."""
     found = {}
     for name in score_names(report.quality):
         known = [q.scores[name] for q in report.quality if name in q.scores]

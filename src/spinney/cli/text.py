@@ -1,4 +1,4 @@
-"""An outcome as people read it in a terminal."""
+"""An outcome as text for a terminal."""
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +12,7 @@ _WORD_OF_SCORE = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2"}
 
 
 def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
-    """Print an outcome to stdout: as one JSON document, or as text that begins with `opening`."""
+    """Print an outcome to stdout, as one JSON document or as text that begins with `opening`."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if as_json:
         console.out(outcome.to_json(), highlight=False)
@@ -26,12 +26,12 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
         if note := means(outcome):
             console.print(note)
     else:
-        console.print("No rows were held out, so the forests are not compared.")
+        console.print("No rows were held out, so the forests were not compared.")
     if outcome.identical_to_pooled is not None:
         console.print(_identity(outcome))
     if outcome.privacy:
         console.print("\nThe joint forest carries noise; local and pooled forests carry none.")
-        console.print("Privacy, as every party's ledger says:")
+        console.print("Privacy, from every party's ledger:")
         for claim in outcome.privacy:
             console.print(f"- {claim}")
         console.print()
@@ -47,18 +47,18 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
 
 
 def opening(outcome: Outcome) -> str:
-    """Return the line that says what was run."""
+    """Return the line that describes the run."""
     rows = [party.n_training + party.n_held_out for party in outcome.parties]
     held = f"{rows[0]:,} rows in common" if outcome.shares_rows else f"{sum(rows):,} rows"
     who = f"{outcome.name}: {some(len(outcome.parties), 'party', 'parties')} with {held}"
     trees = some(outcome.n_trees, "tree", "trees")
     if outcome.is_personal:
-        return f"{who} evolved a tree for each of them, depth {outcome.depth} at most."
+        return f"{who} evolved one tree each, of depth {outcome.depth} at most."
     return f"{who} grew a forest of {trees}, depth {outcome.depth}."
 
 
 def joining(outcome: Outcome) -> str:
-    """Say in one sentence whether joining helped, by every score."""
+    """Return one sentence on whether joining helped, by every score."""
     parts = []
     for score, (n_helped, n_compared) in outcome.helped.items():
         if not n_compared:
@@ -70,12 +70,12 @@ def joining(outcome: Outcome) -> str:
             f"(mean {_number(alone)} alone, {_number(together)} together)"
         )
     if not parts:
-        return "No party could grow and judge a forest alone, so there is nothing to compare with."
+        return "No party could train and score a forest alone, so there is nothing to compare with."
     return f"Joining helped {' and '.join(parts)}."
 
 
 def means(outcome: Outcome) -> str:
-    """Say which parties the means leave out, if any."""
+    """Return which parties the means leave out, if any."""
     left_out = {}
     for score, (_, n_compared) in outcome.helped.items():
         if 0 < n_compared < len(outcome.parties):
@@ -84,7 +84,7 @@ def means(outcome: Outcome) -> str:
         return ""
     counts = " and ".join(f"{count} by {score}" for score, count in left_out.items())
     return (
-        f"The means leave out parties at which not every forest could be judged: they are over "
+        f"The means leave out parties at which a forest could not be scored; they are over "
         f"{counts}."
     )
 
@@ -94,7 +94,7 @@ def _identity(outcome: Outcome) -> Text:
         return Text("The federated forest is identical to the pooled one, bit for bit.", "green")
     if not outcome.expects_identical:
         return Text(
-            "The federated forest is not the pooled one: adaptive histograms are approximate."
+            "The federated forest differs from the pooled one: adaptive histograms are approximate."
         )
     return Text(
         "WARNING: THE FEDERATED FOREST IS NOT IDENTICAL TO THE POOLED ONE. It should be: this is "

@@ -38,7 +38,7 @@ Tell = Callable[[Status], None]
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What every party says to a job, and what it would cost."""
+    """Every party's answer to a proposed job, and the cost of the job."""
 
     name: str
     digest: str
@@ -47,7 +47,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 def propose(path: Path, kit: Path, tell: Tell) -> Proposal:
-    """Ask every party for yes or no; nothing is started."""
+    """Ask every party for yes or no, without starting the job."""
     job = agreement_of(load_job(path, deployed=True), PROPOSE)
     with session(kit) as opened:
         run = _submitted(opened, job)
@@ -73,7 +73,7 @@ def evaluate(run: str, path: Path, kit: Path) -> str:
 
 
 def predict(run: str, path: Path, kit: Path) -> str:
-    """Start a job that predicts by a finished run's forest; return the prediction's id."""
+    """Start a job that predicts with a finished run's forest; return the prediction's id."""
     job = load_job(path, deployed=True)
     with session(kit) as opened:
         status = _trained(opened, run, agreement_of(job))
@@ -81,7 +81,7 @@ def predict(run: str, path: Path, kit: Path) -> str:
 
 
 def _trained(opened: Session, run: str, job: Agreed) -> Status:
-    """Return a finished training, if it is that of this job."""
+    """Return the status of a finished training; raise unless it is a training of this job."""
     status = status_in(opened.meta(_run_of(opened, run)))
     if status.state != FINISHED or status.kind != TRAIN:
         raise SettingError(
@@ -89,12 +89,12 @@ def _trained(opened: Session, run: str, job: Agreed) -> Status:
             f"{status.state}."
         )
     if status.digest != job.digest:
-        raise _other_job_file(run, "Use that one, or train anew.")
+        raise _other_job_file(run, "Use that file, or train again.")
     return status
 
 
 def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> tuple[Status, Path | None]:
-    """Watch a run until it is over; fetch its model and report, if it has any, and say whereto."""
+    """Watch a run until it is over; download its model and report, and return their folder."""
     with session(kit) as opened:
         status = _followed(opened, _run_of(opened, run), tell)
         whereto = None
@@ -107,30 +107,30 @@ def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> tuple[Status
 
 
 def list_runs(kit: Path) -> list[Status]:
-    """Return all runs, newest first; their attempts are not listed one by one."""
+    """Return all runs, newest first, without their single attempts."""
     with session(kit) as opened:
         metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
         return [status_in(opened.meta(str(meta["job_id"]))) for meta in metas]
 
 
 def show_run(run: str, kit: Path) -> Status:
-    """Return how a run stands."""
+    """Return the status of a run."""
     with session(kit) as opened:
         return status_in(opened.meta(_run_of(opened, run)))
 
 
 def abort(run: str, kit: Path) -> Status:
-    """End a run; what parties have released stays in their ledgers and records."""
+    """End a run; the parties' ledgers and records keep what they have released."""
     with session(kit) as opened:
         known = _run_of(opened, run)
         aborted = ""
-        while True:  # an attempt that had just ended is followed by another
+        while True:  # a new attempt follows one that has just ended
             meta = opened.meta(known)
             status = status_in(meta)
             if status.state == ABORTED and aborted:
                 return status
             if status.state in OVER:
-                raise SettingError(f"The run {run!r} is over already: {status.state}.")
+                raise SettingError(f"The run {run!r} is already over: {status.state}.")
             if status.state == PAUSED:
                 if meta["submitter_name"] != person_of(kit):
                     who = meta["submitter_name"]
@@ -143,7 +143,7 @@ def abort(run: str, kit: Path) -> Status:
 
 
 def _abort_paused(opened: Session, paused: Status) -> Status:
-    """End a run that has no engine job: the coordinator is told by one that never starts."""
+    """End a run without an engine job, by submitting an engine job that never starts."""
     told = {"spinney_run": paused.run, ABORTS: True}
     opened.submit(paused.name, paused.present, b"", **told)
     while True:
@@ -151,27 +151,27 @@ def _abort_paused(opened: Session, paused: Status) -> Status:
         if status.state == ABORTED:
             return status
         if status.state != PAUSED:
-            raise SettingError(f"The run {paused.run!r} was resumed meanwhile. Abort it again.")
+            raise SettingError(f"The run {paused.run!r} has just been resumed. Abort it again.")
         time.sleep(_EVERY)
 
 
 def resume(run: str, path: Path, kit: Path) -> str:
-    """Go on with a paused run from its last finished round; return its id, once that is noted."""
+    """Resume a paused run after its last completed round; return its id once it has resumed."""
     job = agreement_of(load_job(path, deployed=True))
     with session(kit) as opened:
         known = _run_of(opened, run)
         status = status_in(opened.meta(known))
         if status.state != PAUSED:
-            instead = "Start the job anew." if status.is_over else "'spinney job follow' shows it."
+            instead = "Start the job again." if status.is_over else "'spinney job follow' shows it."
             raise SettingError(
                 f"Only a paused run can be resumed; {run!r} is {status.state}. {instead}"
             )
         if status.digest != job.digest:
-            raise _other_job_file(run, "Resume with that one, or start the job anew.")
+            raise _other_job_file(run, "Resume with that file, or start the job again.")
         engine_job = _submitted(
             opened,
             job,
-            status.present,  # who was dropped stays so: sums with and without it would tell of it
+            status.present,  # a dropped party stays out: sums with and without it reveal it
             spinney_run=known,
             spinney_attempt=status.attempt + 1,
             spinney_present=list(status.present),
@@ -185,7 +185,7 @@ def resume(run: str, path: Path, kit: Path) -> str:
 
 
 def _other_job_file(run: str, instead: str) -> SettingError:
-    return SettingError(f"The job file is not the one that run {run!r} was started with. {instead}")
+    return SettingError(f"Run {run!r} was started with another job file. {instead}")
 
 
 def _submitted(
@@ -208,22 +208,22 @@ def _followed(opened: Session, run: str, tell: Tell) -> Status:
 
 
 def _run_of(opened: Session, run: str) -> str:
-    """Return the id of a run that is named by its id, the beginning of it, or its job's name."""
+    """Return the id of a run, given its id, the beginning of its id, or its job's name."""
     metas = [meta for meta in opened.jobs() if not meta.get("spinney_run")]
     ids = [str(meta["job_id"]) for meta in metas if str(meta["job_id"]).startswith(run)]
-    if not ids:  # the newest of that name; a proposal leaves nothing to be used
+    if not ids:  # the newest with that name; a proposal leaves nothing to use
         named = [meta for meta in metas if meta.get("name") == run]
         ids = [str(meta["job_id"]) for meta in named if meta.get("spinney_kind") != PROPOSE][:1]
     if len(ids) != 1:
         raise SettingError(
             f"{'No run is' if not ids else 'More than one run is'} called {run!r}. "
-            "'spinney job list' shows all."
+            "'spinney job list' shows all runs."
         )
     return ids[0]
 
 
 def status_in(meta: dict[str, Any]) -> Status:
-    """Return how a run stands, from the engine's record of its first job."""
+    """Return the status of a run, from the engine's record of its first job."""
     said = meta.get("spinney")
     if said is not None:
         return msgspec.convert(said, Status)
@@ -248,7 +248,7 @@ def status_in(meta: dict[str, Any]) -> Status:
 
 
 def _queued_for(said: str) -> str:
-    """Return what a job that has not begun waits for, from the engine's last word on it."""
+    """Return what a queued job waits for, from the engine's last message about it."""
     missing = _ABSENT.search(said)
     return f"Waiting for: {missing[1]}." if missing else ""
 

@@ -1,6 +1,6 @@
-"""What a job will cost, said before it starts: bounds of rounds and bytes, and a guess at the time.
+"""The cost of a job before it starts: bounds on rounds and bytes, and an estimate of the time.
 
-The protocol states the bounds (`Spec.bound`); masks and handing the model out add to them.
+The protocol states the bounds (`Spec.bound`); masks and sending the model add to them.
 """
 
 from typing import Final
@@ -12,26 +12,26 @@ from spinney.jobs.sections import ColumnConfig
 from spinney.protocols.spec import JobSize
 from spinney.transport.flare.jobs import JOB_LIMIT
 
-_UNKNOWN_COLUMNS: Final = 10  # where the job leaves its columns to the parties' files
-_ROUNDS_A_KEY: Final = 32  # sums for which one set of mask keys lasts
+_UNKNOWN_COLUMNS: Final = 10  # if the parties' files list the columns
+_ROUNDS_A_KEY: Final = 32  # the number of sums per set of mask keys
 _SECONDS_A_ROUND: Final = 0.2
 _SECONDS_TO_START: Final = 20.0
 _BYTES_A_SECOND: Final = 10e6
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a job may cost each party, if no party leaves; None: its settings set no limit."""
+    """The most a job may cost each party if no party leaves; None: its settings set no limit."""
 
-    epsilon: str  # "no noise" where the job is not private
+    epsilon: str  # "no noise" if the job is not private
     rounds: int | None
     bytes: int | None
     seconds: float | None
-    bytes_a_row: int = 0  # more, for each row that the parties hold together
+    bytes_a_row: int = 0  # in addition, per row over all parties
 
     def __str__(self) -> str:
         if self.rounds is None or self.bytes is None:
             return (
-                f"epsilon {self.epsilon}; rounds and bytes have no limit, since max_depth is not "
+                f"epsilon {self.epsilon}; rounds and bytes have no limit, because max_depth is not "
                 "set"
             )
         rows = f" and {self.bytes_a_row / 1e3:.1f} kB for each row" if self.bytes_a_row else ""
@@ -45,7 +45,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def cost_of(job: Agreed) -> Cost:
-    """Return a job's cost, from public facts alone."""
+    """Return a job's cost, computed from public facts only."""
     settings = job.protocol_settings()
     price = None if settings.privacy is None else settings.privacy.price
     epsilon = "no noise" if price is None else f"{float(price):g}"
@@ -53,7 +53,7 @@ def cost_of(job: Agreed) -> Cost:
     if bound.rounds is None or bound.bytes is None:
         return Cost(epsilon, None, None, None)
     rounds = bound.rounds + 1  # the finished model
-    size = 2 * bound.bytes + JOB_LIMIT  # the model is no larger than what it was made from
+    size = 2 * bound.bytes + JOB_LIMIT  # the model is no larger than the replies
     if job.is_masked:  # keys, letters, answers, shares
         rounds = 2 * rounds + 2 * (1 + rounds // _ROUNDS_A_KEY) + 2
         size += rounds * 1024 * len(job.parties) ** 2
@@ -62,7 +62,7 @@ def cost_of(job: Agreed) -> Cost:
 
 
 def size_of(job: Agreed) -> JobSize:
-    """Return the public facts by which a job is bounded."""
+    """Return the public facts from which a job's bounds follow."""
     declared = job.schema.columns
     columns: tuple[int | None, ...] = (None,) * (len(declared or ()) or _UNKNOWN_COLUMNS)
     if isinstance(declared, dict):

@@ -1,4 +1,4 @@
-"""From nothing to start kits: each organisation makes its own key, and the coordinator signs."""
+"""Enrolment: each organisation makes its own key, and the coordinator signs its certificate."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ _PERSON = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 
 
 def init(path: Path) -> str:
-    """Make a federation's authority and the coordinator's own kit; return the fingerprint."""
+    """Create a federation's authority and the coordinator's start kit; return the fingerprint."""
     file = load_coordinator(path)
     own = file.coordinator
     admin_port = own.admin_port or own.port + 1
@@ -44,53 +44,53 @@ _DAYS = 365
 
 
 def request(name: str, federation: str, role: str, organisation: str, folder: Path) -> Path:
-    """Make a key that stays, and a request that goes to the coordinator; return the request."""
+    """Create a key, which stays here, and a request for the coordinator; return the request."""
     if role not in ROLES:
         raise SettingError(f"role must be {' or '.join(map(repr, ROLES))}; got {role!r}.")
     if role == "party" and not _PARTY.fullmatch(name):
         raise SettingError(
-            f"A party's name must be letters, digits, '_' or '-', at most 63; got {name!r}."
+            f"A party's name must be at most 63 letters, digits, '_' or '-'; got {name!r}."
         )
     if role != "party" and not _PERSON.fullmatch(name):
-        raise SettingError(f"A person is named by an e-mail address; got {name!r}.")
+        raise SettingError(f"A person's name must be an e-mail address; got {name!r}.")
     participant: dict[str, Any] = {"name": name, "org": _organisation(organisation or name)}
     kind = {"type": "client"} if role == "party" else {"type": "admin", "role": role}
     return kits.make_request(folder, project=federation, participant=participant | kind)
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """Whom the coordinator has signed for."""
+    """The certificate that the coordinator signed, and for whom."""
 
     name: str
     role: str
     signed: Path
-    fingerprint: str  # to be told by another way
+    fingerprint: str  # to send over another channel
 
 
 def approve(path: Path, request_file: Path, days: int) -> Approval:
-    """Sign a request of a party or a person."""
+    """Sign the request of a party or a person."""
     file = load_coordinator(path)
     name, kind = kits.read_request(request_file)
     if kind not in _ROLE_OF_KIND:
         raise SettingError(
-            f"The request of {name!r} asks for a certificate of the kind {kind!r}. Only parties "
-            "and people, as 'lead' or 'member', are signed for."
+            f"The request of {name!r} asks for a certificate of kind {kind!r}. The coordinator "
+            "signs only for parties, and for people as 'lead' or 'member'."
         )
     signed = request_file.with_name(f"{name}.signed.zip")
     kits.approve(file.ca, request_file, signed, days=days)
-    file.remove(file.removed() - {name})  # who was removed may be approved again
+    file.remove(file.removed() - {name})  # a removed member may be approved again
     return Approval(name, _ROLE_OF_KIND[kind], signed, kits.fingerprint_of(file.ca))
 
 
 def join(signed: Path, request_folder: Path, kit: Path, fingerprint: str) -> None:
-    """Make the start kit where the key is."""
+    """Create the start kit in the place that holds the key."""
     kits.assemble(signed, request_folder, kit, fingerprint)
     if (kit / "startup" / "fed_client.json").exists():
         kits.settle_party(kit)
 
 
 def remove(path: Path, name: str) -> None:
-    """Shut somebody out of the federation."""
+    """Remove a party or a person from the federation."""
     file: CoordinatorFile = load_coordinator(path)
     file.remove(file.removed() | {name})
 

@@ -1,7 +1,7 @@
-"""Evaluation as a job: how good a finished model is at the parties, and which columns matter.
+"""Evaluation as a job: the scores of a finished model at the parties, and feature importances.
 
-The parties answer one question, which follows from the model; each checks that it is that question
-and that model. Nothing of it carries noise, so a policy with an epsilon refuses it.
+The parties answer one question, which follows from the model. Each party checks the question and
+the model. The answers carry no noise, so a policy with an epsilon refuses the job.
 """
 
 from hashlib import sha256
@@ -25,27 +25,27 @@ from spinney.transport.channel import Ask, Channel
 
 
 class EvaluatingParty:
-    """A party that judges the one model that it was told of, by its own rows."""
+    """A party that evaluates one named model on its own rows."""
 
     def __init__(self, table: Table, model: str, *, n_jobs: int | None = None) -> None:
         self._party = explaining.Party(table, n_jobs=n_jobs)
         self._model = model
 
     def answer(self, ask: Ask[Any]) -> Any:
-        """Answer the question about the model, and no other."""
+        """Answer the question about the model, and refuse any other."""
         if isinstance(ask, ExplainAsk):
             self._require_agreed(ask)
         return self._party.answer(ask)
 
     def _require_agreed(self, ask: ExplainAsk) -> None:
         if digest_of(ask.model.tobytes()) != self._model:
-            raise _outside("model is not the one that was named")
+            raise _outside("model is not the agreed one")
         if codec.encode(ask) != codec.encode(question_of(ask.forest_model)):
-            raise _outside("question is not the one that follows from the model")
+            raise _outside("question does not follow from the model")
 
 
 def digest_of(model: bytes) -> str:
-    """Return by what a job names a model."""
+    """Return the digest by which a job names a model."""
     return sha256(model).hexdigest()
 
 
@@ -62,10 +62,10 @@ def find_run(runs: Path, model: str) -> RunFolder:
 def evaluate_model(
     channel: Channel, model: ForestModel, report: Report, rows: str
 ) -> tuple[Report, Explained]:
-    """Ask the parties, and return the run's report with what they say."""
+    """Ask the parties, and return the run's report with their answers."""
     found = explaining.explain(channel, question_of(model))
     if found is None:
-        raise SettingError("No party has rows to evaluate the model by. Set held_out lower.")
+        raise SettingError("No party has rows to evaluate the model on. Set held_out lower.")
     return report.asked(channel.rounds).explained(model, found, rows), found
 
 

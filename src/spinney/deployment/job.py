@@ -1,6 +1,6 @@
-"""The job as every party sees it: nothing of it is one organisation's own business.
+"""The job as every party sees it, without anything private to one organisation.
 
-It is cut out of a job file, travels as JSON, and its digest is what a party accepts.
+It is taken from a job file and travels as JSON. A party accepts its digest.
 """
 
 import re
@@ -31,10 +31,10 @@ _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
 class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job, as it is proposed to its parties.
+    """A job as proposed to its parties.
 
-    `kind` is "train", "evaluate", "predict", or "propose" to ask for yes or no only; that is no
-    part of the digest. `model` is the digest of the model to evaluate, or the run to predict by.
+    `kind` is "train", "evaluate", "predict", or "propose", which only asks for yes or no; the
+    digest excludes it. `model` is the digest of the model to evaluate, or the run to predict with.
     """
 
     kind: str
@@ -43,44 +43,44 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     task: str
     parties: tuple[str, ...]
     quorum: int
-    settings: dict[str, Any]  # a job file's [settings], without what is left out
+    settings: dict[str, Any]  # the job file's [settings], without defaults
     schema: SchemaConfig
     held_out: float
     held_out_seed: int
     model: str = ""
-    release: Hardening = Hardening()  # what a model that leaves may show at the most
+    release: Hardening = Hardening()  # the most that an exported model may show
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise SettingError(f"A job's kind must be {' or '.join(_KINDS)}; got {self.kind!r}.")
         if len(set(self.parties)) < len(self.parties) or not all(self.parties):
-            raise SettingError("Every party of a job needs a name of its own.")
+            raise SettingError("Every party of a job needs a unique name.")
         if not 1 <= self.quorum <= len(self.parties):
             raise SettingError(
                 f"quorum must be between 1 and the number of parties, {len(self.parties)}; "
                 f"got {self.quorum}."
             )
         if (self.kind in (EVALUATE, PREDICT)) != bool(self.model):
-            raise SettingError("A job that evaluates or predicts names a model; no other does.")
+            raise SettingError("A job must name a model if, and only if, it evaluates or predicts.")
         if self.model and not _MODEL.fullmatch(self.model):
-            raise SettingError("A job names a model by its digest, or by its run's id.")
+            raise SettingError("A job must name a model by its digest, or by its run's id.")
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
-        # In the order of the protocol's own fields: the digest must not depend on who wrote it.
+        # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
         msgspec.structs.force_setattr(self, "settings", ordered)
 
     def to_bytes(self) -> bytes:
         """Return the job as JSON."""
-        data = msgspec.json.encode(self)  # in order: the order of columns counts
+        data = msgspec.json.encode(self)  # not sorted: the order of columns matters
         if len(data) > JOB_LIMIT:
-            raise SettingError(f"A job may have {JOB_LIMIT} bytes; got {len(data)}.")
+            raise SettingError(f"A job may have at most {JOB_LIMIT} bytes; got {len(data)}.")
         return data
 
     @classmethod
     def of_bytes(cls, data: bytes) -> "Agreed":
         """Return the job that `to_bytes` wrote, checked."""
         if len(data) > JOB_LIMIT:
-            raise StorageError(f"A job may have {JOB_LIMIT} bytes; got {len(data)}.")
+            raise StorageError(f"A job may have at most {JOB_LIMIT} bytes; got {len(data)}.")
         try:
             return msgspec.json.decode(data, type=cls)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -90,7 +90,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def digest(self) -> str:
-        """What a party accepts: the same for a proposal and its start."""
+        """The digest that a party accepts; a proposal and its start have the same."""
         kind = TRAIN if self.kind == PROPOSE else self.kind
         return sha256(msgspec.structs.replace(self, kind=kind).to_bytes()).hexdigest()
 
@@ -101,32 +101,32 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def given(self) -> Any:
-        """The [settings] of the job file, as the protocol reads them."""
+        """The job file's [settings], as the protocol reads them."""
         return settings_section({"settings": self.settings}, self.spec, f"job {self.name!r}")
 
     @property
     def is_exact(self) -> bool:
-        """Whether the job adds no noise; a private job's model is evaluated without any, too."""
+        """Whether the job adds no noise; evaluation and prediction never add any."""
         return self.kind in (EVALUATE, PREDICT) or self.protocol_settings().privacy is None
 
     @property
     def summed(self) -> tuple[type[Ask[Any]], ...]:
-        """The questions whose replies are added up."""
+        """The questions whose replies are summed."""
         return explaining.SUMMED if self.kind == EVALUATE else self.spec.summed
 
     @property
     def is_masked(self) -> bool:
-        """Whether sums are masked: by the job's wish, or since its noise is drawn in shares."""
+        """Whether sums are masked: because the job says so, or because parties share the noise."""
         return is_masked(self.given, self.protocol_settings())
 
     def honest_among(self, n_present: int) -> int:
-        """Return how many of those still present the masks rest on: as many may collude as ever."""
+        """Return how many present parties the masks trust; as many may collude as at the start."""
         n_parties = len(self.parties)
         colluders = n_parties - (self.given.honest or (n_parties + 1) // 2)
         return max(1, n_present - colluders)
 
     def job_file(self, folder: Path) -> JobFile:
-        """Return the job as a job file that names no table."""
+        """Return the job as a job file without tables."""
         return JobFile(
             folder=folder,
             job=JobConfig(
@@ -141,22 +141,22 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def protocol_settings(self) -> Any:
-        """Return the settings of the protocol; all parties compute the same."""
+        """Return the protocol's settings; all parties compute the same."""
         return self.job_file(Path()).protocol_settings(self.schema.classes)
 
 
 def evaluation_of(job: JobFile, model: str) -> Agreed:
-    """Return the job that evaluates the model which a job file's training left."""
+    """Return the job that evaluates the model trained with a job file."""
     trained = agreement_of(job)
     if trained.spec.leaves == "own models":
         raise SettingError(
-            "Every party has a tree of its own in this job; there is no common one to evaluate. "
-            "Each party can judge its own: spinney model predict."
+            "In this job every party has its own tree, so there is no common model to evaluate. "
+            "Each party can evaluate its own: spinney model predict."
         )
     if trained.spec.divides == "columns":
         raise SettingError(
-            "A forest over columns has no common table to be evaluated by; its report has its "
-            "score over rows that were held out."
+            "A forest over columns has no common table for an evaluation. Its report has its "
+            "score on held-out rows."
         )
     return msgspec.structs.replace(
         trained, kind=EVALUATE, name=f"{trained.name}-evaluation", model=model
@@ -164,11 +164,11 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
 
 
 def prediction_of(job: JobFile, run: str) -> Agreed:
-    """Return the job that predicts by the forest over columns which a run grew."""
+    """Return the job that predicts with a run's forest over columns."""
     trained = agreement_of(job)
     if trained.spec.divides != "columns":
         raise SettingError(
-            "A model over rows is a file, and predicts with no network: spinney model predict."
+            "A model over rows is a file and predicts without a network: spinney model predict."
         )
     return msgspec.structs.replace(
         trained, kind=PREDICT, name=f"{trained.name}-prediction", model=run
@@ -176,7 +176,7 @@ def prediction_of(job: JobFile, run: str) -> Agreed:
 
 
 def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
-    """Return what all parties are told of a job file; its tables and paths stay behind."""
+    """Return the part of a job file that all parties see, without its tables and paths."""
     parties = job.job.parties or tuple(party.name for party in job.parties)
     if not parties:
         raise SettingError(
@@ -184,8 +184,8 @@ def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         )
     if job.job.task == "classification" and job.schema.classes is None:
         raise SettingError(
-            "The job does not declare its label's classes. Parties cannot read them off each "
-            "other's rows: declare them in [schema]: classes = [...]."
+            "The job does not declare its label's classes. Parties cannot read them from each "
+            "other's rows. Declare them in [schema]: classes = [...]."
         )
     quorum = len(parties) if job.job.quorum is None else job.job.quorum
     agreed = Agreed(
@@ -201,10 +201,10 @@ def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         held_out_seed=job.simulation.random_state,
         release=job.release or Hardening(),
     )
-    settings = agreed.protocol_settings()  # refuses settings that cannot work
+    settings = agreed.protocol_settings()  # refuses invalid settings
     if quorum < len(parties) and settings.privacy is not None:
         raise SettingError(
-            "A private job needs all its parties to the end: who leaves takes its noise along. "
-            "Drop quorum from [job]."
+            "A private job needs all its parties until the end, because a party that leaves takes "
+            "its noise with it. Drop quorum from [job]."
         )
     return agreed

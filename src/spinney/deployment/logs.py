@@ -1,4 +1,4 @@
-"""Logs as JSON lines: time, level, where, what, and the job; no data."""
+"""Logs as JSON lines: time, level, logger, message and job; no data."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     job = ""  # of the process, once it has one
 

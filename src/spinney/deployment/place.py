@@ -1,7 +1,7 @@
-"""Where a party runs: a start kit is used in one place at a time, wherever its copies lie.
+"""Where a party runs: a start kit may be used in one place at a time, even if there are copies.
 
-A party says its place when it registers: a digest, of which nothing can be read. The coordinator
-refuses another place while the first is connected; the same place may come back at once.
+A party sends its place when it registers, as a digest that reveals nothing. The coordinator refuses
+another place while the first is connected; the same place may reconnect at once.
 """
 
 import logging
@@ -24,12 +24,12 @@ _MACHINE: Final = Path("/etc/machine-id")
 
 
 class Place(FLComponent):  # type: ignore[misc]
-    """What says the place; the engine asks it before a party registers."""
+    """Sends the place; the engine calls it before a party registers."""
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
-        """Say where this process runs; called by the engine."""
+        """Send the place of this process; the engine calls this."""
         if event_type == EventType.BEFORE_CLIENT_REGISTER:
-            here = place_of(Path.cwd())  # the start kit: the engine is run there
+            here = place_of(Path.cwd())  # the start kit, where the engine runs
             fl_ctx.set_prop(_PLACE, here, private=False, sticky=False)
         elif event_type == EventType.AFTER_CLIENT_REGISTER and _is_let_in(fl_ctx):
             _LOG.info("Connected to the coordinator.")
@@ -40,7 +40,7 @@ def _is_let_in(fl_ctx: Any) -> bool:
 
 
 def place_of(kit: Path) -> str:
-    """Return a digest of the machine and of the folder in which a start kit is."""
+    """Return a digest of the machine and of the start kit's folder."""
     machine = ""
     with suppress(OSError):
         machine = _MACHINE.read_text()
@@ -48,12 +48,12 @@ def place_of(kit: Path) -> str:
 
 
 def place_in(peer: Any) -> str:
-    """Return the place that a party said."""
+    """Return the place that a party sent."""
     return str(peer.get_prop(_PLACE, ""))
 
 
 class Places:
-    """The places from which parties registered last, at the coordinator: on its disk."""
+    """The places from which parties last registered, on the coordinator's disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -62,11 +62,11 @@ class Places:
             self._known = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
 
     def is_elsewhere(self, name: str, place: str) -> bool:
-        """Tell whether a party was in another place when it registered last."""
+        """Return whether a party last registered from another place."""
         return self._known.get(name, place) != place
 
     def settle(self, name: str, place: str) -> None:
-        """Write down where a party is."""
+        """Record the place of a party."""
         if self._known.get(name) != place:
             self._known[name] = place
             write_whole(self._path, msgspec.json.encode(self._known))

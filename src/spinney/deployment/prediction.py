@@ -1,8 +1,8 @@
-"""Prediction as a job, where a forest is spread over parties: all of them must take part.
+"""Prediction as a job, for a forest in parts: all parties must take part.
 
-The parties match the rows of their tables as they are now, walk them down their own parts, and the
-label party writes the predictions, each beside its row's own id, into its records. The coordinator
-sees predictions in an order that says nothing of who is who.
+The parties match the rows of their present tables and pass them through their parts of the forest.
+The label party writes the predictions, each with its row's id, into its records. The coordinator
+sees predictions in an order that does not reveal which row is which.
 """
 
 import csv
@@ -36,23 +36,23 @@ PREDICTIONS: Final = "predictions.csv"
 
 
 class ColumnsPrediction:
-    """A party that predicts by its part of a forest.
+    """A party that predicts with its part of a forest.
 
     Parameters
     ----------
     held
-        Its table as it is now, with ids.
+        Its present table, with ids.
     trained
-        Its records of the run that grew the forest.
+        Its records of the run that trained the forest.
     folder
-        Where the label party writes predictions.
+        The folder to which the label party writes predictions.
     """
 
     def __init__(
         self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None = None
     ) -> None:
         if held.ids is None:
-            raise TableError("The table names no row id, and rows are matched by it.")
+            raise TableError("The table names no row_id, which matching rows needs.")
         path = trained / matched_forest.PART
         if not path.is_file():
             raise SettingError("This party has no part of the forest of that run. Train it first.")
@@ -87,7 +87,7 @@ class ColumnsPrediction:
 
 
 def predict_matched_rows(channel: Channel, roles: bytes, way: str, *, n_jobs: int | None) -> int:
-    """Let the parties match their rows and predict them; return how many there are."""
+    """Let the parties match their rows and predict them; return the number of rows."""
     known = codec.decode(roles, Roles)
     match(channel, way, lead=known.label_party)
     values = predict_rows(known, channel, n_jobs=n_jobs)

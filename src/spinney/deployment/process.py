@@ -1,7 +1,7 @@
-"""`coordinator run` and `party run`: the engine's process, watched, and what it does told in lines.
+"""`coordinator run` and `party run`: run the engine's process and print its log messages.
 
-The engine runs as a child that cannot outlive this process, so that a service manager sees one
-service. A start kit is used by one process at a time.
+The engine runs as a child process that cannot outlive this one, so that a service manager sees one
+service. Only one process at a time uses a start kit.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from spinney.files import hold_lock
 from spinney.transport.flare import kits
 
 PARTY_VARIABLE: Final = "SPINNEY_PARTY"
-"""Where `spinney party run` says which file is the party's."""
+"""The environment variable in which `spinney party run` names the party's file."""
 
 
 _SERVER: Final = "nvflare.private.fed.app.server.server_train"
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 
 def run_coordinator(path: Path, say: Say) -> int:
-    """Run the coordinator until it is told to stop; return the engine's exit code."""
+    """Run the coordinator until it is stopped; return the engine's exit code."""
     file = load_coordinator(path)
     own = file.coordinator
     _require_kit(file.kit, "server.crt", "spinney coordinator init")
@@ -50,12 +50,12 @@ def run_coordinator(path: Path, say: Say) -> int:
     file.runs.mkdir(parents=True, exist_ok=True)
     environment = {
         COORDINATOR_VARIABLE: str(path.resolve()),
-        # An engine job whose party is gone is closed soon, so that the next attempt can begin.
+        # Close an engine job soon after its party is gone, so that the next attempt can begin.
         "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "3",
     }
     arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
     with alone_with(file.kit):
-        kits.settle_server(file.kit)  # also where an earlier version made the kit
+        kits.settle_server(file.kit)  # also for a kit from an earlier version
         for port in (own.port, admin_port):
             require_free(port)
         say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {admin_port}.")
@@ -64,34 +64,34 @@ def run_coordinator(path: Path, say: Say) -> int:
 
 
 def run_party(path: Path, say: Say) -> int:
-    """Run a party until it is told to stop; return the engine's exit code."""
+    """Run a party until it is stopped; return the engine's exit code."""
     file = load_party(path)
     name = _require_kit(file.kit, "client.crt", "spinney party join")
     if name != file.party.name:
         raise SettingError(
-            f"The start kit is that of {name!r}, but the party's file says {file.party.name!r}."
+            f"The start kit belongs to {name!r}, but the party's file says {file.party.name!r}."
         )
     arguments = ["-m", str(file.kit), "-s", "fed_client.json", "--set", "secure_train=true"]
-    # A coordinator that is back learns from a heart beat that the party is there.
+    # A restarted coordinator learns from a heartbeat that the party is there.
     arguments.append(f"heart_beat_interval={_HEART_BEAT}")
     say(f"Party {name!r}; connecting to the coordinator.")
     with alone_with(file.kit):
-        kits.settle_party(file.kit)  # also where an earlier version made the kit
+        kits.settle_party(file.kit)  # also for a kit from an earlier version
         command = [_CLIENT, *arguments, f"uid={name}", f"org={name}", "config_folder=config"]
         code, said = _run(command, {PARTY_VARIABLE: str(path.resolve())}, file.kit, say)
     if _REFUSED in said:
         raise ProtocolError(
-            f"The coordinator did not let {name!r} in: it was removed from the federation, or its "
-            "start kit is in use in another place. Ask the coordinator which; a kit that was moved "
-            "is let in half a minute after the other place has stopped."
+            f"The coordinator did not admit {name!r}: it was removed from the federation, or its "
+            "start kit is in use in another place. Ask the coordinator which. A kit that was moved "
+            "is admitted half a minute after the other place has stopped."
         )
     return code
 
 
 def _run(arguments: list[str], extra: Mapping[str, str], kit: Path, say: Say) -> tuple[int, bytes]:
-    """Run the engine as a child; tell what its logs say; pass signals on.
+    """Run the engine as a child process; print its log messages; forward signals.
 
-    Returns its exit code and what it printed.
+    Return its exit code and its output.
     """
     with (kit / _OUTPUT).open("ab") as output:
         begin = output.tell()
@@ -120,7 +120,7 @@ def _run(arguments: list[str], extra: Mapping[str, str], kit: Path, say: Say) ->
 
 
 class _Logs:
-    """The lines that the engine's processes wrote since the last look."""
+    """The lines that the engine's processes wrote since the last read."""
 
     def __init__(self, kit: Path) -> None:
         self._kit = kit
@@ -131,7 +131,7 @@ class _Logs:
         yield from self._kit.glob("*/spinney.jsonl")
 
     def tell(self, say: Say) -> None:
-        """Say what is new."""
+        """Print the new lines."""
         for path in self._paths():
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
@@ -139,12 +139,12 @@ class _Logs:
             whole = data.rfind(b"\n") + 1
             self._read[path] = self._read.get(path, 0) + whole
             for words in map(_worded, data[:whole].splitlines()):
-                if not words.endswith(_TRACE):  # which is in the file, for those who look
+                if not words.endswith(_TRACE):  # the file has the traceback
                     say(words)
 
 
 def _worded(line: bytes) -> str:
-    """Return the first line of what a log says."""
+    """Return the first line of a log message."""
     try:
         entry: dict[str, Any] = json.loads(line)
         first = entry["message"].splitlines()[0]
@@ -161,14 +161,14 @@ def alone_with(kit: Path) -> Iterator[None]:
             held.enter_context(hold_lock(kit / "running.lock"))
         except BlockingIOError:
             raise ProtocolError(
-                f"The start kit {str(kit)!r} is in use by another process on this machine. Stop "
-                "that one, or do not start a second."
+                f"Another process on this machine uses the start kit {str(kit)!r}. Stop that "
+                "process first."
             ) from None
         yield
 
 
 def is_running(kit: Path) -> bool:
-    """Tell whether some process uses a start kit."""
+    """Return whether a process uses a start kit."""
     try:
         with alone_with(kit):
             return False
@@ -177,7 +177,7 @@ def is_running(kit: Path) -> bool:
 
 
 def _require_kit(kit: Path, certificate: str, command: str) -> str:
-    """Raise unless there is a start kit whose certificate is valid now; return whose it is."""
+    """Raise unless there is a start kit with a valid certificate; return the name in it."""
     try:
         shown = x509.load_pem_x509_certificate((kit / "startup" / certificate).read_bytes())
     except (OSError, ValueError):
@@ -214,6 +214,6 @@ def require_free(port: int) -> None:
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end the child when its parent is gone, however that ended."""
+    """Ask the kernel to end the child when its parent ends, for whatever reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)

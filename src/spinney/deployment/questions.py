@@ -1,7 +1,7 @@
-"""What is asked around a protocol: whether a party takes part, and that it keeps the model.
+"""Questions before and after a protocol: whether a party takes part, and whether it kept the model.
 
 **Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
-refuses; and in the end that a party has kept the model, which it is sent for that.
+refuses. At the end it sends each party the model, and learns that the party has kept it.
 """
 
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What deployed jobs look like on a terminal, and as JSON."""
+"""Deployed jobs as text for a terminal, and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ def as_json(value: Any) -> str:
 
 
 def line_of(status: Status) -> str:
-    """Return which run it is and how it stands, in one line."""
+    """Return a run's name and status in one line."""
     return f"{status.name} {status.run[:8]}: {standing_of(status)}"
 
 
 def standing_of(status: Status) -> str:
-    """Return how a run stands."""
+    """Return the status of a run in words."""
     kind = f"{_KINDS[status.kind]} " if status.kind in _KINDS else ""
     parts = [f"{kind}{status.state}"]
     if status.state == RUNNING:
@@ -62,12 +62,12 @@ def standing_of(status: Status) -> str:
 
 
 def is_stepping(status: Status) -> bool:
-    """Tell whether a run is in a phase that goes step by step."""
+    """Return whether a run is in a phase that has steps."""
     return status.phase == "growing" or status.levels > 0
 
 
 def seconds_left(status: Status) -> float | None:
-    """Return a guess at the time left, from the steps that are done; None if there is none."""
+    """Return an estimate of the time left, from the steps done; None if there is none."""
     if not is_stepping(status) or not status.levels or status.level < 2:
         return None
     done = status.updated - status.since
@@ -75,7 +75,7 @@ def seconds_left(status: Status) -> float | None:
 
 
 def page_of(status: Status) -> str:
-    """Return all that is known of a run, a line each."""
+    """Return all facts about a run, one per line."""
     facts = {
         "run": status.run,
         "job": status.name,
@@ -96,7 +96,7 @@ def page_of(status: Status) -> str:
 
 
 def proposal(made: Proposal) -> str:
-    """Return what parties say to a job and what it costs, as a table."""
+    """Return the parties' answers to a job and its cost, as a table."""
     width = max(map(len, made.answers))
     lines = [f"{made.name}: nothing was started."]
     lines += [
@@ -108,7 +108,7 @@ def proposal(made: Proposal) -> str:
 
 
 def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
-    """Return how a party stands."""
+    """Return the status of a party."""
     width = max(map(len, facts)) + 2
     lines = [f"{key + ':':<{width}}{value}" for key, value in facts.items() if value is not None]
     lines += [

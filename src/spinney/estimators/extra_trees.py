@@ -43,7 +43,7 @@ class _ExtraTrees(RowForest):
             )
         if self.honest is not None and not self.secure_sum:
             raise SettingError(
-                "honest is the number of parties that a secure sum trusts. It needs "
+                "honest is the number of parties that must be honest for a secure sum. It needs "
                 "secure_sum=True."
             )
 

@@ -10,13 +10,13 @@ from spinney.errors import SettingError
 from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private import noise_of
 from spinney.estimators.row_forest import RowForest
-from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
 
 if TYPE_CHECKING:
     from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
+    from spinney.protocols.spec import Spec
 
 Binning = Literal["quantiles", "ranges", "adaptive"]
 

@@ -216,7 +216,7 @@ class Spec(ABC, Generic[S]):
 
     @abstractmethod
     def needs_ranges(self, settings: S) -> bool:
-        """Tell whether numbers must have declared ranges."""
+        """Return whether numbers must have declared ranges."""
 
     @abstractmethod
     def shows(self, settings: S) -> str:
@@ -261,7 +261,7 @@ class Spec(ABC, Generic[S]):
 
     @abstractmethod
     def is_pooled(self, settings: S) -> bool:
-        """Tell whether the model equals that of the pooled rows, bit for bit."""
+        """Return whether the model equals that of the pooled rows, bit for bit."""
 
     @abstractmethod
     def small(self, settings: S) -> S:

@@ -1,4 +1,4 @@
-"""The facts of a report, as a frozen value; `report` adds how they come about and are shown."""
+"""The facts of a report, as a frozen value; `report` builds them and shows them."""
 
 from typing import Any
 

@@ -39,7 +39,7 @@ from spinney.transport.channel import Round
 
 
 class Report(ReportFacts, frozen=True, dict=True):
-    """Quality, traffic, time, disclosures and privacy of one job; printing it is how to read it."""
+    """Quality, traffic, time, disclosures and privacy of one job; print it to read it."""
 
     @classmethod
     def of(
@@ -213,7 +213,7 @@ def _traffic(r: Round, number: int) -> RoundTraffic:
 
 
 def _seen_by(r: Round) -> str:
-    """Say who sees the replies, and whether only their sum."""
+    """Return who sees the replies, and whether only as a sum."""
     if r.verb == "ask":
         return "the coordinator, party by party"
     return "the coordinator, as a sum" if is_masked(r) else "the coordinator, summed, not masked"

@@ -32,18 +32,18 @@ class Stages:
     """Stages without a bar; only a step that takes surprisingly long prints a line."""
 
     def expect(self, n_stages: int) -> None:
-        """Say how many stages there will be."""
+        """Set the number of stages."""
 
     def begin(self, title: str, n_trees: int = 0) -> Step:
-        """Begin the next stage, which may grow trees; return what is told of its steps."""
+        """Begin the next stage, which may grow trees; return a function that receives its steps."""
         del title, n_trees
         return _ignored
 
     def heard(self, n_answered: int, n_parties: int) -> None:
-        """Say how many parties have answered the question that is being asked."""
+        """Show how many parties have answered the present question."""
 
     def remark(self, text: str) -> None:
-        """Say something about the present stage."""
+        """Print a remark about the present stage."""
         print(f"spinney: {text}", file=sys.stderr)  # noqa: T201  a command's own words
 
     @contextmanager
@@ -68,12 +68,12 @@ class _BarStages(Stages):
         self._said = self._heard = ""
 
     def expect(self, n_stages: int) -> None:
-        """Say how many stages there will be."""
+        """Set the number of stages."""
         self._begun = 0
         self._bar.update(self._task, total=n_stages, completed=0)
 
     def begin(self, title: str, n_trees: int = 0) -> Step:
-        """Begin the next stage, which may grow trees; return what is told of its steps."""
+        """Begin the next stage, which may grow trees; return a function that receives its steps."""
         done = self._begun
         self._begun += 1
         self._heard = ""
@@ -90,7 +90,7 @@ class _BarStages(Stages):
         return step
 
     def heard(self, n_answered: int, n_parties: int) -> None:
-        """Say how many parties have answered the question that is being asked."""
+        """Show how many parties have answered the present question."""
         self._heard = f", {n_answered}/{n_parties} answered"
         self._bar.update(self._task, description=self._said + self._heard)
 
@@ -99,7 +99,7 @@ class _BarStages(Stages):
         self._bar.update(self._task, description=text + self._heard, completed=completed)
 
     def remark(self, text: str) -> None:
-        """Say something about the present stage."""
+        """Print a remark about the present stage."""
         self._bar.update(self._task, description=text)
 
 

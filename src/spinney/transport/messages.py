@@ -7,6 +7,7 @@ needs them and stored beside the message, never in it.
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
+from threading import RLock
 from typing import Any, Generic, TypeVar, cast, dataclass_transform, overload
 from weakref import ref
 
@@ -34,6 +35,7 @@ class Beside(Generic[Value]):
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[ref[Any], Value]] = {}
+        self._making = RLock()  # parties that answer at the same time make a value once
 
     def get(self, owner: Any, make: Callable[[], Value]) -> Value:
         """Return the value stored beside an object; make it if there is none."""
@@ -41,9 +43,13 @@ class Beside(Generic[Value]):
         found = self._kept.get(key)
         if found is not None and found[0]() is owner:
             return found[1]
-        value = make()
-        self._kept[key] = (ref(owner, partial(self._forget, key)), value)
-        return value
+        with self._making:
+            found = self._kept.get(key)
+            if found is not None and found[0]() is owner:
+                return found[1]
+            value = make()
+            self._kept[key] = (ref(owner, partial(self._forget, key)), value)
+            return value
 
     def _forget(self, key: int, gone: ref[Any]) -> None:
         # No lock: the collector may call this at any point, also where this thread holds one. At

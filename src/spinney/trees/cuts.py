@@ -26,6 +26,7 @@ from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, th
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 2 << 20
+_DRAW_WORK = 64  # rows that cost as much as drawing a node's cuts
 _ALL_LEFT = 254  # a cut above every bin except the bin of missing values
 _MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
 
@@ -339,4 +340,4 @@ def add_up(candidates: Candidates, counters: Counters, held: Integers | None) ->
 def _over_nodes(task: Callable[[int, int], None], n_nodes: int) -> None:
     """Run a task over ranges of nodes, on all cores."""
     n_threads = thread_count(None)
-    run_ranges(task, equal_ranges(np.ones(n_nodes, np.int64), n_threads), n_threads)
+    run_ranges(task, equal_ranges(np.full(n_nodes, _DRAW_WORK), n_threads), n_threads)

@@ -18,6 +18,8 @@ from spinney.trees.partition import Partition
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Keys
 
+_DRAW_WORK = 64  # rows that cost as much as drawing a node's features
+
 
 @dataclass(frozen=True)
 class DrawnColumns:
@@ -61,7 +63,7 @@ class OpenKeys:
             )  # fmt: skip
 
         n_threads = thread_count(None)
-        run_ranges(task, equal_ranges(np.ones(self.n_open, np.int64), n_threads), n_threads)
+        run_ranges(task, equal_ranges(np.full(self.n_open, _DRAW_WORK), n_threads), n_threads)
         return DrawnColumns(column, phase)
 
     def after(

@@ -15,6 +15,7 @@ from spinney.trees.level import Level
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Codes, Integers, Keys
 
+_DRAW_WORK = 64  # rows that cost as much as drawing a node's features
 _MOST_BITS = 40  # bits of a node's row count
 
 
@@ -215,7 +216,7 @@ class Frontier:
             )  # fmt: skip
 
         n_threads = thread_count(None)
-        run_ranges(task, equal_ranges(np.ones(self.n_open, np.int64), n_threads), n_threads)
+        run_ranges(task, equal_ranges(np.full(self.n_open, _DRAW_WORK), n_threads), n_threads)
         return Slots.of(feature, add, shift, cells)
 
     @cached_property

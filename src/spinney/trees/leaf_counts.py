@@ -20,6 +20,7 @@ from spinney.trees.level import Level
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Floats, Integers
 
+_FIT_WORK = 256  # rows that cost as much as fitting the counts of one line
 _NEARLY_NOTHING = 1e-9  # rows: an empty node predicts what its parent predicts
 
 
@@ -297,5 +298,5 @@ def nonnegative_fit(design: Floats, bits: Floats, n_sweeps: int) -> Floats:
         estimates.nonnegative(gram, target[part], n_sweeps, out[part])
 
     n_threads = thread_count(None)
-    run_ranges(task, equal_ranges(np.ones(len(out), np.int64), n_threads), n_threads)
+    run_ranges(task, equal_ranges(np.full(len(out), _FIT_WORK), n_threads), n_threads)
     return out

@@ -78,7 +78,7 @@ def standing_at_roots(
             )  # fmt: skip
             ends[part] += first * capacity
 
-        run_ranges(task, equal_ranges(np.ones(n_trees, np.int64), n_threads), n_threads)
+        run_ranges(task, equal_ranges(np.full(n_trees, n_rows), n_threads), n_threads)
         origin = (np.arange(n_trees) * capacity)[:, None]
         needed = int((ends - origin).max(initial=0))
         if needed <= capacity:

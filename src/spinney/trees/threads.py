@@ -13,6 +13,7 @@ from spinney.errors import SettingError
 from spinney.typing import Integers
 
 Range = tuple[int, int]
+LITTLE_WORK = 4096  # rows, or what costs about as much: threads would take longer than they save
 TASKS_PER_THREAD = 4  # more than one, because work is estimated and the slowest task decides
 
 
@@ -40,9 +41,14 @@ if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's t
 
 
 def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
-    """Return consecutive ranges of items with about equal total work."""
+    """Return consecutive ranges of items with about equal total work; one range if it is little.
+
+    Work is counted in rows, or in what costs about as much as counting a row.
+    """
     ends = np.cumsum(work)
     total = int(ends[-1]) if ends.size else 0
+    if total <= LITTLE_WORK:
+        return [(0, int(work.size))] if work.size else []
     goals = [total * (i + 1) // n_ranges for i in range(n_ranges - 1)]
     reached = np.searchsorted(ends, goals, side="left") + 1  # includes the item reaching the goal
     cuts = [0, *np.minimum(reached, work.size).tolist(), int(work.size)]

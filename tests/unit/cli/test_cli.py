@@ -76,7 +76,7 @@ FAILURES = {
     "memory": (
         MemoryError(),
         70,
-        "spinney: There is not enough memory. Use fewer trees, less depth or fewer rows.",
+        "spinney: There is not enough memory. Use fewer trees, shallower trees or fewer rows.",
     ),
     "interrupt": (KeyboardInterrupt(), 130, "Interrupted; nothing was written."),
 }

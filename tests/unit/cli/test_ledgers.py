@@ -69,7 +69,7 @@ def test_an_unknown_job_is_named_with_the_known_ones(ledger_file):
 def test_a_whole_ledger_is_verified(ledger_file):
     result = run("verify", ledger_file)
     assert result.exit_code == 0
-    assert "is whole: 8 entries" in result.stdout
+    assert "is intact: 8 entries" in result.stdout
 
 
 def test_a_changed_ledger_is_found_out(ledger_file):

@@ -142,7 +142,7 @@ def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatc
     words = " ".join(told.stdout.split())
     assert "does not answer. This report covers the completed rounds." in words
     told = run.run("runs")
-    assert "ended early: " in told.stdout
+    assert "stopped early: " in told.stdout
 
 
 def test_export_to_other_forms_and_hardened(run):
@@ -171,7 +171,7 @@ def test_a_model_predicts_a_file(run):
     run.csv("other.csv", [("1",)], header=("age",))
     code, line = run.refused("model", "predict", "runs/visits", "other.csv")
     assert code == 22
-    assert "'other.csv' has no column 'ward', which the model asks for. It has: age." in line
+    assert "'other.csv' has no column 'ward', which the model needs. It has: age." in line
     code, line = run.refused("model", "predict", "runs/visits", "none.csv")
     assert "there is no such file. Check the path." in line
 
@@ -194,7 +194,7 @@ FILES = {
         21,
         r"The column 'ward' holds a category that the schema does not name\. It names: .* 'nose'",
     ),
-    "a missing column": ("ward\neye\n", 22, r"'x.csv' has no column 'age', which the model asks"),
+    "a missing column": ("ward\neye\n", 22, r"'x.csv' has no column 'age', which the model needs"),
 }
 
 
@@ -259,7 +259,7 @@ def test_a_page_is_opened_or_told(run, monkeypatch):
     assert opened[0].endswith("runs/visits/report.html")
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
     told = run.run("report", "open", "runs/visits")
-    assert told.stdout.startswith("No browser answers here. Open it yourself: ")
+    assert told.stdout.startswith("No browser found. Open the page yourself: ")
     code, line = run.refused("report", "open", "nowhere")
     assert code == 22
     assert "There is no page 'nowhere'." in line
@@ -271,7 +271,7 @@ def test_of_trees_of_many_parties_one_is_taken_out(run):
     trees.save("own.spinney")
     code, line = run.refused("model", "export", "own.spinney", "x.onnx")
     assert code == 10
-    assert "holds a tree for each party. Say whose, with --party: a, b, c, d." in line
+    assert "holds one tree per party. Choose one with --party: a, b, c, d." in line
     told = run.run("model", "export", "own.spinney", "b.onnx", "--party", "b")
     assert told.exit_code == 0, told.stderr
     with pytest.raises(SettingError, match="Export one party's"):

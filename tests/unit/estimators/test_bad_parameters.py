@@ -58,7 +58,7 @@ def test_max_bins_at_its_limits(kind, max_bins):
         ("binning", None, "binning must be 'quantiles' or 'ranges'"),
         ("bootstrap", "no", "bootstrap must be True or False; got 'no'"),
         ("oob_score", "accuracy", "oob_score must be True or False; got 'accuracy'"),
-        ("max_leaf_nodes", 10, "max_leaf_nodes cannot be kept .* Use max_depth"),
+        ("max_leaf_nodes", 10, "max_leaf_nodes is not supported: .* Use max_depth"),
         ("random_state", "x", "random_state must be a whole number, None, or a numpy generator"),
         ("random_state", 1.5, "random_state must be a whole number"),
         ("n_jobs", 0, "n_jobs must be a whole number other than 0"),

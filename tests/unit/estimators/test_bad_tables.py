@@ -45,7 +45,7 @@ def test_one_class_only():
 
 
 def test_more_classes_than_a_forest_can_tell_apart():
-    words = "label 'y' has 2500 classes; a forest can tell 2048 apart"
+    words = "label 'y' has 2500 classes; a forest can have at most 2048"
     y = np.repeat(np.arange(2500), 2)
     refused(HorizontalForestClassifier, words, X=y[:, None].astype(float), y=y)
 

@@ -177,5 +177,5 @@ def test_a_class_label_without_classes_is_refused(saved):
     label = {"name": "y", "kind": "class", "classes": None, "range": None}
     meta["schema"]["label"] = label
     storage.write_file(saved.path, KIND, meta, arrays)
-    with pytest.raises(StorageError, match="does not hold a sound forest"):
+    with pytest.raises(StorageError, match="does not hold a valid forest"):
         load_model(saved.path)

@@ -94,7 +94,7 @@ def test_a_file_that_is_no_model_says_so(tmp_path, fitted):
     with pytest.raises(StorageError, match="holds a ledger; expected a forest model"):
         load_model(path)
     path.write_bytes(storage.to_bytes(KIND, {"protocol": "x"}, {}))
-    with pytest.raises(StorageError, match="lacks a part of a model: 'schema'"):
+    with pytest.raises(StorageError, match="is not a complete model: 'schema'"):
         load_model(path)
 
 
@@ -154,7 +154,7 @@ FORGERIES = {
 def test_a_forged_model_is_refused_before_it_is_walked(forgery, fitted, tmp_path):
     """With a checksum that fits: nothing is believed of a file, as kernels do not look twice."""
     forged(fitted, tmp_path / "model", **FORGERIES[forgery](arrays_of(fitted)))
-    with pytest.raises(StorageError, match=r"does not hold a sound forest\. Save the model again"):
+    with pytest.raises(StorageError, match=r"does not hold a valid forest\. Save the model again"):
         load_model(tmp_path / "model")
 
 
@@ -163,7 +163,7 @@ def test_a_model_that_lacks_an_array_says_which(missing, fitted, tmp_path):
     meta, arrays = storage.from_bytes(fitted.model_.to_bytes(), KIND)
     del arrays[missing]
     storage.write_file(tmp_path / "model", KIND, meta, arrays)
-    with pytest.raises(StorageError, match=f"lacks a part of a model: '{missing}'"):
+    with pytest.raises(StorageError, match=f"is not a complete model: '{missing}'"):
         load_model(tmp_path / "model")
 
 
@@ -179,7 +179,7 @@ def test_a_model_that_lacks_an_array_says_which(missing, fitted, tmp_path):
 def test_a_model_with_no_sound_schema_is_refused(schema, fitted, tmp_path):
     meta, arrays = storage.from_bytes(fitted.model_.to_bytes(), KIND)
     storage.write_file(tmp_path / "model", KIND, meta | {"schema": schema}, arrays)
-    with pytest.raises(StorageError, match="lacks a part of a model"):
+    with pytest.raises(StorageError, match="is not a complete model"):
         load_model(tmp_path / "model")
 
 

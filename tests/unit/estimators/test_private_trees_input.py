@@ -95,7 +95,7 @@ def test_an_epsilon_that_is_none_is_refused(kind, epsilon):
         ({"n_rows": -5}, "n_rows must be a whole number at least 1 or None"),
         ({"n_bins": 500}, "n_bins must be a whole number between 2 and 255"),
         ({"secure_sum": "yes"}, "secure_sum must be True or False"),
-        ({"honest": 2, "secure_sum": False}, "honest says how many parties' secrets"),
+        ({"honest": 2, "secure_sum": False}, "honest is the number of parties that must be honest"),
         ({"honest": 9}, "honest must be between 1 and the number of parties"),
         ({"epsilon": 1e-7, "max_depth": 5}, "leaves too little budget for each level"),
     ],

@@ -96,7 +96,7 @@ def test_a_run_without_consent_is_not_taken_out(job, tmp_path):
     assert not shop.consents
     told = run("model", "export", "runs/bank-and-shop", "x.onnx")
     assert told.exit_code == 30
-    assert "'bank', 'shop' did not consent to join its part" in told.stderr
+    assert "'bank', 'shop' did not consent to joining the parts" in told.stderr
     assert "join_parts = true" in told.stderr
     assert not (tmp_path / "x.onnx").exists()
 

@@ -76,7 +76,7 @@ REFUSED = {
         "honest = 2\nsecure_sum = false",
         "honest is for",
     ),
-    "amounts": ('"private_tree"', '"private_tree"\ntask = "regression"', "tells classes apart"),
+    "amounts": ('"private_tree"', '"private_tree"\ntask = "regression"', "is a classifier"),
 }
 
 

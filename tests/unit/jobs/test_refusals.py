@@ -183,7 +183,7 @@ REFUSED = {
         GOOD.replace("= 3", "= 3\nmax_leaf_nodes = 8"),
         10,
         (
-            r"max_leaf_nodes cannot be kept when all trees grow a level at a time\. "
+            r"max_leaf_nodes is not supported: all trees grow one level at a time\. "
             r"Use max_depth, min_samples_leaf or min_impurity_decrease\."
         ),
     ),
@@ -245,7 +245,7 @@ REFUSED = {
     "a name that is a path": (
         GOOD.replace('"x"', '"../x"'),
         10,
-        r"The job's name must be letters, digits, .* got '\.\./x'\.",
+        r"The job's name must consist of letters, digits, .* got '\.\./x'\.",
     ),
     "an unknown protocol": (
         GOOD.replace('"x"\n', '"x"\nprotocol = "boosting"\n'),

@@ -136,7 +136,7 @@ def test_a_number_is_predicted_over_columns(tmp_path):
 REFUSED_SETTINGS = [
     ('matching = "md5"', "find their common rows by matching = 'psi' or 'keyed_hash'; got 'md5'"),
     ("", "find their common rows by matching = 'psi' or 'keyed_hash'; got None"),
-    ('matching = "psi"\nsecure_sum = true', "adds nothing up over parties"),
+    ('matching = "psi"\nsecure_sum = true', "sums nothing over parties"),
     ('matching = "psi"\nepsilon = 1', "adds noise to labels only. Use label_epsilon"),
     ('matching = "psi"\nlabel_epsilon = 0', "label_epsilon must be"),
     ('matching = "psi"\nkey_bits = 1024', "key_bits must be 2048 or 3072; got 1024"),
@@ -147,7 +147,7 @@ REFUSED_SETTINGS = [
         'matching = "psi"\nn_generations = 8',
         "has no setting 'n_generations': it belongs to 'genetic_tree'",
     ),
-    ('matching = "psi"\nbinning = "adaptive"', "a vertical forest has no use for it"),
+    ('matching = "psi"\nbinning = "adaptive"', "a vertical forest does not support it"),
 ]
 
 
@@ -168,7 +168,8 @@ def test_settings_that_cannot_work_are_refused_before_a_table_is_opened(setting,
         (("[schema]", '[schema]\ncolumns = ["age"]'), "have different columns"),
         (('path = "shop.csv"', 'path = "shop.csv"\nlabel = "branch"'),
          "Party 'shop' names a label but is not label_party"),
-        (('label = "left"\nclasses = ["no", "yes"]', ""), "Party 'bank' is label_party but names no label"),
+        (('label = "left"\nclasses = ["no", "yes"]', ""),
+         "Party 'bank' is label_party but names no label"),
         (('path = "shop.csv"\nrow_id = "customer"', 'path = "shop.csv"'), "the table names none"),
         (("basket = {", "age = {"), "no column 'age'"),
     ],
@@ -212,7 +213,7 @@ def test_columns_are_not_dealt_like_rows(key, tmp_path):
 
 
 def test_one_table_needs_no_matching(tmp_path):
-    with pytest.raises(SettingError, match="has its rows in order already"):
+    with pytest.raises(SettingError, match="are already in the same order"):
         ran(ONE_TABLE.replace("n_jobs = 1", 'n_jobs = 1\nmatching = "psi"'), tmp_path)
 
 

@@ -254,7 +254,10 @@ def test_zero_in_a_message():
         ({"epsilon": "1", "leaf_share": "1"}, "leaf_share must be above 0 and below 1"),
         ({"epsilon": "1", "leaf_share": "0"}, "leaf_share must be above 0 and below 1"),
         ({"epsilon": "1", "tree_rows": "bootstrap"}, "cannot keep to an epsilon"),
-        ({"epsilon": "1", "in_shares": True, "mechanism": "perturbed_input"}, "no noise in shares"),
+        (
+            {"epsilon": "1", "in_shares": True, "mechanism": "perturbed_input"},
+            "cannot share its noise",
+        ),
     ],
 )
 def test_privacy_that_cannot_be(changes, match):
@@ -267,7 +270,7 @@ def test_privacy_that_cannot_be(changes, match):
     [
         ({"max_depth": None}, "max_depth=None cannot be used with noise. Every level costs"),
         ({"binning": "quantiles"}, "binning='quantiles' cannot be used with noise"),
-        ({"binning": "adaptive"}, "bin means are found from exact values"),
+        ({"binning": "adaptive"}, "bin means need exact values"),
         ({"class_weight": "balanced"}, "class_weight='balanced' cannot .* exact class counts"),
         ({"bootstrap": True}, "bootstrap=True cannot .* costs k times as much"),
         ({"bootstrap": True, "oob_score": True}, "oob_score=True cannot"),
@@ -348,7 +351,7 @@ def test_a_plan_without_privacy_or_depth_is_our_own_mistake():
     settings = replace(noisy(), privacy=None)
     with pytest.raises(InternalError, match="settings of a private job"):
         ForestPlan(settings, 10, 2, 5)
-    with pytest.raises(InternalError, match="has a depth"):
+    with pytest.raises(InternalError, match="needs a maximum depth"):
         _ = ForestPlan.n_levels.fget(  # type: ignore[attr-defined]
             SimpleNamespace(settings=replace(noisy(), max_depth=None))
         )

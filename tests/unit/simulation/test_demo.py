@@ -77,7 +77,7 @@ def test_without_the_package_the_demo_says_how_to_install_it(place, monkeypatch)
     ("expects", "wording"),
     [
         (True, "WARNING: THE FEDERATED FOREST IS NOT IDENTICAL TO THE POOLED ONE. It shoul"),
-        (False, "The federated forest is not the pooled one: adaptive histograms are approx"),
+        (False, "The federated forest differs from the pooled one: adaptive histograms are approx"),
     ],
 )
 def test_a_forest_that_differs_from_the_pooled_one_is_told_loudly(

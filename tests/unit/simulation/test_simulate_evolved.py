@@ -18,7 +18,7 @@ def test_the_example_of_evolved_trees_gives_every_party_a_tree(tmp_path):
     outcome = simulate(EVOLVED, tmp_path / "run", Stages())
     assert outcome.is_personal
     assert outcome.identical_to_pooled is None
-    assert "evolved a tree for each of them" in opening(outcome)
+    assert "evolved one tree each" in opening(outcome)
     model = load_model(tmp_path / "run")
     assert list(model.tree_of_) == [party.party for party in outcome.parties]
     report = load_report(tmp_path / "run")
@@ -63,10 +63,10 @@ def test_a_job_file_may_ask_for_a_private_search(secure_sum, tmp_path):
         ("metric = 'auc'", "metric must be 'f1'; got 'auc'"),
         ("epsilon = 0", "epsilon must be a positive finite number; got 0"),
         ("epsilon = 1\nmin_depth = 9\nmax_depth = 9", "max_depth=9 cannot be used with epsilon"),
-        ("epsilon = 1\nsize_epsilon = 1", "leave participation and size_epsilon as they are"),
+        ("epsilon = 1\nsize_epsilon = 1", "leave participation and size_epsilon at their defaults"),
         ("epsilon = 1\ndelta = 2", "delta must be"),
-        ("delta = 0.001", "delta is where epsilon is read. Drop it, or give epsilon too"),
-        ("secure_sum = false\nhonest = 3", "honest says how many .* It needs secure_sum=True"),
+        ("delta = 0.001", "delta is used only with epsilon. Drop it, or give epsilon too"),
+        ("secure_sum = false\nhonest = 3", "honest is the number .* It needs secure_sum=True"),
     ],
 )
 def test_settings_of_evolved_trees_are_checked_before_a_table_is_opened(

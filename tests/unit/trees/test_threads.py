@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.errors import SettingError
-from spinney.trees.threads import equal_ranges, run_ranges, thread_count
+from spinney.trees.threads import LITTLE_WORK, equal_ranges, run_ranges, thread_count
 
 
 @given(
@@ -25,17 +25,24 @@ def test_ranges_cover_every_item_once_in_order(work, n_ranges):
 
 @given(work=st.lists(st.integers(1, 100), min_size=1, max_size=60), n_ranges=st.integers(1, 6))
 def test_no_range_has_much_more_than_its_share(work, n_ranges):
-    for a, b in equal_ranges(np.array(work), n_ranges):
-        assert sum(work[a:b]) <= sum(work) / n_ranges + 2 * max(work)
+    many = [LITTLE_WORK * one for one in work]
+    for a, b in equal_ranges(np.array(many), n_ranges):
+        assert sum(many[a:b]) <= sum(many) / n_ranges + 2 * max(many)
 
 
 def test_equal_work_is_shared_equally():
-    assert equal_ranges(np.ones(8, np.int64), 4) == [(0, 2), (2, 4), (4, 6), (6, 8)]
-    assert equal_ranges(np.ones(2, np.int64), 2) == [(0, 1), (1, 2)]
+    much = np.full(8, LITTLE_WORK)
+    assert equal_ranges(much, 4) == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert equal_ranges(much[:2], 2) == [(0, 1), (1, 2)]
+
+
+def test_little_work_is_not_worth_a_thread():
+    assert equal_ranges(np.ones(LITTLE_WORK, np.int64), 4) == [(0, LITTLE_WORK)]
+    assert len(equal_ranges(np.ones(LITTLE_WORK + 1, np.int64), 4)) == 4
 
 
 def test_an_item_larger_than_a_share_has_a_range_of_its_own():
-    assert equal_ranges(np.array([100, 1, 1]), 2) == [(0, 1), (1, 3)]
+    assert equal_ranges(LITTLE_WORK * np.array([100, 1, 1]), 2) == [(0, 1), (1, 3)]
 
 
 def test_no_work_is_no_range():

@@ -1,1 +1,1 @@
-"""The coordinator's side of deployed jobs: its file, its runs, its processes."""
+"""The coordinator's side of deployed jobs: its file, runs and processes."""

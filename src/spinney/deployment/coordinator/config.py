@@ -1,4 +1,4 @@
-"""The coordinator's file: what the federation is called, where it is reached, how long it waits.
+"""The coordinator's file: the federation's name and address, and how long it waits.
 
 ```toml
 [coordinator]
@@ -26,7 +26,7 @@ _LEAST_REPLY = 5.0
 
 
 class CoordinatorIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """The federation's name and address; where its authority, its kit and its runs are."""
+    """The federation's name and address, and the folders of its authority, kit and runs."""
 
     name: str
     host: str
@@ -40,20 +40,21 @@ class CoordinatorIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how much.
+    """Time and size limits.
 
     Attributes
     ----------
     silence_seconds
-        A party that is not heard for so long is lost to the present attempt.
+        A party that is silent for this long is lost to the present attempt.
     patience_seconds
-        A party that stays away for so long is dropped, if the quorum allows, or the job pauses.
+        A party that is away for this long is dropped if the quorum allows; otherwise the job
+        pauses.
     reply_seconds
-        How long a message may take; a party that works longer says so in between.
+        The longest time for a message; a party that works longer reports in between.
     message_bytes
-        No message may be longer.
+        The longest message.
     attempts
-        How often a job is tried again that makes no progress.
+        How often a job that makes no progress is tried again.
     """
 
     silence_seconds: float = 60.0
@@ -65,21 +66,21 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("silence_seconds", "reply_seconds", "message_bytes", "attempts"):
             if not getattr(self, name) > 0:
-                raise SettingError(f"{name} must be above 0; got {getattr(self, name)}.")
+                raise SettingError(f"{name} must be greater than 0; got {getattr(self, name)}.")
         if self.reply_seconds < _LEAST_REPLY:
             raise SettingError(
-                f"reply_seconds must be at least {_LEAST_REPLY:g}: a party at work says so every "
-                f"two seconds. Got {self.reply_seconds:g}."
+                f"reply_seconds must be at least {_LEAST_REPLY:g}, because a working party reports "
+                f"every two seconds; got {self.reply_seconds:g}."
             )
         if self.silence_seconds < self.reply_seconds:
             raise SettingError(
-                "silence_seconds must be at least reply_seconds, or one late message ends an "
-                f"attempt; got {self.silence_seconds:g} and {self.reply_seconds:g}."
+                "silence_seconds must be at least reply_seconds; otherwise one late message ends "
+                f"an attempt. Got {self.silence_seconds:g} and {self.reply_seconds:g}."
             )
 
 
 class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A coordinator's file as it was read; paths in it are relative to its folder."""
+    """A coordinator's file as read; its paths are relative to its folder."""
 
     folder: Path
     coordinator: CoordinatorIdentity
@@ -97,18 +98,18 @@ class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs(self) -> Path:
-        """Where runs are written."""
+        """The folder of the runs."""
         return self.folder / self.coordinator.runs
 
     def removed(self) -> frozenset[str]:
-        """Return who was removed from the federation, looked up afresh: it holds at once."""
+        """Return who was removed from the federation; read each time, so it applies at once."""
         try:
             return frozenset((self.folder / _REMOVED).read_text().split())
         except FileNotFoundError:
             return frozenset()
 
     def remove(self, names: frozenset[str]) -> None:
-        """Write down who is removed."""
+        """Store who is removed."""
         (self.folder / _REMOVED).write_text("\n".join(sorted(names)) + "\n")
 
 

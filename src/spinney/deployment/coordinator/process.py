@@ -1,4 +1,4 @@
-"""The coordinator's process of a job: it trains as in one process, over another channel."""
+"""The coordinator's process of a job: it trains as a simulation does, over another channel."""
 
 import logging
 import os
@@ -67,7 +67,7 @@ _OPENED: Final = RevealAsk.called()
 
 
 class Conductor(CoordinatorSide):
-    """What the engine starts at the coordinator."""
+    """The component that the engine starts at the coordinator."""
 
     def __init__(self, job: str) -> None:
         self._file = load_coordinator(Path(os.environ[COORDINATOR_VARIABLE]))
@@ -75,12 +75,12 @@ class Conductor(CoordinatorSide):
         self._job = job
 
     def conduct(self, link: Link, send: Send) -> None:
-        """Do the job."""
+        """Run the job."""
         Run(self._file, Agreed.of_bytes(job_of_args(self._job)), link, send).conduct()
 
 
 class Run:
-    """One attempt at a run."""
+    """One attempt of a run."""
 
     def __init__(self, file: CoordinatorFile, agreed: Agreed, link: Link, send: Send) -> None:
         self._file = file
@@ -93,10 +93,10 @@ class Run:
         self._folder = RunFolder(file.runs, run)
         before = self._folder.status()
         if before is not None and (before.attempt > attempt or before.state in OVER):
-            # The engine may still run a job that the keeper took back.
-            raise ProtocolError(f"Attempt {attempt} of this run was given up; nothing was asked.")
+            # The engine may still run a job that the keeper withdrew.
+            raise ProtocolError(f"Attempt {attempt} of this run was given up. No party was asked.")
         if before is not None and before.digest != agreed.digest:
-            raise ProtocolError("This run is one of another job; nothing was asked.")
+            raise ProtocolError("This run belongs to another job. No party was asked.")
         present = tuple(link.meta.get("spinney_present") or agreed.parties)
         self._told = 0.0
         self._journaled: Journaled | None = None
@@ -126,7 +126,7 @@ class Run:
         self._tell(force=True)
 
     def conduct(self) -> None:
-        """Do the job, and write down how it ended."""
+        """Run the job, and record how it ended."""
         try:
             match self._agreed.kind:
                 case kind if kind == PROPOSE:
@@ -141,7 +141,7 @@ class Run:
             self._tell(state=WAITING, message=str(error), waiting_since=time(), force=True)
             raise
         except SpinneyError as error:
-            # A disk can be cleared, a ledger put back.
+            # An operator can clear a disk or restore a ledger.
             state = PAUSED if isinstance(error, (StorageError, LedgerError)) else FAILED
             self._tell(state=state, message=str(error), force=True)
             raise
@@ -165,7 +165,7 @@ class Run:
         journal.clear()
 
     def _predict(self) -> None:
-        """Predict from the beginning: what parties know of each other's rows is not kept."""
+        """Predict from the beginning, because the matching of rows is not kept."""
         roles = (RunFolder(self._file.runs, self._agreed.model).folder / ROLES).read_bytes()
         way = self._agreed.protocol_settings().matching
         wire = self._channel(len(self._status.present))
@@ -178,9 +178,9 @@ class Run:
         )
 
     def _journal(self) -> Journal:
-        """Return the finished rounds of the run.
+        """Return the completed rounds of the run.
 
-        What parties keep nothing of is done anew, see `Spec.begins_anew_until`.
+        Rounds of which the parties keep nothing are repeated; see `Spec.begins_anew_until`.
         """
         journal = Journal(self._folder.rounds)
         until = self._agreed.spec.begins_anew_until
@@ -195,7 +195,7 @@ class Run:
         agreed, settings = self._agreed, self._agreed.protocol_settings()
         journal = self._journal()
         present = self._status.present
-        wire = self._channel(len(present))  # who leaves is waited for, or dropped by the keeper
+        wire = self._channel(len(present))  # the keeper waits for a lost party, or drops it
         journaled = self._over(wire, journal)
 
         def progress(phase: str, done: int, total: int) -> None:
@@ -205,7 +205,7 @@ class Run:
         n_jobs = self._file.coordinator.n_jobs
         training = agreed.spec.train(journaled, settings, n_jobs=n_jobs, progress=progress)
         digest = ""
-        if training.model is not None:  # else each party has its part, and nobody the whole
+        if training.model is not None:  # otherwise each party has only its part
             model = training.model.to_bytes()
             wire.ask(ModelAsk(model), to=present)
             digest = digest_of(model)
@@ -216,22 +216,22 @@ class Run:
         journal.clear()
 
     def _report(self, training: Trained) -> Report:
-        """Return the report; of a forest over columns, with who owns which of its splits."""
+        """Return the report; for a forest over columns, with the owner of each split."""
         if training.roles is None:
             return Report.of(training)
-        if training.model is None:  # whose columns are called how is told to nobody
+        if training.model is None:  # column names stay secret
             return Report.of(training, holders=holders_of(training.roles, {}, ()))
         columns = split_columns(training.roles, training.model)
-        agree = training.parties  # they took the job so
+        agree = training.parties  # they accepted the job on these terms
         return Report.of(training, holders=holders_of(training.roles, columns, agree))
 
     def _over(self, wire: FlareChannel, journal: Journal) -> Journaled:
-        """Return the channel that protocols use: its sums masked, its rounds kept."""
+        """Return the channel for the protocol: with masked sums, and with a journal of rounds."""
         self._journaled = Journaled(self._secured(wire), journal)
         return self._journaled
 
     def _secured(self, wire: FlareChannel) -> Channel:
-        """Return the channel whose sums are masked, where the job says so."""
+        """Return the channel, with masked sums if the job requires them."""
         if not self._agreed.is_masked:
             return wire
         present = self._status.present
@@ -256,10 +256,11 @@ class Run:
         )
 
     def _heard(self, hearing: Hearing) -> None:
-        """Tell who has answered, and whether the others can be done without.
+        """Record who has answered, and whether the job can go on without the others.
 
-        A masked sum that some have opened cannot be had again over fewer: the difference would be
-        one party's counts. For the same reason bins cannot be laid again over fewer.
+        A masked sum that some parties have opened cannot be repeated over fewer parties: the
+        difference would be one party's counts. For the same reason, bins cannot be computed again
+        over fewer.
         """
         known = self._status.together
         self._count()
@@ -270,14 +271,14 @@ class Run:
         self._tell(question=hearing.question, answered=answered, together=together, force=force)
 
     def _count(self) -> None:
-        """Count the finished rounds; with a new one the run has moved on."""
+        """Count the completed rounds; a new one counts as progress."""
         rounds = 0 if self._journaled is None else len(self._journaled.rounds)
         if rounds > self._status.rounds:
             moved: dict[str, Any] = {"rounds": rounds, "stalled": 0, "together": False}
             self._status = msgspec.structs.replace(self._status, **moved)
 
     def _tell(self, *, force: bool = False, **changes: Any) -> None:
-        """Write the status down, but not at every step; log where it stands."""
+        """Write the status, but not at every step, and log it."""
         before = self._status
         self._status = msgspec.structs.replace(before, updated=time(), **changes)
         if any(getattr(before, name) != getattr(self._status, name) for name in _LOGGED):

@@ -1,4 +1,4 @@
-"""A run at the coordinator: one folder, and one status file that always says how it stands."""
+"""A run at the coordinator: one folder, with a status file that is always up to date."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +17,7 @@ from spinney.report.file_names import (
 )
 
 COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
-"""Where `spinney coordinator run` says which file is the coordinator's."""
+"""The environment variable in which `spinney coordinator run` names the coordinator's file."""
 
 
 RUNNING, WAITING, PAUSED = "running", "waiting", "paused"
@@ -28,7 +28,7 @@ _RESERVE_BYTES: Final = 1 << 18
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands."""
+    """The status of a run."""
 
     run: str
     name: str
@@ -39,33 +39,33 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     present: tuple[str, ...] = ()
     attempt: int = 1
     job: str = ""  # the engine job of this attempt
-    quorum: int = 0  # how many parties must stay; 0: not known yet
-    stalled: int = 0  # attempts since the last that finished a round
+    quorum: int = 0  # how many parties must stay; 0: not yet known
+    stalled: int = 0  # attempts since the last completed round
     waiting_since: float = 0.0  # 0: not waiting
-    together: bool = False  # nobody may be dropped now, see `Run._heard`
-    rounds: int = 0  # finished and written down
-    trees: int = 0  # that the job grows; 0: not known
+    together: bool = False  # no party may be dropped now; see `Run._heard`
+    rounds: int = 0  # completed and stored
+    trees: int = 0  # number of trees to grow; 0: unknown
     phase: str = ""
     level: int = 0
-    levels: int = 0  # in all; 0: unknown
-    step: str = "level"  # what is counted so: a level, a generation
+    levels: int = 0  # total; 0: unknown
+    step: str = "level"  # the unit of these counts: a level, a generation
     question: str = ""
     answered: tuple[str, ...] = ()
     message: str = ""
     begun: float = 0.0
     since: float = 0.0  # when the present attempt began
     updated: float = 0.0
-    model: str = ""  # of a finished run: the digest by which an evaluation names its model
+    model: str = ""  # of a finished run: the model's digest, for evaluations
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Whether the run has ended or waits for somebody to resume it."""
         return self.state in (*OVER, PAUSED)
 
 
 class RunFolder:
-    """A run's files: `status.json`, `job.json`, `rounds/`, and at the end model and report."""
+    """A run's files: `status.json`, `job.json`, `rounds/`, and finally model and report."""
 
     def __init__(self, runs: Path, run: str) -> None:
         self.folder = runs / run
@@ -73,7 +73,7 @@ class RunFolder:
 
     @property
     def job(self) -> Path:
-        """The job, as all parties were told it."""
+        """The job, as sent to all parties."""
         return self.folder / "job.json"
 
     @property
@@ -82,7 +82,7 @@ class RunFolder:
         return self.folder / "rounds"
 
     def archived(self) -> Path | None:
-        """Make one file of the model, the report and the page, to be sent; None: there are none."""
+        """Pack the model, the report and the page into one file to send; None: there are none."""
         found = [self.folder / name for name in (MODEL, REPORT, PAGE)]
         found = [path for path in found if path.is_file()]
         if not found:
@@ -94,19 +94,19 @@ class RunFolder:
         return archive
 
     def status(self) -> Status | None:
-        """Return how the run stands; None if it has not begun."""
+        """Return the status of the run; None if it has not begun."""
         try:
             return msgspec.json.decode((self.folder / "status.json").read_bytes(), type=Status)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
     def write(self, status: Status) -> Status:
-        """Write down how the run stands; the file is whole at any time."""
+        """Write the status of the run; the file is complete at any time."""
         stamped = msgspec.structs.replace(status, updated=time())
         try:
             self._write(stamped)
         except StorageError:
-            if status.state == RUNNING:  # the reserve is for telling that it does not
+            if status.state == RUNNING:  # the reserve is for the message that it stopped
                 raise
             (self.folder.parent / _RESERVE).unlink(missing_ok=True)
             self._write(stamped)
@@ -117,13 +117,13 @@ class RunFolder:
             replace_file(self.folder / "status.json", msgspec.json.encode(status))
         except OSError as error:
             raise StorageError(
-                f"The coordinator cannot write down how run {status.run} stands: "
-                f"{error.strerror or error}. Make room; then the run goes on by itself."
+                f"The coordinator cannot write the status of run {status.run}: "
+                f"{error.strerror or error}. Make room; the run then continues by itself."
             ) from None
 
 
 def keep_reserve(runs: Path) -> None:
-    """Keep some room, so that a run can still tell that the disk is full."""
+    """Reserve some disk space, so that a run can still report that the disk is full."""
     if not (runs / _RESERVE).exists():
-        with suppress(StorageError):  # there is none to keep
+        with suppress(StorageError):  # the disk is already full
             write_whole(runs / _RESERVE, bytes(_RESERVE_BYTES))

@@ -1,4 +1,4 @@
-"""One look at the coordinator's runs: each is kept going, tried again, paused, resumed or ended."""
+"""One pass over the coordinator's runs: keep each going, retry, pause, resume or end it."""
 
 import logging
 from collections.abc import Sequence
@@ -50,11 +50,11 @@ _OF_ONE_JOB: Final = (
 )
 
 
-_UNHEARD: Final = ("OK", "no reply")  # what a site says, or does not, that is no refusal
+_UNHEARD: Final = ("OK", "no reply")  # replies of a site that are not refusals
 
 
 class Keeping:
-    """One look at the runs."""
+    """One pass over the runs."""
 
     def __init__(self, file: CoordinatorFile, engine: Any, manager: Any, fl_ctx: Any) -> None:
         self._file = file
@@ -63,14 +63,14 @@ class Keeping:
         self._fl_ctx = fl_ctx
 
     def bury(self) -> None:
-        """Close the engine jobs that an earlier engine left open: their processes are gone."""
+        """Close the engine jobs that an earlier engine left open; their processes are gone."""
         for status in (RunStatus.RUNNING, RunStatus.DISPATCHED):
             for job in self._manager.get_jobs_by_status(status, self._fl_ctx):
                 self._manager.set_status(job.job_id, RunStatus.FINISHED_ABNORMAL, self._fl_ctx)
                 self._adopt(job)
 
     def _adopt(self, job: Any) -> None:
-        """Make a run of an engine job that ended before it wrote a word."""
+        """Create a run for an engine job that ended before it wrote a status."""
         run = str(job.meta.get("spinney_run") or job.job_id)
         folder = RunFolder(self._file.runs, run)
         if folder.status() is None:
@@ -91,12 +91,12 @@ class Keeping:
             )
 
     def is_alive(self, job_id: str) -> bool:
-        """Tell whether an engine job has not ended."""
+        """Return whether an engine job has not ended."""
         job = self._manager.get_job(job_id, self._fl_ctx)
         return job is not None and job.meta.get(JobMetaKey.STATUS.value) in _ALIVE
 
     def tell(self, folder: RunFolder, status: Status) -> None:
-        """Write a run's status into the engine's record of its first job, its result before."""
+        """Write a run's result, then its status, into the engine's record of its first job."""
         if self._manager.get_job(status.run, self._fl_ctx) is not None:
             archive = folder.archived() if status.state in OVER else None
             if archive is not None:  # the store moves it
@@ -106,7 +106,7 @@ class Keeping:
             self._manager.update_meta(status.run, said, self._fl_ctx)
 
     def resumed_or_aborted(self, folder: RunFolder, status: Status) -> Status:
-        """Return how a paused run stands, for which somebody may have submitted a word."""
+        """Return the status of a paused run, after any request to resume or abort it."""
         for job in self._manager.get_jobs_by_status(RunStatus.SUBMITTED, self._fl_ctx):
             if job.meta.get("spinney_run") != status.run:
                 continue
@@ -122,39 +122,39 @@ class Keeping:
         return status
 
     def _is_of_the_same(self, job: Any, run: str) -> bool:
-        """Tell whether who submitted an engine job is who started the run."""
+        """Return whether the person who submitted an engine job also started the run."""
         first, who = self._manager.get_job(run, self._fl_ctx), JobMetaKey.SUBMITTER_NAME.value
         return first is not None and job.meta.get(who) == first.meta.get(who)
 
     def kept(self, folder: RunFolder, status: Status) -> Status:
-        """Return how an unfinished run stands, having done what it needs."""
+        """Do what an unfinished run needs, and return its status."""
         job = self._manager.get_job(status.job, self._fl_ctx)
         state = None if job is None else job.meta.get(JobMetaKey.STATUS.value)
         if state in _ALIVE:
             return self._waited(folder, status, str(state))
-        latest = folder.status() or status  # the job may just have written its last word
+        latest = folder.status() or status  # the job may just have written its last status
         if latest.is_over:
             return latest
         return self._ended(folder, latest, job, state)
 
     def _ended(self, folder: RunFolder, status: Status, job: Any, state: Any) -> Status:
-        """Return how a run stands whose engine job has ended before the run did."""
+        """Return the status of a run whose engine job ended before the run did."""
         if state == RunStatus.FINISHED_ABORTED.value:
             return _changed(folder, status, state=ABORTED, message="")
         refusals = [] if job is None else _refusals(job.meta)
         if refusals:
-            # A run that had begun is not lost: rules can be changed, hours pass, disks be cleared.
+            # A run that had begun is not lost: someone may change a rule, wait, or clear a disk.
             state = FAILED if status.attempt == 1 else PAUSED
             return _changed(folder, status, state=state, message=" ".join(refusals))
         if status.stalled >= self._file.limits.attempts:
             message = f"Tried {status.stalled} times without progress. {status.message}".strip()
             return _changed(folder, status, state=PAUSED, message=message)
-        if time() - status.updated < 2 ** min(status.stalled, 5) - 1:  # not at once, if in vain
+        if time() - status.updated < 2 ** min(status.stalled, 5) - 1:  # back off after failures
             return status
         return self._again(folder, status, status.present)
 
     def _waited(self, folder: RunFolder, status: Status, state: str) -> Status:
-        """Return how a run stands whose engine job has not ended: it may wait for parties."""
+        """Return the status of a run whose engine job has not ended; it may wait for parties."""
         if state in _BEGUN:
             return status
         missing = [name for name in status.present if not is_connected(self._engine, name)]
@@ -169,13 +169,13 @@ class Keeping:
         present = tuple(name for name in status.present if name not in missing)
         enough = len(present) >= max(2, status.quorum)
         if enough and not status.together:
-            _LOG.warning("Run %s goes on without: %s", status.run, ", ".join(missing))
+            _LOG.warning("Run %s continues without: %s", status.run, ", ".join(missing))
             return self._again(folder, status, present)
         message = (
-            f"These parties stay away: {', '.join(missing)}. Resume the job when they are back."
+            f"These parties are away: {', '.join(missing)}. Resume the job when they are back."
         )
         if enough:
-            message += " The quorum would do, but masked sums without them would show their counts."
+            message += " The quorum is met, but masked sums without them would show their counts."
         return _changed(folder, status, state=PAUSED, message=message)
 
     def _again(self, folder: RunFolder, status: Status, present: tuple[str, ...]) -> Status:
@@ -183,9 +183,9 @@ class Keeping:
         first = self._manager.get_job(status.run, self._fl_ctx)
         if first is None:
             return _changed(folder, status, state=ABORTED, message="The job was deleted.")
-        # The newest one: its lead may have resumed the run with a later version of Spinney.
+        # The newest engine job: the lead may have resumed the run with a later Spinney.
         source = self._manager.get_job(status.job, self._fl_ctx) or first
-        folder.write(status)  # where there is no room for that, there is none for a new job
+        folder.write(status)  # fails on a full disk, before a new job starts
         meta = {key: value for key, value in source.meta.items() if key not in _OF_ONE_JOB}
         meta |= {
             "spinney_run": status.run,
@@ -211,7 +211,7 @@ class Keeping:
 
 
 def is_connected(engine: Any, name: str) -> bool:
-    """Tell whether a party is heard; the engine forgets it when its heart-beats cease."""
+    """Return whether a party is connected; the engine forgets it when its heartbeats stop."""
     return name in {client.name for client in engine.get_clients()}
 
 
@@ -226,7 +226,7 @@ def parties_of(meta: Any) -> Sequence[str]:
 
 
 def _refusals(meta: Any) -> list[str]:
-    """Return what parties said when they refused an engine job at their gate."""
+    """Return the reasons of parties that refused an engine job at their gate."""
     detail = meta.get(JobMetaKey.JOB_DEPLOY_DETAIL.value) or []
     said = [line.split(": ", maxsplit=1) for line in detail if ": " in line]
     return [

@@ -1,9 +1,9 @@
-"""Keeps runs going at the coordinator: the engine neither rejoins nor resumes, so this does.
+"""Keep runs going at the coordinator, because the engine neither rejoins nor resumes jobs.
 
-It lives in the engine's main process. A run whose engine job ended early is tried again in a new
-one, which the engine holds until the parties are there. Who stays away too long is dropped, if the
-job's quorum allows; else the run pauses. What it knows of a run it also writes into the engine's
-record of the job, where those who may see the job can read it.
+This runs in the engine's main process. If a run's engine job ends early, the run is tried again in
+a new one, which the engine holds until the parties are there. A party that stays away too long is
+dropped if the job's quorum allows; otherwise the run pauses. The status of a run is also written
+into the engine's record of the job, where everyone who may see the job can read it.
 """
 
 import logging
@@ -45,7 +45,7 @@ _EVERY: Final = 1.0  # seconds
 
 
 class Keeper(FLComponent):  # type: ignore[misc]
-    """Watches all runs of the coordinator."""
+    """Watch all runs of the coordinator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
         self._places = Places(self._file.kit / "places.json")
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
-        """Begin with the engine and end with it; refuse those who were removed."""
+        """Start and stop with the engine; refuse those who were removed."""
         if event_type == EventType.SYSTEM_START:
             engine = fl_ctx.get_engine()
             Thread(target=self._keep, args=[engine], name="spinney-keeper", daemon=True).start()
@@ -71,7 +71,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
             self._block(fl_ctx)
 
     def _require_welcome(self, fl_ctx: Any) -> None:
-        """Refuse a party that was removed, and one whose start kit is in use elsewhere."""
+        """Refuse a party that was removed, or whose start kit is in use elsewhere."""
         peer = fl_ctx.get_peer_context()
         name = peer.get_identity_name()
         if name in self._file.removed():
@@ -82,20 +82,20 @@ class Keeper(FLComponent):  # type: ignore[misc]
             _refuse(fl_ctx, f"the start kit of {name} is in use in another place")
 
     def _note_place(self, fl_ctx: Any) -> None:
-        """Write down where a party is that was let in."""
+        """Record the place of an admitted party."""
         peer = fl_ctx.get_peer_context()
         name = peer.get_identity_name()
         if is_connected(fl_ctx.get_engine(), name):
             self._places.settle(name, place_in(peer))
 
     def _block(self, fl_ctx: Any) -> None:
-        """Keep the engine from starting a job of somebody removed, or one that is only a word."""
+        """Stop the engine from starting a removed person's job, or a job that only ends a run."""
         meta = fl_ctx.get_prop(FLContextKey.JOB_META) or {}
         involved = [meta.get(JobMetaKey.SUBMITTER_NAME.value), *parties_of(meta)]
         gone = [name for name in involved if name in self._file.removed()]
         reason = f"{gone[0]} was removed from this federation" if gone else ""
         if reason or meta.get(ABORTS):
-            reason = reason or "It only says that a paused run is to end."
+            reason = reason or "This job only asks to end a paused run."
             fl_ctx.set_prop(FLContextKey.JOB_BLOCK_REASON, reason, private=True, sticky=False)
 
     def _keep(self, engine: Any) -> None:
@@ -112,7 +112,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
                     for folder in self._folders():
                         self._try_to_look(keeping, folder)
                 keep_reserve(self._file.runs)
-            except Exception:  # noqa: BLE001  the next look may succeed; nobody else would go on
+            except Exception:  # noqa: BLE001  the next pass may succeed
                 _LOG.exception("The keeper could not look after the runs.")
 
     def _tell_who_is_heard(self, engine: Any) -> None:
@@ -120,7 +120,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
         for name in sorted(heard - self._heard):
             _LOG.info("%s is connected.", name)
         for name in sorted(self._heard - heard):
-            _LOG.warning("%s is not heard any more.", name)
+            _LOG.warning("%s is no longer connected.", name)
         self._heard = heard
 
     def _folders(self) -> Iterator[RunFolder]:
@@ -132,7 +132,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
     def _try_to_look(self, keeping: Keeping, folder: RunFolder) -> None:
         try:
             self._look(keeping, folder)
-        except Exception:  # noqa: BLE001  the other runs need looking after, too
+        except Exception:  # noqa: BLE001  the other runs must go on
             _LOG.exception("The keeper could not look after run %s.", folder.folder.name)
 
     def _look(self, keeping: Keeping, folder: RunFolder) -> None:
@@ -150,7 +150,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
             write_unfinished(folder, status)
             keeping.tell(folder, status)
             self._told[status.run] = status.updated
-            if status.state == ABORTED:  # its report has said what was asked
+            if status.state == ABORTED:  # its report lists the completed rounds
                 Journal(folder.rounds).clear()
         if status.state not in (PAUSED, RUNNING, WAITING) and not keeping.is_alive(status.job):
             self._over.add(status.run)
@@ -158,7 +158,7 @@ class Keeper(FLComponent):  # type: ignore[misc]
 
 
 def _refuse(fl_ctx: Any, why: str) -> None:
-    """Keep out who registers now; raised, the engine would log it as a fault, with its trace."""
+    """Refuse the registration; an exception would be logged as a fault, with a traceback."""
     _LOG.warning("Refused: %s.", why)
     refused = {"spinney": NotAuthenticated(why)}
     fl_ctx.set_prop(FLContextKey.EXCEPTIONS, refused, private=True, sticky=False)

@@ -1,4 +1,4 @@
-"""The report of a run that ended before its end: what was asked, and what left, until then."""
+"""The report of a run that stopped early: the completed rounds and their disclosures."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ from spinney.transport.journal import Journal
 
 
 def write_unfinished(folder: RunFolder, status: Status) -> None:
-    """Write the report of a run that was aborted, failed or paused, where it had begun."""
+    """Write the report of a run that was aborted, failed or paused, if it had begun."""
     if status.state not in (ABORTED, FAILED, PAUSED) or status.kind != TRAIN:
         return
     try:
@@ -29,11 +29,11 @@ def write_unfinished(folder: RunFolder, status: Status) -> None:
         ended = status.message or f"The run was {status.state}."
         write_run(folder.folder, None, add_run_facts(Report.of(log, ended=ended), agreed, status))
     except (OSError, SpinneyError):
-        return  # it never began, or there is no room: its status says why it ended
+        return  # it never began, or the disk is full: its status says why it ended
 
 
 def add_run_facts(report: Report, agreed: Agreed, status: Status) -> Report:
-    """Return a report with what only a deployed run knows."""
+    """Return a report with the facts that only a deployed run has."""
     dropped = tuple(name for name in agreed.parties if name not in status.present)
     return msgspec.structs.replace(
         report, attempts=status.attempt, dropped=dropped, release=agreed.release

@@ -1,1 +1,1 @@
-"""A party's own side of a deployed job: its file, its policy, its processes, its records."""
+"""A party's side of deployed jobs: its file, policy, processes and records."""

@@ -1,4 +1,4 @@
-"""What a party has accepted, kept at the party: which job, on which table, and how many of late."""
+"""The jobs that a party accepted, on which table, and how many began within an hour."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Acceptance(msgspec.Struct, frozen=True):
-    """A job that the party said yes to, and the fingerprint of its table then."""
+    """A job that the party accepted, and the fingerprint of its table at that time."""
 
     digest: str
     fingerprint: str
@@ -27,13 +27,13 @@ class Acceptance(msgspec.Struct, frozen=True):
 
 
 class Accepted:
-    """The jobs a party said yes to, by name."""
+    """The jobs that a party accepted, by name."""
 
     def __init__(self, records: Path) -> None:
         self._folder = records / "accepted"
 
     def accept(self, job: Agreed, fingerprint: str) -> None:
-        """Write a yes down; a job of the same name takes the place of an earlier one."""
+        """Record an acceptance; it replaces that of an earlier job with the same name."""
         self._folder.mkdir(parents=True, exist_ok=True)
         accepted = Acceptance(job.digest, fingerprint, time())
         replace_file(self._path(job), msgspec.json.encode(accepted))
@@ -44,11 +44,11 @@ class Accepted:
         if known is not None and known.digest != job.digest:
             raise PolicyError(
                 f"Job {job.name!r} was changed after this party accepted it. Propose it again, or "
-                "give the new job a name of its own."
+                "give the new job another name."
             )
 
     def require_same_table(self, job: Agreed, fingerprint: str) -> None:
-        """Refuse a job whose table changed since it was accepted; accept one that is new."""
+        """Refuse a job whose table changed since it was accepted; accept a new job."""
         known = self._known(job)
         if known is None:
             self.accept(job, fingerprint)
@@ -68,7 +68,7 @@ class Accepted:
 
 
 def count_job(records: Path, party: str, most: int) -> None:
-    """Write down that a job begins; refuse it if too many have within an hour."""
+    """Record that a job begins; refuse it if too many began within an hour."""
     records.mkdir(parents=True, exist_ok=True)
     path = records / "begun.json"
     now = time()
@@ -76,7 +76,7 @@ def count_job(records: Path, party: str, most: int) -> None:
         begun = [float(at) for at in json.loads(path.read_text())]
     except (FileNotFoundError, ValueError, TypeError):
         begun = []
-    # A clock that was set back must not shut the party for long.
+    # A clock that was set back must not block the party for long.
     recent = [at for at in begun if now - _HOUR < at <= now]
     if len(recent) >= most:
         raise PolicyError(
@@ -88,7 +88,7 @@ def count_job(records: Path, party: str, most: int) -> None:
 
 @contextmanager
 def alone(records: Path, seconds: float) -> Iterator[None]:
-    """Be the only job at work at this party; one that is just ending is waited for."""
+    """Be the only running job at this party; wait for a job that is just ending."""
     records.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         until = monotonic() + seconds
@@ -99,7 +99,7 @@ def alone(records: Path, seconds: float) -> Iterator[None]:
             except BlockingIOError:
                 if monotonic() > until:
                     raise ProtocolError(
-                        "This party is at work on another job. Try again when it has ended."
+                        "This party is running another job. Try again when it has ended."
                     ) from None
                 sleep(0.2)
         yield

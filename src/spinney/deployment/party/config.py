@@ -31,7 +31,7 @@ _SECTIONS = ("party", "table", "policy", "ledger")
 
 
 class PartyIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the party is, and where its start kit and its own records are."""
+    """The party's name, and the folders of its start kit and records."""
 
     name: str
     kit: str = "kit"
@@ -40,10 +40,10 @@ class PartyIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedgerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the ledger is, the name of the data set whose account it keeps, and its labels.
+    """The path of the ledger, the name of its data set, and the folder of randomised labels.
 
-    Labels that were randomised once are kept encrypted in the folder `labels`, under the data
-    set's name, and so is the key.
+    The folder `labels` keeps labels that were randomised once, encrypted, under the data set's
+    name, and their key.
     """
 
     path: str = "ledger.db"
@@ -52,7 +52,7 @@ class LedgerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartyFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A party's file as it was read; paths in it are relative to its folder."""
+    """A party's file as read; its paths are relative to its folder."""
 
     folder: Path
     party: PartyIdentity
@@ -67,12 +67,12 @@ class PartyFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> Path:
-        """Where the party writes down what it accepted and what left it."""
+        """The folder in which the party records what it accepted and what left it."""
         return self.folder / self.party.records
 
     @property
     def labels(self) -> Path:
-        """Where randomised labels are remembered."""
+        """The folder of randomised labels."""
         return self.folder / self.ledger.labels
 
 

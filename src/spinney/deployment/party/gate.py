@@ -1,7 +1,7 @@
-"""The party's gate: the engine asks it before a job's process is started.
+"""The party's gate, which the engine asks before it starts a job's process.
 
-It sees the engine job as it was sent and signed. What is not exactly a Spinney job is refused, and
-so is a job that the party's policy does not allow. The table is not opened.
+The gate sees the engine job as sent and signed. It refuses anything that is not exactly a Spinney
+job, and any job that the party's policy does not allow. It does not open the table.
 """
 
 import logging
@@ -25,7 +25,7 @@ from spinney.transport.flare.jobs import job_of_app
 from spinney.transport.flare.wire import full_disk
 
 _LOG: Final = logging.getLogger("spinney.gate")
-_KEPT_JOBS: Final = 20  # of which the engine's own files stay
+_KEPT_JOBS: Final = 20  # the number of jobs whose engine files stay
 
 
 _SIGNATURES: Final = frozenset(
@@ -36,17 +36,17 @@ _SIGNATURES: Final = frozenset(
 
 
 class Gate(AppValidator):  # type: ignore[misc]
-    """Refuses what this party does not allow."""
+    """Refuse jobs that this party does not allow."""
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, Any]]:
-        """Return why the job is refused, or an empty text; called by the engine."""
+        """Return why the job is refused, or an empty text; the engine calls this."""
         try:
             self._check(Path(app_folder))
         except SpinneyError as error:
             _LOG.warning("A job was refused: %s", error)
             return error.public, {}
-        except Exception as error:  # noqa: BLE001  its text may hold anything, and stays here
-            _LOG.exception("A job was refused, since it could not be read.")
+        except Exception as error:  # noqa: BLE001  its text may hold data and stays here
+            _LOG.exception("A job was refused because it could not be read.")
             full = full_disk(error)
             return full.public if full else "The job cannot be read.", {}
         return "", {}
@@ -57,21 +57,21 @@ class Gate(AppValidator):  # type: ignore[misc]
         job = Agreed.of_bytes(job_of_app(folder, _SIGNATURES))
         _tidy(folder.parent)
         count_job(party.records, party.party.name, party.policy.jobs_per_hour)
-        if job.kind != PROPOSE:  # who proposes is answered by yes or no, not by a refused job
+        if job.kind != PROPOSE:  # a proposal gets yes or no as its answer instead
             check_policy(party.party.name, party.policy, job, asker)
             Accepted(party.records).require_same_job(job)
 
 
 def _signer(folder: Path) -> str:
-    """Return who signed the job; the engine has checked the signature where there is one."""
+    """Return who signed the job; the engine has checked the signature, if there is one."""
     certificate = folder / NVFLARE_SUBMITTER_CRT_FILE
     if not (folder / NVFLARE_SIG_FILE).is_file() or not certificate.is_file():
-        raise PolicyError("The job is not signed by the one who submitted it.")
+        raise PolicyError("The job is not signed by the person who submitted it.")
     return name_in(x509.load_pem_x509_certificate(certificate.read_bytes()))
 
 
 def _tidy(run_folder: Path) -> None:
-    """Remove what the engine keeps of jobs long past; the party's own records are elsewhere."""
+    """Remove the engine's files of old jobs; the party's own records are elsewhere."""
     past = [path.parent for path in run_folder.parent.glob("*/fl_app.txt")]
     past.sort(key=lambda path: path.stat().st_mtime)
     for path in past[:-_KEPT_JOBS]:

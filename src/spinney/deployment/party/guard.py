@@ -1,8 +1,8 @@
-"""What a party checks before it answers, whatever the protocol, and what it writes down after.
+"""A party's checks before an answer and its records after it, for every protocol.
 
-A question must repeat the settings and the schema of the job that the party accepted. Trees grow
-one way: of every level there is one version, so that nobody can try out splits. And a masked sum
-is opened for one set of parties only.
+A question must repeat the settings and the schema of the accepted job. Every level of the trees has
+only one version, so that nobody can try out splits. A masked sum is opened for only one set of
+parties.
 """
 
 import json
@@ -28,7 +28,7 @@ from spinney.transport.channel import Answering, Ask, is_summable
 
 
 class RunRecord:
-    """What a party must not forget of a run, on its disk: a line for each fact."""
+    """The facts that a party must remember about a run, on its disk, one per line."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,11 +44,11 @@ class RunRecord:
                 self._facts.setdefault(fact["what"], fact["is"])
 
     def get(self, what: str) -> str | None:
-        """Return a fact; None if it is not known."""
+        """Return a fact; None if unknown."""
         return self._facts.get(what)
 
     def settle(self, what: str, value: str) -> bool:
-        """Write a fact down unless there is one; tell whether this is it."""
+        """Record a fact unless there is one; return whether the recorded fact equals this one."""
         if what not in self._facts:
             self._append(self._path, {"what": what, "is": value})
             self._facts[what] = value
@@ -62,7 +62,7 @@ class RunRecord:
             raise _no_room(error.public) from None
 
     def disclose(self, **fields_: object) -> None:
-        """Write down that something leaves the party."""
+        """Record that something leaves the party."""
         self._append(self._disclosed, {"at": now(), **fields_})
 
     @staticmethod
@@ -79,22 +79,23 @@ class RunRecord:
 
 
 class Guarded:
-    """A party that answers only what belongs to the job it accepted.
+    """A party that answers only questions of the job that it accepted.
 
     Parameters
     ----------
     party
-        Answers.
+        Gives the answers.
     settings, schema_digest
-        What every question must repeat; a party with columns of its own has no common schema.
+        The facts that every question must repeat; parties with different columns have no common
+        schema.
     record
-        Where what leaves is written down.
+        Records what leaves.
     masked
         Whether sums are masked.
     advance
-        Told of every answer.
+        Receives every answered question.
     note_exact
-        Of jobs without noise: writes into the ledger, first, that a question is answered so.
+        For jobs without noise: first records in the ledger that a question is answered exactly.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Guarded:
         self._note_exact = note_exact
 
     def answer(self, ask: Ask[Any]) -> Any:
-        """Answer a question if it belongs to the job; write down what leaves."""
+        """Answer a question if it belongs to the job; record what leaves."""
         self._require_agreed(ask)
         if isinstance(ask, ClaimsAsk):
             self._require_own_claims(ask)
@@ -126,7 +127,7 @@ class Guarded:
             self._note_exact(ask)
         reply = self._party.answer(ask)
         masked = self._masked and is_summable(ask)
-        # What is masked leaves as its numbers; noise in shares cannot even be packed without.
+        # Masked replies leave as numbers; shared noise cannot even be packed without masks.
         ring = ask.to_ring(reply) if masked else ()
         self._record.disclose(
             question=ask.called(),
@@ -138,9 +139,9 @@ class Guarded:
         return reply
 
     def _require_agreed(self, value: Any) -> None:
-        """Refuse a question that carries other settings, terms or schema than were accepted.
+        """Refuse a question whose settings, terms or schema differ from the accepted ones.
 
-        It is looked through to its very ends, by the types of what it holds.
+        The check visits every nested value of the question, by type.
         """
         if isinstance(value, type(self._settings)):
             if value != self._settings:
@@ -156,23 +157,23 @@ class Guarded:
             self._require_agreed(inner)
 
     def _require_own_claims(self, ask: ClaimsAsk) -> None:
-        """Refuse to tell what the ledger says of any other job."""
+        """Refuse questions about the ledger's claims of any other job."""
         privacy = self._settings.privacy
         if privacy is None or ask.job != privacy.job:
             raise _outside("claims")
 
     def _require_one_story(self, ask: Ask[Any]) -> None:
-        """Refuse steps that differ from those this party was told before."""
+        """Refuse steps that differ from those that this party received before."""
         for depth, told in enumerate(ask.story):
             if not self._record.settle(f"level {depth}", sha256(told.pack()).hexdigest()):
                 raise ProtocolError(
-                    f"Level {depth + 1} of the trees differs from what this party was told before. "
+                    f"Level {depth + 1} of the trees differs from what this party received before. "
                     "Nothing was released."
                 )
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Give all that a value holds, with the names of its fields."""
+    """Yield all nested values, with the names of their fields."""
     if isinstance(value, tuple | list):
         yield from (("", inner) for inner in value)
     elif isinstance(value, dict):
@@ -182,19 +183,19 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _drop_half_a_line(path: Path) -> None:
-    """Cut off what a crash or a full disk left of a line: it was never relied on."""
+    """Cut off an incomplete last line after a crash or a full disk; nothing relied on it."""
     with suppress(FileNotFoundError), path.open("rb+") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def now() -> str:
-    """Return the time, to be written down."""
+    """Return the time, for the records."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _no_room(local: str) -> StorageError:
     return StorageError(
-        "This party cannot write down what leaves it, so nothing does. Make room on its disk, then "
+        "This party cannot record what leaves it, so nothing leaves. Make room on its disk, then "
         "resume the job.",
         local=local,
     )

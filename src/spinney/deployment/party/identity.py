@@ -1,4 +1,4 @@
-"""A party's certificate at work: it signs with its own key and checks what others signed."""
+"""A party's identity: it signs with its own key and checks what others signed."""
 
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,7 +20,7 @@ _CERTIFICATE_LIMIT: Final = 1 << 16
 
 
 class KitIdentity:
-    """The identity that a start kit holds."""
+    """The identity in a start kit."""
 
     def __init__(self, kit: Path) -> None:
         self._startup = kit / "startup"
@@ -31,17 +31,17 @@ class KitIdentity:
 
     @cached_property
     def certificate(self) -> bytes:
-        """The certificate, PEM."""
+        """The certificate, as PEM."""
         return self._read("client.crt")
 
     def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
-        """Raise unless the named party signed this, by a certificate of the same authority."""
+        """Raise unless the named party signed this, with a certificate of the same authority."""
         try:
             key = self._key_of(name, certificate[:_CERTIFICATE_LIMIT])
             key.verify(signature, data, _PADDING, SHA256())
         except (ValueError, TypeError, InvalidSignature):
             raise ProtocolError(
-                f"The mask key that came for party {name!r} is not signed by that party. "
+                f"The mask key sent for party {name!r} is not signed by that party. "
                 "Nothing was released."
             ) from None
 
@@ -75,7 +75,7 @@ class KitIdentity:
 
 
 def name_in(certificate: x509.Certificate) -> str:
-    """Return whose certificate it is."""
+    """Return the name in a certificate."""
     names: list[Any] = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if len(names) == 1 else ""
 

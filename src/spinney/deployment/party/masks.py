@@ -1,4 +1,4 @@
-"""A party's masks in one attempt: one roster, one question a round, every sum opened once."""
+"""A party's masks in one attempt: one roster, one question per round, every sum opened once."""
 
 from hashlib import sha256
 from typing import Any, Final
@@ -28,20 +28,20 @@ MASK_ASKS: Final = (*ROSTER_ASKS, EpochAsk, LettersAsk, MaskedAsk, RevealAsk)
 
 
 class MaskedSide:
-    """Answers for a party whose sums are masked.
+    """Answer for a party with masked sums (secure aggregation).
 
     Parameters
     ----------
     party
-        Answers what is inside the masks.
+        Gives the answers to be masked.
     summed
-        The questions whose replies are added up.
+        The questions whose replies are summed.
     roster
-        This party's key of the attempt.
+        This party's key for the attempt.
     agreed
-        The accepted job: who may be in a sum, and how many must.
+        The accepted job: which parties may be in a sum, and how many must be.
     record
-        What this party must not forget of the run.
+        The facts that this party must remember about the run.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MaskedSide:
         self._record = record
         self._taken: RosterAsk | None = None
         self._secure: SecureParty | None = None
-        self._questions: dict[int, str] = {}  # round -> digest of what was answered in it
+        self._questions: dict[int, str] = {}  # round -> digest of its question
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question of the job."""
@@ -72,7 +72,7 @@ class MaskedSide:
             case RosterAsk():
                 return self._take(ask)
         if self._secure is None:
-            raise ProtocolError("This party knows no keys of the others yet.")
+            raise ProtocolError("This party does not yet have the other parties' keys.")
         match ask:
             case MaskedAsk():
                 return self._masked(ask, self._secure)
@@ -81,10 +81,10 @@ class MaskedSide:
         return self._secure.answer(ask)
 
     def _take(self, ask: RosterAsk) -> RosterReply:
-        """Take the roster; there is one, or sums could be opened under the one and the other."""
+        """Accept the roster, only once: two rosters would allow a sum to be opened twice."""
         if self._taken is not None and ask != self._taken:
             raise ProtocolError(
-                "This party has taken another roster of keys in this attempt, and keeps to it. "
+                "This party already accepted another roster of keys in this attempt. "
                 "Nothing was released."
             )
         if self._taken is None:
@@ -96,7 +96,7 @@ class MaskedSide:
         return RosterReply(len(ask.names))
 
     def _masked(self, ask: MaskedAsk, secure: SecureParty) -> MaskedReply:
-        """Answer under masks; a round is about the first question that was answered in it."""
+        """Answer under masks; a round accepts only the first question that was answered in it."""
         asked = sha256(ask.kind.encode() + b"\0" + ask.question).hexdigest()
         number = ask.mask.round_number
         if self._questions.get(number, asked) != asked:
@@ -108,18 +108,17 @@ class MaskedSide:
         return reply
 
     def _opened(self, ask: RevealAsk, secure: SecureParty) -> RevealReply:
-        """Open a sum; never again for others: the difference would be one party's reply."""
+        """Open a sum for one set of parties; two sets would differ by one party's reply."""
         number = ask.unmask.round_number
         asked = self._questions.get(number)
         if asked is None:
             raise ProtocolError(
-                f"This party has put nothing into round {number} of the masks. Nothing was "
-                "released."
+                f"This party has no reply in round {number} of the masks. Nothing was released."
             )
         survivors = ",".join(sorted(ask.unmask.survivors))
         if not self._record.settle(f"opened {asked}", survivors):
             raise ProtocolError(
-                "This sum was opened before for other parties. Nothing was released."
+                "This sum was already opened for another set of parties. Nothing was released."
             )
         reply: RevealReply = secure.answer(ask)
         return reply

@@ -1,4 +1,4 @@
-"""What a party allows. A job that asks for more is refused by the rule's name, never by data."""
+"""A party's policy. A refusal of a job names the rule, never the data."""
 
 from fractions import Fraction
 from typing import Any
@@ -10,32 +10,32 @@ from spinney.errors import PolicyError, SettingError
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """A party's rules; checked before its table is opened. What is left out is not limited.
+    """A party's rules, checked before its table is opened. A rule that is not set has no effect.
 
     Attributes
     ----------
     protocols
-        Those that may run.
+        The protocols that may run.
     min_parties
-        How many parties a job must have at least, and how many must answer every question.
+        The fewest parties of a job, and the fewest that must answer every question.
     secure_sum
-        Whether sums must be masked.
+        Whether sums must be masked (secure aggregation).
     epsilon_per_job
-        The most that a job may cost; then jobs without noise are refused.
+        The largest epsilon of a job; if set, jobs without noise are refused.
     epsilon_total
-        The most that all jobs on the data set may cost together.
+        The largest total epsilon of all jobs on the data set.
     trust_coordinator
-        Whether a job within those limits may show the coordinator exact counts all the same.
+        Whether a job within those limits may nevertheless show the coordinator exact counts.
     min_samples_leaf
-        The fewest rows that a leaf may have.
+        The fewest rows in a leaf.
     exact_counts
         Whether a model that leaves the federation may keep exact counts.
     never
         Columns that no job may use.
     askers
-        The people, by the names in their certificates, who may start jobs.
+        The people who may start jobs, by the names in their certificates.
     jobs_per_hour
-        How many jobs may begin within an hour, proposals included.
+        The most jobs that may begin within an hour, including proposals.
     """
 
     protocols: tuple[str, ...] | None = None
@@ -61,7 +61,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> None:
-    """Raise `PolicyError` at the first rule that a job breaks."""
+    """Raise `PolicyError` for the first rule that a job breaks."""
     if party not in job.parties:
         raise _refused(party, job, "parties", "names other parties", "does not take part")
     if policy.protocols is not None and job.protocol not in policy.protocols:
@@ -69,23 +69,23 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
         raise _refused(party, job, "protocols", f"asks for {job.protocol}", f"allows: {allowed}")
     _check_parties(party, policy, job)
     if policy.secure_sum and not job.is_masked:
-        raise _refused(party, job, "secure_sum", "adds up in the open", "requires masked sums")
+        raise _refused(party, job, "secure_sum", "does not mask its sums", "requires masked sums")
     settings = job.protocol_settings()
     _check_leaf(party, policy, job, settings)
     _check_epsilon(party, policy, job, settings)
     if job.release.exact_counts and not policy.exact_counts:
-        asked, allowed = "lets exact counts leave with the model", "allows rounded ones only"
+        asked, allowed = "lets exact counts leave with the model", "allows only rounded counts"
         raise _refused(party, job, "exact_counts", asked, allowed)
     used = job.schema.columns or ()
     barred = [name for name in policy.never if name in used]
     if barred:
-        raise _refused(party, job, "never", f"uses {barred[0]!r}", "never lends that column")
+        raise _refused(party, job, "never", f"uses {barred[0]!r}", "never allows that column")
     if policy.never and not used and job.spec.divides == "rows":
         raise _refused(
-            party, job, "never", "does not list its columns", "bars some; list them in [schema]"
+            party, job, "never", "does not list its columns", "forbids some; list them in [schema]"
         )
     if policy.askers is not None and asker not in policy.askers:
-        raise _refused(party, job, "askers", f"comes from {asker!r}", "knows other askers only")
+        raise _refused(party, job, "askers", f"comes from {asker!r}", "allows only other askers")
 
 
 def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
@@ -102,7 +102,7 @@ def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
             party,
             job,
             "min_parties",
-            f"would go on with {job.quorum} parties",
+            f"would continue with {job.quorum} parties",
             f"requires {policy.min_parties}",
         )
 

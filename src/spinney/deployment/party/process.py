@@ -60,7 +60,7 @@ _RUN: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
 class Site(PartySide):
-    """What the engine starts at a party."""
+    """The component that the engine starts at a party."""
 
     def __init__(self, job: str) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Site(PartySide):
         self._answering: RunParty | None = None
 
     def begin(self, link: Link) -> Resident:
-        """Return what answers this job's questions."""
+        """Return the object that answers this job's questions."""
         party = load_party(Path(os.environ[PARTY_VARIABLE]))
         agreed = Agreed.of_bytes(job_of_args(self._job))
         run, attempt = run_of(link)
@@ -87,13 +87,13 @@ class Site(PartySide):
 def run_of(link: Link) -> tuple[str, int]:
     """Return the run that an engine job belongs to, and which of its attempts it is."""
     run = str(link.meta.get("spinney_run") or link.job_id)
-    if not _RUN.fullmatch(run):  # folders are called so, and who submits a job may say it
-        raise PolicyError("The engine job belongs to no run that can be named.")
+    if not _RUN.fullmatch(run):  # a submitter chooses it, and it names folders
+        raise PolicyError("The engine job has no valid run id.")
     return run, int(link.meta.get("spinney_attempt") or 1)
 
 
 class RunParty:
-    """A party in one run: its table is opened when the first question needs it."""
+    """A party in one run; it opens its table when a question first needs it."""
 
     def __init__(
         self, party: PartyFile, agreed: Agreed, run: str, attempt: int, *, asker: str
@@ -149,7 +149,7 @@ class RunParty:
         self._busy.close()
 
     def _proposal(self, ask: ProposalAsk) -> ProposalReply:
-        """Say yes and remember to what, or no and by which rule."""
+        """Answer yes and record the job, or answer no and name the rule."""
         try:
             if ask.digest != self._agreed.digest:
                 raise _changed_on_the_way()
@@ -164,13 +164,13 @@ class RunParty:
         return ProposalReply(accepts=True, reason="")
 
     def _begin(self) -> None:
-        """Check the job once more, and be the only one at work."""
+        """Check the job once more, and make sure that no other job is running."""
         if self._begun:
             return
         check_policy(self._name, self._party.policy, self._agreed, self._asker)
         self._accepted.require_same_job(self._agreed)
         if not self._record.settle("job", self._agreed.digest):
-            raise PolicyError("This run is one of another job. Start the job as a run of its own.")
+            raise PolicyError("This run belongs to another job. Start the job as a new run.")
         self._busy.enter_context(alone(self._party.records, _WAIT))
         _LOG.info("Job %r begins.", self._agreed.name)
         self._begun = True
@@ -194,7 +194,7 @@ class RunParty:
         return self._answering
 
     def _advance(self) -> Advance:
-        """Return what tells how far this party is."""
+        """Return the progress of this party."""
         agreed, spec = self._agreed, self._agreed.spec
         is_training = agreed.kind not in (EVALUATE, PREDICT)
         steps = spec.steps_at_most(self._settings) if is_training else None
@@ -203,10 +203,10 @@ class RunParty:
     def _side(
         self, table: Table | Holding, ledger: Ledger, memory: LabelMemory | None
     ) -> Answering:
-        """Return what answers from the table."""
+        """Return the object that answers from the table."""
         n_jobs, agreed = self._party.party.n_jobs, self._agreed
         if agreed.kind == EVALUATE:
-            assert not isinstance(table, Holding)  # such jobs are not made
+            assert not isinstance(table, Holding)  # there are no such jobs
             return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
         if agreed.kind == PREDICT:
             assert isinstance(table, Holding)
@@ -223,7 +223,7 @@ class RunParty:
         return _Keeping(side, agreed.spec.own_model, self._record)
 
     def _noting(self, ledger: Ledger) -> Callable[[Ask[Any]], None] | None:
-        """Return what writes down in the ledger that a question is answered without noise."""
+        """Return a function that records in the ledger that a question is answered exactly."""
         agreed, n_parties = self._agreed, len(self._agreed.parties)
         if not agreed.is_exact:
             return None
@@ -239,11 +239,11 @@ class RunParty:
 
 
 def _changed_on_the_way() -> ProtocolError:
-    return ProtocolError("The question is about another job than the one that was sent.")
+    return ProtocolError("The question is about a different job from the one that was sent.")
 
 
 class _Later:
-    """A party that is made when it is first asked."""
+    """A party that is created at its first question."""
 
     def __init__(self, make: Callable[[], Answering]) -> None:
         self._make = make
@@ -254,7 +254,7 @@ class _Later:
 
 
 class _Keeping:
-    """A party whose own model is kept, on its disk, before the answer leaves that made it."""
+    """A party that stores its own model on its disk before the answer leaves."""
 
     def __init__(
         self, party: Answering, own: Callable[[Any], ForestModel | None], record: RunRecord

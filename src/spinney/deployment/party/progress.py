@@ -1,4 +1,4 @@
-"""How far a party is in a run, told at the party: in its log, and in a file for `party status`."""
+"""A party's progress in a run: in its log, and in a file for `party status`."""
 
 import logging
 from contextlib import suppress
@@ -14,7 +14,7 @@ from spinney.transport.channel import Ask
 
 _LOG: Final = logging.getLogger("spinney.party")
 _FILE: Final = "progress.json"
-_STALE: Final = 60.0  # seconds without an answer, after which no guess is worth telling
+_STALE: Final = 60.0  # seconds without an answer, after which there is no estimate
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,13 +25,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0.0
     questions: int = 0
     question: str = ""
-    level: int = 0  # the present step, counted from 1; 0: not about any
-    levels: int = 0  # in all; 0: unknown
+    level: int = 0  # the present step, counted from 1; 0: none
+    levels: int = 0  # total; 0: unknown
     step: str = "level"  # what the steps are
 
     @property
     def seconds_left(self) -> float | None:
-        """A guess from the levels that are done; None if there is none."""
+        """An estimate from the levels that are done; None if there is none."""
         if not 2 <= self.level <= self.levels:
             return None
         return (self.updated - self.begun) / self.level * (self.levels - self.level)
@@ -48,14 +48,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advance:
-    """Tells of every answer."""
+    """Report every answer."""
 
     def __init__(self, folder: Path, job: str, levels: int | None, step: str = "level") -> None:
         self._path = folder / _FILE
         self._now = Progress(job=job, begun=time(), levels=levels or 0, step=step)
 
     def answered(self, ask: Ask[Any]) -> None:
-        """Tell that a question was answered."""
+        """Report that a question was answered."""
         level = 0 if ask.step is None else ask.step + 1
         if self._now.levels and level > self._now.levels:  # about the grown trees
             level = 0
@@ -66,13 +66,13 @@ class Advance:
             question=ask.called(),
             level=level,
         )
-        with suppress(StorageError):  # it is told for those who watch; nothing rests on it
+        with suppress(StorageError):  # for information only
             write_whole(self._path, msgspec.json.encode(self._now))
         _LOG.info("Answered %s.", self._now)
 
 
 def progress_in(run: Path) -> Progress | None:
-    """Return how far a party is in a run; None if nothing was answered."""
+    """Return a party's progress in a run; None if nothing was answered."""
     try:
         return msgspec.json.decode((run / _FILE).read_bytes(), type=Progress)
     except (OSError, msgspec.MsgspecError):

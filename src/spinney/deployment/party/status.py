@@ -1,4 +1,4 @@
-"""`spinney party check` and `party status`: what a party would find out, found out early."""
+"""`spinney party check` and `party status`: find problems before a job does."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from spinney.tables.holding import Holding
 
 
 def check(path: Path, job: Path | None) -> dict[str, Any]:
-    """Open a party's table and check it, against a job where one is given; nothing leaves."""
+    """Open a party's table and check it, against a job if one is given; nothing leaves."""
     party = load_party(path)
     found: dict[str, Any] = {"party": party.party.name}
     if job is None:
@@ -48,7 +48,7 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
 
 
 def status(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return how a party stands: whether it runs, what left it, what its budget still allows."""
+    """Return a party's status: whether it runs, what left it, and its remaining budget."""
     party = load_party(path)
     facts: dict[str, Any] = {
         "party": party.party.name,
@@ -65,7 +65,7 @@ def status(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _columns(party: PartyFile) -> str:
-    """Return the table's columns; refuse declared ones that it lacks."""
+    """Return the table's columns; raise if it lacks a declared column."""
     names = source_of(party.table, party.folder).stream().names()
     wanted = [*(party.table.columns or ()), party.table.label, party.table.row_id]
     missing = [name for name in wanted if name is not None and name not in names]

@@ -1,4 +1,4 @@
-"""A party's own things, opened for a job: its table as the job reads it, its ledger, its memory."""
+"""Open a party's table, ledger and label memory for a job."""
 
 from hashlib import sha256
 from typing import Any
@@ -33,11 +33,11 @@ from spinney.tables.table import Table
 
 
 def open_ledger(party: PartyFile) -> Ledger:
-    """Open a party's ledger, with the budget that its policy allows for the life of the data."""
+    """Open a party's ledger, with the lifetime budget that its policy sets for the data."""
     ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
     if party.policy.epsilon_total is not None:
         total = party.policy.epsilon_total
-        # In every unit: what is paid in one that has no budget would never run out.
+        # In every unit: a unit without a budget would never run out.
         ledger.allow_for_life(party.ledger.data, [Budget.pure(total, unit) for unit in Unit])
     return ledger
 
@@ -45,32 +45,32 @@ def open_ledger(party: PartyFile) -> Ledger:
 def open_label_memory(
     party: PartyFile, settings: Any, whole: Table | Holding
 ) -> LabelMemory | None:
-    """Open the party's memory of randomised labels, where a job over rows randomises them."""
+    """Open the party's memory of randomised labels, if a job over rows randomises labels."""
     if isinstance(whole, Holding) or not randomises_labels(settings):
         return None
-    # All rows: one that is held out has not left the table.
+    # All rows: a held-out row has not left the table.
     return open_memory(party.labels, quote(party.ledger.data, safe=""), whole)
 
 
 def randomises_labels(settings: Any) -> bool:
-    """Tell whether a job's labels are randomised, and so remembered."""
+    """Return whether a job's labels are randomised, and therefore remembered."""
     return settings.privacy is not None and bool(settings.privacy.randomises_labels)
 
 
 def open_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
-    """Open the party's table for a job: the rows it trains on, or is evaluated by."""
+    """Open the party's table for a job: the rows for training or for evaluation."""
     return choose_rows(read_whole_table(party, agreed), party, agreed)
 
 
 def read_whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
-    """Open the party's table: all rows; of a job over columns all that it holds of them."""
+    """Open the party's whole table; for a job over columns, all its columns."""
     if agreed.spec.divides == "columns":
         return _own_columns(party, agreed)
     return read_table(source_of(party.table, party.folder), schema_for(party, agreed))
 
 
 def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
-    """Return the rows that a job trains on, or is evaluated by."""
+    """Return the rows on which a job trains or evaluates."""
     if isinstance(whole, Holding) or not agreed.held_out:
         return whole
     table, number = spool(whole), agreed.parties.index(party.party.name)
@@ -86,14 +86,14 @@ def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Tab
 
 
 def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
-    """Open the party's columns of a job over columns; the label is at one party."""
+    """Open the party's columns for a job over columns; one party has the label."""
     settings, spec = agreed.protocol_settings(), agreed.spec
     assert isinstance(spec, ColumnsSpec)
     barred = [name for name in party.policy.never if name in (party.table.columns or ())]
     if barred:
         raise PolicyError(
-            f"The party's file lists the column {barred[0]!r}, which its policy never lends (rule "
-            "'never'). Drop it from [table.columns]."
+            f"The party's file lists the column {barred[0]!r}, which its policy never allows "
+            "(rule 'never'). Drop it from [table.columns]."
         )
     has_label = spec.label_party(settings) == party.party.name
     own = for_columns(agreed.job_file(party.folder), party.table, has_label=has_label)
@@ -104,12 +104,12 @@ def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
 
 
 def schema_for(party: PartyFile, agreed: Agreed) -> Schema:
-    """Return the schema by which the table is read; facts that nobody declared are refused."""
+    """Return the schema for reading the table; raise if a fact is not declared."""
     settings = agreed.protocol_settings()
     if randomises_labels(settings) and party.table.row_id is None:
         raise SettingError(
             "label_privacy = 'local' randomises every label once and remembers the answer by the "
-            "record's id, and the party's [table] names none. Name a row_id there."
+            "record's id, but the party's [table] names no row_id. Name one there."
         )
     needs_ranges = agreed.spec.needs_ranges(settings)
     job = agreed.job_file(party.folder)
@@ -127,8 +127,8 @@ def _declared_schema(job: JobFile, table: TableConfig, *, needs_ranges: bool) ->
     if missing or said.label_is_open:
         lacking = [*missing, *([said.label.name] if said.label_is_open else [])]
         raise SettingError(
-            f"Public facts are not declared for: {join_words(map(repr, lacking))}. In a deployed job "
-            "they are never read off the data; declare them in [table.columns] or in the job."
+            f"Public facts are not declared for: {join_words(map(repr, lacking))}. A deployed job "
+            "never reads them from the data. Declare them in [table.columns] or in the job."
         )
     return said.filled(None)
 

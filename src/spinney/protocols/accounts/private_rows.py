@@ -51,7 +51,7 @@ class PrivateRows:
         if self._purse is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
-                "charge. Give it one."
+                "pay from. Give it one."
             )
         return self._purse
 

@@ -7,7 +7,7 @@ reveals the smallest and largest values of a node.
 | paper | here |
 |---|---|
 | client, master | party, coordinator |
-| F*, candidate features | `max_features` that can split, out of more that are drawn (`trees.cuts`) |
+| F*, candidate features | `max_features` that split, out of more that are drawn (`trees.cuts`) |
 | v_min, v_max of a node | its public box: the declared range, cut by the path |
 | v*, random threshold | a cut drawn by a hash of (seed, tree, node, feature): nothing is sent |
 | Sum_L, Sum_R | `Counts`: cells left, right and missing, by class |
@@ -25,10 +25,9 @@ Without `secure_sum` the channel adds up replies that it could read.
 
 | `privacy` | instead, the coordinator learns | protected |
 |---|---|---|
-| `randomised_labels` | all of the above, about randomised labels; no scores | a label, against |
-| | | everyone |
-| noise on counts | noisy counts of cuts (`extra_trees.noisy_coordinator`), and of | one record more |
-| | leaves as in `row_forest.noisy_rows` | |
+| `randomised_labels` | the above, about randomised labels; no scores | a label, against everyone |
+| noise on counts | noisy counts of cuts (`extra_trees.noisy_coordinator`), | one record more |
+| | and of leaves as in `row_forest.noisy_rows` | |
 | both | that a party joins, and its claims (`accounts.account`) | |
 
 **Rounds and bytes.** Schemas 1, facts 1, each level 1, quality 1: at most depth + 4 (exchanged

@@ -217,7 +217,7 @@ def _table(table: Table, plan: LabelPlan, ids: Keys, answers: Integers) -> Label
 def _likeliest(
     response: BloomResponse | UnaryResponse, words: NDArray[np.uint32]
 ) -> NDArray[np.int32]:
-    """Return the class whose bits fit a report best; it uses only the report, so it costs nothing."""
+    """Return the class whose bits fit a report best; this uses only the report, so it is free."""
     fit = unpack_bits(words, response.n_bits)
     if isinstance(response, BloomResponse):
         filters = bloom_filters(response.n_classes)

@@ -57,7 +57,7 @@ class ExtraTrees(Spec[ForestSettings]):
         return settings.min_samples_leaf
 
     def repeats_rows(self, settings: ForestSettings) -> bool:
-        """Tell whether trees draw a bootstrap."""
+        """Return whether trees draw a bootstrap."""
         return settings.bootstrap
 
     def n_trees(self, settings: ForestSettings) -> int:
@@ -86,7 +86,7 @@ class ExtraTrees(Spec[ForestSettings]):
         return NAME, replace(settings, privacy=None)
 
     def is_pooled(self, settings: ForestSettings) -> bool:
-        """Tell whether counts are exact."""
+        """Return whether counts are exact."""
         return settings.privacy is None
 
     def small(self, settings: ForestSettings) -> ForestSettings:

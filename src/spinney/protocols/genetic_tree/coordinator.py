@@ -162,7 +162,7 @@ def _active(channel: Channel, settings: GeneticSettings, turn: int) -> tuple[str
 
 
 def _median(counted: Integers) -> int:
-    """Return the median of counted values, rounded up: deeper structures may have fewer nodes."""
+    """Return the median of counted values, rounded up: a deeper structure may leave out nodes."""
     ends = np.cumsum(counted)
     low, high = np.searchsorted(ends, ((ends[-1] + 1) // 2, ends[-1] // 2 + 1))
     return int(-((-low - high) // 2))
@@ -200,7 +200,7 @@ def require_learnable(schema: Schema) -> None:
     require_few_classes(schema.label)
     if schema.label.classes is not None and len(schema.label.classes) < 2:
         raise TableError(
-            f"The label {schema.label.name!r} has only one class over all parties. A classifier "
+            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
             "needs rows of at least 2 classes; check the label column and its filter."
         )
     if not 1 <= len(schema.columns) <= MAX_COLUMNS:

@@ -162,9 +162,9 @@ class NoisyCounting:
         return FitTable.of(table, binning, len(self._table.schema.label.classes or ()))
 
     def join(self, ask: NoisyJoinAsk) -> JoinReply:
-        """Open the job, if all that it may cost can be paid."""
+        """Open the job if its whole cost can be paid."""
         require_schema(self._table, ask.job.schema_digest)
-        public_cells(self._table.schema)  # refuses what is not declared
+        public_cells(self._table.schema)  # raises if something is not declared
         return self._purse.join(self._plan(ask.job))
 
     def _plan(self, job: EvolvingJob) -> NoisyPlan:

@@ -125,7 +125,7 @@ class NoisySize:
     def _noised(self, plan: SizePlan) -> int:
         if self._purse is None:
             raise PolicyError(
-                "size_epsilon asks for noise, and this party has no ledger to charge. "
+                "size_epsilon asks for noise, and this party has no ledger to pay from. "
                 "Give it one."
             )
 
@@ -202,7 +202,7 @@ class Party:
         if self._purse is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
-                "charge. Give it one."
+                "pay from. Give it one."
             )
         if isinstance(ask, ClaimsAsk):
             return self._purse.claims(ask)

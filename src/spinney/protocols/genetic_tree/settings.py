@@ -303,7 +303,7 @@ def settings_of(given: GeneticJobSettings, facts: JobFacts) -> GeneticSettings:
         facts.name, given.epsilon, secure_sum=bool(given.secure_sum), honest=given.honest
     )
     if privacy is None and given.delta is not None:
-        raise SettingError("delta belongs to epsilon. Drop it, or give epsilon too.")
+        raise SettingError("delta is used only with epsilon. Drop it, or give epsilon too.")
     said = msgspec.structs.asdict(given).items()
     own = {key: value for key, value in said if value is not None and key not in _RUNNING}
     own |= {key: as_text(own[key], key) for key in ("size_epsilon", "delta") if key in own}

@@ -33,7 +33,7 @@ this is differentially private.
 
 | with `privacy` | instead, the coordinator learns | protected |
 |---|---|---|
-| `noisy_histograms` | noisy counts of nodes and leaves (`row_forest.noisy_rows`); | one record more |
+| `noisy_histograms` | noisy counts of nodes, leaves (`row_forest.noisy_rows`); | one record more |
 | | no facts, no scores | |
 | `perturbed_input` | all of the above, about noisy rows, and their number | a record's content |
 | both | that a party joins, and its claims (`accounts.account`) | |

@@ -57,7 +57,7 @@ class HorizontalForest(Spec[ForestSettings]):
         return settings.min_samples_leaf
 
     def repeats_rows(self, settings: ForestSettings) -> bool:
-        """Tell whether trees draw a bootstrap."""
+        """Return whether trees draw a bootstrap."""
         return settings.bootstrap
 
     def n_trees(self, settings: ForestSettings) -> int:

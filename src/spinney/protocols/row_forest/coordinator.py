@@ -1,4 +1,4 @@
-"""The coordinator's side of noisy histograms: it grows trees from noisy sums, then counts leaves."""
+"""The coordinator's side of noisy histograms: grow trees from noisy sums, count leaves last."""
 
 import numpy as np
 

@@ -129,7 +129,7 @@ class PrivateParty:
 
 def _without_ledger(ask: Ask[Any]) -> PolicyError:
     return PolicyError(
-        f"{type(ask).__name__} belongs to a private job, and this party has no ledger to charge. "
+        f"{type(ask).__name__} belongs to a private job, and this party has no ledger to pay from. "
         "Give it one."
     )
 

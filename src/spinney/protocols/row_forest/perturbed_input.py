@@ -2,8 +2,8 @@
 
 Kalloori and Klingler (2022), section 5.0.2, perturb each client's data and then train as usual. The
 paper states neither ranges nor how epsilon is divided, and does not perturb the label. Here the
-budget covers the whole record: epsilon / (columns + 1) for every column and for the label. Replacing
-a record by any other is hidden (local differential privacy, unit "record, replace").
+budget covers the whole record: epsilon / (columns + 1) for every column and for the label. So
+replacing a record by any other is hidden (local differential privacy, unit "record, replace").
 
 | column | noise |
 |---|---|
@@ -182,8 +182,8 @@ def _numbers(place: Column | Label, codes: NDArray[np.int32]) -> NDArray[np.floa
 def _range(place: Column | Label) -> tuple[float, float]:
     if place.range is None or not np.isfinite(place.range[1] - place.range[0]):
         raise SettingError(
-            f"{place.name!r} has no finite declared range, which noise needs. Declare one in the "
-            "schema."
+            f"{place.name!r} has no declared range for noise to cover. Declare a finite range "
+            "in the schema."
         )
     return place.range
 

@@ -113,7 +113,7 @@ def check_facts(schema: Schema, facts: FactsReply) -> None:
     require_few_classes(schema.label)
     if schema.label.classes is not None and np.count_nonzero(facts.classes) < 2:
         raise TableError(
-            f"The label {schema.label.name!r} has only one class over all parties. A classifier "
+            f"The label {schema.label.name!r} has one class only over all parties. A classifier "
             "needs rows of at least 2 classes; check the label column and its filter."
         )
 
@@ -248,7 +248,7 @@ def fixed_point(target: Floats, label: Label, bits: int) -> Integers:
 
 
 def _without_surprises(batches: Iterator[Batch], binning: Binning) -> Iterator[Batch]:
-    """Yield the batches; raise if a column has missing values and the bins do not allow for them."""
+    """Yield the batches; raise if values are missing in a column without a bin for them."""
     for batch in batches:
         if np.any(np.isnan(batch.values).any(axis=1) & ~binning.has_missing):
             raise ProtocolError(

@@ -1,1 +1,1 @@
-"""Secure sums (secure aggregation): the coordinator sees sums, no summand; see `channel`, `roster`."""
+"""Secure aggregation: the coordinator sees sums but no summand; see `channel` and `roster`."""

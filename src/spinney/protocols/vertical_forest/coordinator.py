@@ -1,4 +1,4 @@
-"""The coordinator's side of a forest over columns: agree, grow, judge."""
+"""The coordinator's side of a vertical forest: agree on the job, grow the forest, score it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -41,7 +41,7 @@ from spinney.typing import Progress, silent
 
 
 def label_party_of(holdings: Mapping[str, HoldingsReply]) -> str:
-    """Return who holds the labels; refuse none, several, and tables that do not fit."""
+    """Return the label party; raise if there is none or several, or if tables do not fit."""
     holders = [name for name, held in holdings.items() if held.holds_label]
     if len(holders) != 1:
         found = f"{', '.join(map(repr, holders))} do" if holders else "none does"
@@ -62,11 +62,11 @@ def label_party_of(holdings: Mapping[str, HoldingsReply]) -> str:
 def job_of(
     settings: VerticalSettings, holdings: Mapping[str, HoldingsReply], label_party: str
 ) -> Job:
-    """Return the terms of a job, as every party is told."""
+    """Return the terms of a job that every party receives."""
     label, forest = holdings[label_party], settings.forest
     if (label.n_classes > 0) != (forest.task == "classification"):
         raise SchemaError(
-            f"The job is {forest.task}, but the label at party {label_party!r} is not for that."
+            f"The job is {forest.task}, but the label at party {label_party!r} does not suit it."
         )
     n_columns = sum(held.n_columns for held in holdings.values())
     if not n_columns:
@@ -86,9 +86,9 @@ def job_of(
 
 @dataclass(frozen=True)
 class VerticalTraining:
-    """The log of how a vertical forest came about, and what it takes to predict by it.
+    """The log of a vertical forest's training, and what is needed to predict with it.
 
-    The forest itself is at the parties, each its own part.
+    The forest itself is at the parties; each has its own part.
     """
 
     roles: Roles
@@ -101,7 +101,7 @@ class VerticalTraining:
     settings: dict[str, object]
     claims: tuple[PartyClaim, ...] = ()
     history: tuple[float, ...] = ()
-    model: ForestModel | None = None  # joined, where the job says so
+    model: ForestModel | None = None  # joined from the parts, if the job asks for it
 
 
 def describe_settings(settings: VerticalSettings) -> dict[str, object]:
@@ -131,10 +131,10 @@ def train(
     settings
         The job.
     owners
-        Which party has each column, by the numbers that the forest gives them; a party's columns
+        The party of each column, in the order in which the forest numbers them; a party's columns
         come in its own order. None: party after party.
     checkpoint
-        A file that is written after every level. If it is there already, the job goes on from it.
+        A file that is written after every level. If it already exists, the job resumes from it.
     """
     phases = Phases()
     with phases.phase("agreeing"):

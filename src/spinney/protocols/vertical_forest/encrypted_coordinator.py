@@ -1,25 +1,25 @@
-"""Growing over columns when only one party may know the labels: sums of ciphertexts (S2, 4.3).
+"""Growing over columns if only one party may know the labels, by homomorphic encryption (S2, 4.3).
 
-S2 leaves open how clients would find impurities of encrypted labels. Here the data flow is that of
-SecureBoost (Cheng et al. 2019): the label party keeps the key; the others add up its ciphertexts
-for every node, column and cell, pack the sums, refresh them, and send them back; the label party
-decrypts, finds the best cuts of all columns, and answers with the chosen ones only.
+S2 leaves open how clients would compute impurities of encrypted labels. Here the data flow is that
+of SecureBoost (Cheng et al. 2019). The label party keeps the key. The others add up its ciphertexts
+for every node, column and cell, pack the sums, refresh them, and send them back. The label party
+decrypts, finds the best cuts of all columns, and answers with the chosen cuts only.
 
-Labels are encrypted once for a forest. A class is a one in a field of its own; a target is its
-fixed-point number. Fields are as wide as the heaviest tree needs: no sum runs into the next.
+Labels are encrypted once per forest. A class is a one in its own field; a target is its fixed-point
+number. Fields are as wide as the heaviest tree needs, so no sum overflows into the next field.
 
-**Who learns what.** The label party learns for every other party's column drawn for a node how many
-rows and which label sums are in each cell, how many cells there are and whether they are categories
-or hold missing values; not the column's name, values or cuts. The coordinator carries ciphertexts,
-sees counts of rows in cells, and learns the choices: whose column, by number, and at which cell.
-Feature parties learn which of their cuts were chosen, and which rows stand together in a node: that
-alone gives labels away (the report measures it), and encryption cannot help.
+**Who learns what.** The label party learns, for every other party's column drawn for a node, how
+many rows and which label sums are in each cell, how many cells there are, and whether they are
+categories or hold missing values; not the column's name, values or cuts. The coordinator carries
+ciphertexts, sees counts of rows in cells, and learns the choices: whose column, by number, and at
+which cell. Feature parties learn which of their cuts were chosen, and which rows are together in a
+node. That alone reveals labels (the report measures it), and encryption cannot prevent it.
 **Who never learns what.** Nobody but the label party learns a label, a sum of labels or a gain. The
-label party never returns a decrypted number. It chooses once for a level, and a feature party cuts
-once: a coordinator that made up sums or cuts to try them out would be refused the second answer.
+label party never returns a decrypted number. It chooses once per level, and a feature party cuts
+once per level: a coordinator that made up sums or cuts to try them out would get no second answer.
 
 **Rounds and bytes.** The encrypted labels once: about 270 bytes (Okamoto-Uchiyama) or 512
-(Paillier) a row. A level takes 3 rounds; a feature party sends one ciphertext for some 30 to 100
+(Paillier) per row. A level takes 3 rounds; a feature party sends one ciphertext for some 30 to 100
 cells, and a few bits for each cell's rows.
 """
 
@@ -50,7 +50,7 @@ class EncryptedCoordination(Coordination):
     """One job with encrypted labels, level by level."""
 
     def grow(self) -> None:
-        """Grow one level: sums from feature parties, a choice by the label party, partitions."""
+        """Grow one level: feature parties send sums, the label party chooses, rows are split."""
         drawn = self.keys.draw()
         offers = [self.owners.offered(drawn, party) for party in range(len(self._names))]
         others = [name for name in self._names if name != self.label_party]
@@ -90,7 +90,7 @@ class EncryptedCoordination(Coordination):
     ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
         """Return the number of the party that wins each node, and the columns chosen."""
         if choice.winner.shape != (self.n_open,) or np.any(choice.winner >= len(others)):
-            raise ProtocolError("The label party chooses for other nodes than it was asked of.")
+            raise ProtocolError("The label party's choices do not match the nodes asked about.")
         number = {index: self._names.index(name) for index, name in enumerate(others)}
         number |= {-2: self._names.index(self.label_party), -1: -1}
         winner = np.array([number.get(int(one), -1) for one in choice.winner], np.int16)
@@ -99,7 +99,7 @@ class EncryptedCoordination(Coordination):
             offered, place = offers[winner[node]]
             slot = int(choice.slot[node])
             if not 0 <= slot < offered.n_slots[node]:
-                raise ProtocolError("The label party chooses columns that were not offered.")
+                raise ProtocolError("The label party chose columns that were not offered.")
             begin = int(offered.n_slots[:node].sum(dtype=np.int64))
             column[at] = drawn[node, place[begin + slot]]
         return winner, column

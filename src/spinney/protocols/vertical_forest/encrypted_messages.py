@@ -1,4 +1,4 @@
-"""The questions and answers of `vertical_forest.encrypted_coordinator`; who learns what is told there.
+"""The questions and answers of a vertical forest with encrypted labels.
 
 **Who learns what.** See `vertical_forest.encrypted_coordinator`.
 """
@@ -20,14 +20,14 @@ from spinney.typing import Bools, Integers
 
 @message
 class SealReply:
-    """The labels, encrypted, and the key to add them by."""
+    """The encrypted labels, and the public key for adding them."""
 
     sealed: Sealed
 
 
 @message
 class SealAsk(Ask[SealReply]):
-    """Which label has each row, encrypted?"""
+    """What is the encrypted label of each row?"""
 
     job: Job
     scheme: str
@@ -38,20 +38,20 @@ class SealAsk(Ask[SealReply]):
 
 @message
 class SumsReply:
-    """Encrypted label sums of the cells of every column offered, and how many rows they hold."""
+    """Encrypted label sums of the cells of every offered column, and the cells' row counts."""
 
     is_behind: bool
     key_id: str
-    cells: NDArray[np.int32]  # of each column offered, node after node
+    cells: NDArray[np.int32]  # of each offered column, node after node
     is_category: Bools
     has_missing: Bools
-    counts: Counts  # (cells, 1) rows, as often as drawn
-    sums: tuple[bytes, ...]  # of cells that hold rows; a plane each
+    counts: Counts  # (cells, 1) rows, counted as often as drawn
+    sums: tuple[bytes, ...]  # of cells that hold rows, one for each plane
 
 
 @message
 class SumsAsk(Ask[SumsReply]):
-    """How do the encrypted labels of each open node add up over your columns' cells?"""
+    """What are the encrypted label sums of each open node over your columns' cells?"""
 
     job: str
     depth: int
@@ -68,7 +68,7 @@ class SumsAsk(Ask[SumsReply]):
 
 @message
 class Foreign:
-    """Another party's sums, and where its columns stand in each node's draw."""
+    """Another party's sums, and the places of its columns in each node's draw."""
 
     n_slots: NDArray[np.uint16]
     place: NDArray[np.int32]
@@ -90,12 +90,12 @@ class ChooseReply:
 
 @message
 class ChooseAsk(Ask[ChooseReply]):
-    """Which is the best cut of each open node?"""
+    """What is the best cut of each open node?"""
 
     job: str
     depth: int
     newest: tuple[Partition, ...]
-    offered: Offered  # of the label party's own columns
+    offered: Offered  # the label party's own columns
     place: NDArray[np.int32]
     others: tuple[Foreign, ...]
     reveals: ClassVar[str] = "the best cut of each open node: whose column, by number, which cell"
@@ -109,7 +109,7 @@ class ChooseAsk(Ask[ChooseReply]):
 
 @message
 class CutAsk(Ask[SplitReply]):
-    """These cuts of yours were chosen: who goes left?"""
+    """Which rows go left by these chosen cuts of yours?"""
 
     job: str
     depth: int

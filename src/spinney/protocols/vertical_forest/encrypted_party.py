@@ -1,6 +1,6 @@
-"""Parties of a job with encrypted labels: one keeps the key and chooses, the others add ciphertexts.
+"""Parties with encrypted labels: the label party keeps the key, the others add ciphertexts.
 
-**Who learns what.** See `encrypted_coordinator`.
+**Who learns what.** See `vertical_forest.encrypted_coordinator`.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,11 +44,11 @@ from spinney.trees.rows import rows_of_entries
 from spinney.trees.split import BestSplits
 from spinney.typing import Integers
 
-_MULTIPLES = 3  # of each ciphertext that are kept: a row is drawn more often once in fifty
+_MULTIPLES = 3  # stored multiples of each ciphertext: one row in fifty is drawn more often
 
 
 class FeatureSide:
-    """The side that adds without the key."""
+    """The side that adds ciphertexts without the key."""
 
     def __init__(self, job: Job, sealed: Sealed) -> None:
         self._he: AdditiveHE = of_public_key(sealed.scheme, sealed.public_key)
@@ -58,7 +58,7 @@ class FeatureSide:
         if len(sealed.planes) != self._fields.n_planes:
             raise foreign_ciphertexts()
         self._n_rows = job.n_rows
-        # Rows are drawn more than once; their ciphertexts are doubled and tripled beforehand.
+        # Rows may be drawn more than once; their ciphertexts are doubled and tripled beforehand.
         times = range(1, _MULTIPLES + 1 if job.settings.bootstrap else 2)
         groups = [[row] * time for time in times for row in range(job.n_rows)]
         groups.append([job.n_rows])
@@ -100,7 +100,7 @@ class FeatureSide:
         )
 
     def cuts(self, ask: CutAsk) -> OwnSplits | None:
-        """Return chosen cuts in own bins; None if the party must start again."""
+        """Return the chosen cuts in own bins; None if the party must start again."""
         slots = self._slots
         if slots is None:
             return None
@@ -109,7 +109,7 @@ class FeatureSide:
         if len(same) != 1 or not _are_within(at, slots.feature) or np.any(slots.feature[at] < 0):
             raise ProtocolError("The question chooses columns that were not offered.")
         if np.any(ask.cut.astype(np.int64) >= slots.cells[at]):
-            raise ProtocolError("The question chooses cells that are not there.")
+            raise ProtocolError("The question chooses cells that do not exist.")
         cut = ((ask.cut.astype(np.int64) + 1) << slots.shift[at]) - 1 - slots.add[at]
         return OwnSplits(
             ask.node,
@@ -135,7 +135,7 @@ def _are_within(at: tuple[Integers, Integers], places: NDArray[Any]) -> bool:
 
 
 def _groups(table: BinnedTable, nodes: OwnNodes, slots: Slots, n_rows: int) -> Iterator[list[int]]:
-    """Give for every cell that holds rows the places of their ciphertexts."""
+    """Yield the places of the ciphertexts for every cell that holds rows."""
     held = nodes.standing
     for node in range(nodes.tree.size):
         parts = [
@@ -165,14 +165,14 @@ def _groups(table: BinnedTable, nodes: OwnNodes, slots: Slots, n_rows: int) -> I
 def _places(
     table: BinnedTable, block: int, entries: NDArray[np.uint32]
 ) -> tuple[Integers, Integers]:
-    """Return where a row's first cell is among the table's, and how far the next column's."""
+    """Return the place of each row's first cell in the table, and the stride between columns."""
     start = table.block_start[block]
     at = start * table.n_columns + rows_of_entries(entries)[0]
     return at, np.full(entries.size, table.block_start[block + 1] - start)
 
 
 def _ciphertexts(row: Integers, weight: Integers, n_rows: int) -> tuple[Integers, Integers]:
-    """Return which ciphertexts add up to each row as often as it is drawn, and whose they are."""
+    """Return the ciphertexts that add up to each row times its weight, and the row of each."""
     whole, rest = np.divmod(weight, _MULTIPLES)
     entry = np.repeat(np.arange(row.size), whole)
     some = np.flatnonzero(rest)
@@ -188,7 +188,7 @@ def behind_sums() -> SumsReply:
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What the label party writes down of its key."""
+    """What the label party stores of its key."""
 
     scheme: str
     public: bytes
@@ -205,7 +205,7 @@ class LabelSide:
         self._kept: tuple[str, SecretHE, Sealed] | None = None
 
     def sealed(self, ask: SealAsk, target: Target, tree_weight: int) -> Sealed:
-        """Return the labels encrypted: once, whoever asks how often."""
+        """Return the encrypted labels; they are encrypted once, however often asked for."""
         job = ask.job.digest
         if self._kept is None or self._kept[0] != job:
             note = self._notebook.note(job, "key")
@@ -231,9 +231,9 @@ class LabelSide:
     def choose(self, ask: ChooseAsk, growing: Growing) -> ChooseReply:
         """Return the best cut of each open node over all parties' columns."""
         if self._kept is None or self._kept[0] != ask.job:
-            note = self._notebook.note(ask.job, "key")  # the party was stopped meanwhile
+            note = self._notebook.note(ask.job, "key")  # the party was restarted meanwhile
             if note is None:
-                raise ProtocolError("The label party has no key of this job. Start the job again.")
+                raise ProtocolError("The label party has no key for this job. Start the job again.")
             self._kept = (ask.job, *self._read(note))
         found = [_own_candidates(growing, ask)]
         for number, foreign in enumerate(ask.others):
@@ -241,11 +241,11 @@ class LabelSide:
         node = np.concatenate([one.node for one in found])
         place = np.concatenate([one.place for one in found])
         gain = np.concatenate([one.best.gain for one in found])
-        # The best of each node: the largest gain, and of equal ones the first that was drawn.
+        # The best of each node: the largest gain; of equal gains, the first that was drawn.
         order = np.lexsort((place, -gain, node))
         first = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
         chosen = self._chosen(growing, found, node[first], first)
-        growing.settle("choice", codec.encode(chosen))  # nobody can try out sums
+        growing.settle("choice", codec.encode(chosen))  # so that nobody can try out sums
         return chosen
 
     def _chosen(
@@ -335,7 +335,7 @@ class LabelSide:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The best cuts of some columns, one each."""
+    """The best cut of each of some columns."""
 
     source: int  # the number of the sums, -2 for the label party's own
     node: Integers
@@ -345,7 +345,7 @@ class _Candidates:
 
 
 def _own_candidates(growing: Growing, ask: ChooseAsk) -> _Candidates:
-    """Return the label party's own best cut of each node, counted in the clear."""
+    """Return the label party's own best cut of each node, from unencrypted counts."""
     gain, slot = growing.gains(ask.offered)
     node = np.flatnonzero(slot >= 0)
     n_slots = ask.offered.n_slots.astype(np.int64)
@@ -359,9 +359,9 @@ def _require_cells(reply: SumsReply, counts: Integers, n_slots: Integers, n_open
     sizes = {reply.cells.size, reply.is_category.size, reply.has_missing.size, int(n_slots.sum())}
     sound = n_slots.size == n_open and len(sizes) == 1 and counts.shape[1:] == (1,)
     if not sound or np.any(reply.cells < 1) or np.any(reply.cells > MISSING + 1):
-        raise ProtocolError("A party's sums are not of the columns it was asked for.")
+        raise ProtocolError("A party's sums do not match the columns it was asked for.")
     if int(reply.cells.sum()) != len(counts) or np.any(counts < 0):
-        raise ProtocolError("A party's sums do not have the cells it says.")
+        raise ProtocolError("A party's sums do not match its number of cells.")
 
 
 def _nothing(n_open: int, *, is_behind: bool) -> ChooseReply:
@@ -377,14 +377,14 @@ def behind_choice() -> ChooseReply:
 
 
 class Labelled(Protocol):
-    """The party whose side this is."""
+    """What this side needs of its party."""
 
     def labels(self, job: Job) -> Target:
         """Return the labels that the job may use."""
         ...
 
     def heaviest(self, job: Job) -> int:
-        """Return how many rows the largest sample has."""
+        """Return the number of rows in the largest sample."""
         ...
 
     def grown_to(self, job: str, depth: int, newest: tuple[Partition, ...]) -> Growing | None:
@@ -393,7 +393,7 @@ class Labelled(Protocol):
 
 
 class EncryptedSide:
-    """What a party answers in a job with encrypted labels, with the key or without."""
+    """A party's answers in a job with encrypted labels, with or without the key."""
 
     def __init__(self, party: Labelled, notebook: Notebook) -> None:
         self._party = party
@@ -402,7 +402,7 @@ class EncryptedSide:
 
     @property
     def answers(self) -> dict[type[Any], Callable[[Any], Any]]:
-        """What answers each question."""
+        """The method that answers each question."""
         return {
             SealAsk: self._seal,
             SumsAsk: self._sums,
@@ -411,7 +411,7 @@ class EncryptedSide:
         }
 
     def begin(self, job: Job, sealed: Sealed) -> None:
-        """Take the encrypted labels."""
+        """Receive the encrypted labels."""
         self._feature_side = FeatureSide(job, sealed)
 
     def _seal(self, ask: SealAsk) -> SealReply:

@@ -1,6 +1,7 @@
-"""How label sums stand in one encrypted number: a field for each class but the first, or a target.
+"""How label sums are packed into one encrypted number: one field per class but the first.
 
-Fields are as wide as the heaviest tree needs: no sum runs into the next.
+A target is one field. Fields are as wide as the heaviest tree needs, so no sum overflows into the
+next field.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,10 @@ from spinney.typing import Integers
 
 @dataclass(frozen=True)
 class Fields:
-    """How label sums stand in one number: a field for each class but the first, or one target."""
+    """The packing of label sums in a number: one field per class but the first, or one target."""
 
     field_bits: int
-    n_fields: int  # of all planes
+    n_fields: int  # over all planes
     room: int
 
     @classmethod
@@ -40,7 +41,7 @@ class Fields:
 
     @property
     def width(self) -> int:
-        """The bits of one cell's sums in a plane."""
+        """How many bits one cell's sums take in a plane."""
         return self.per_plane * self.field_bits
 
     def cells_in_one(self, n: int) -> int:
@@ -48,7 +49,7 @@ class Fields:
         return max(1, min(self.room // self.width, n))
 
     def planes(self, job: Job, target: Target) -> list[list[int]]:
-        """Return the numbers to encrypt, plane by plane; a zero comes last."""
+        """Return the numbers to encrypt, plane by plane; the last is a zero."""
         if not job.n_classes:
             return [[*map(int, target), 0]]
         planes = []

@@ -1,8 +1,8 @@
-"""A party's memory while a vertical forest grows: where its rows stand, and its own cuts.
+"""A party's state while a vertical forest grows: the node of each row, and its own cuts.
 
-Its own cuts are nowhere else, so that they are written to its notebook before anybody acts on
-them. All the rest can be made again from the notebook and the coordinator's partitions: a party
-that was stopped starts where the others are, and trains nothing twice.
+Nobody else has its own cuts, so the party writes them to its notebook before anybody acts on them.
+Everything else can be rebuilt from the notebook and the coordinator's partitions: a party that was
+stopped resumes where the others are and does not train anything twice.
 """
 
 from dataclasses import dataclass, replace
@@ -38,19 +38,19 @@ from spinney.typing import Bools, Floats, Integers
 
 @message
 class Offered:
-    """The columns that the coordinator drew of a party's own: a few for each open node."""
+    """The party's own columns that the coordinator drew, some for each open node."""
 
     n_slots: NDArray[np.uint16]  # (n_open,)
     column: NDArray[np.uint16]  # node after node, in the order of the draw
     phase: NDArray[np.uint8]
 
     def laid(self, nodes: OwnNodes) -> Slots:
-        """Lay cells over them; refuse columns or nodes that the party does not have."""
+        """Lay cells over the columns; raise if the party does not have a column or node."""
         most = int(self.n_slots.max(initial=0))
         fits = self.n_slots.size == nodes.tree.size
         fits = fits and self.column.size == self.phase.size == int(self.n_slots.sum())
         if not fits or int(self.column.max(initial=0)) >= max(nodes.columns.n_columns, 1):
-            raise ProtocolError("The question is about columns or nodes that are not there.")
+            raise ProtocolError("The question is about columns or nodes that do not exist.")
         used = np.arange(most) < self.n_slots[:, None]
         column = np.full(used.shape, -1, np.int32)
         phase = np.zeros(used.shape, np.uint8)
@@ -69,7 +69,7 @@ class _Found:
 
 
 class Growing:
-    """One party's side of one job, as far as the forest has grown."""
+    """One party's side of one job, at the current depth of the forest."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Growing:
     ) -> None:
         self.job = job
         self.levels: list[tuple[Partition, OwnSplits]] = []
-        self.foreign_gains: dict[int, Floats] = {}  # by depth, where only this party knows them
+        self.foreign_gains: dict[int, Floats] = {}  # by depth, if only this party knows them
         self._own = own
         self._notebook = notebook
         self._n_threads = n_threads
@@ -94,7 +94,7 @@ class Growing:
         self.weights = np.zeros(0)
         known: Target = np.zeros(
             job.n_rows, np.int32
-        )  # neither class nor target is in any row entry
+        )  # row entries contain neither class nor target
         if target is not None:
             job.check_target(target)
             self.weights, known = job.class_weights(target), target
@@ -121,7 +121,7 @@ class Growing:
 
     @property
     def root_weight(self) -> Floats:
-        """The weight of each open node's tree; 0 for roots, which weigh what they hold."""
+        """The weight of each open node's tree; 0 for roots, whose own weight is used."""
         if self.depth == 0:
             return np.zeros(self.nodes.tree.size)
         weight: Floats = self._root_weight[self.nodes.tree]
@@ -129,7 +129,7 @@ class Growing:
 
     @property
     def search(self) -> OwnSearch:
-        """How cuts are looked for."""
+        """The search for cuts."""
         settings, rules = self.job.settings, self.job.rules
         return OwnSearch(
             Criterion.of(settings.criterion, self.weights, MAX_WEIGHT * self.job.n_rows),
@@ -139,7 +139,7 @@ class Growing:
         )
 
     def reaches(self, depth: int, partition: Partition | None) -> bool:
-        """Move on to a depth; tell whether the party could."""
+        """Move on to a depth; return whether the party could."""
         if partition is not None and depth == self.depth + 1:
             self.grow(partition, self._chosen or OwnSplits.none())
         return depth == self.depth
@@ -147,7 +147,7 @@ class Growing:
     def grow(self, partition: Partition, own: OwnSplits) -> None:
         """Move all rows by a level's partition."""
         if not np.all(np.isin(own.node, np.flatnonzero(partition.split))):
-            raise ProtocolError("A level's partition leaves out cuts that this party has made.")
+            raise ProtocolError("A level's partition leaves out cuts that this party made.")
         moved = self.nodes.moved(
             self.table, partition, self._n_threads, all_nodes=self._keeps_moments
         )
@@ -168,16 +168,16 @@ class Growing:
         self.moments.append(moments)
 
     def settle(self, name: str, fact: bytes) -> None:
-        """Write down what is told once of this level."""
+        """Record an answer that is given only once for this level."""
         self._notebook.settle(self.job.digest, f"{self.depth}.{name}", fact)
 
     def keep_gains(self, gain: Floats) -> None:
-        """Write down the gains of a level's cuts, where only the label party knows them."""
+        """Record the gains of a level's cuts, if only the label party knows them."""
         self.foreign_gains[self.depth] = gain
         self._notebook.keep_note(self.job.digest, f"{self.depth}.gains", gain.tobytes())
 
     def replay(self, levels: tuple[Partition, ...], n_own: tuple[int, ...]) -> None:
-        """Follow the levels grown before, with the own cuts that the notebook holds."""
+        """Repeat the earlier levels, using the own cuts in the notebook."""
         for depth, (partition, expected) in enumerate(zip(levels, n_own, strict=True)):
             gains = self._notebook.note(self.job.digest, f"{depth}.gains")
             if gains is not None:
@@ -185,13 +185,13 @@ class Growing:
             own = self._notebook.cuts(self.job.digest, depth)
             if own.node.size != expected:
                 raise ProtocolError(
-                    f"This party's notebook lacks its cuts of level {depth}. Nobody else has them; "
-                    "start the job again."
+                    f"This party's cuts of level {depth} are missing from its notebook. Nobody "
+                    "else has them; start the job again."
                 )
             self.grow(partition, own)
 
     def gains(self, offered: Offered) -> tuple[Floats, Integers]:
-        """Return the best gain of each open node by own columns, and by which of those offered."""
+        """Return the best gain of each open node by own columns, and which offered column it is."""
         slots = offered.laid(self.nodes)
         n_open = self.nodes.tree.size
         if slots.feature.shape[1] == 0:
@@ -199,7 +199,7 @@ class Growing:
         best = own_best(self.table, self.nodes, slots, self.search, self.root_weight)
         gain, is_good = self.accepted(best.splits)
         self._found = _Found(slots, best, gain, is_good)
-        # Compared as they were found: in other units two that differ might become one.
+        # Compared in the units of the search: in others two different gains might become equal.
         return np.where(is_good, best.splits.gain, -np.inf), best.slot
 
     def accepted(self, best: BestSplits) -> tuple[Floats, Bools]:
@@ -208,18 +208,18 @@ class Growing:
         unit = min(self.job.target_step**2, 1e200) if rules.is_regression else 1.0
         scaled = replace(best, gain=best.gain * unit)
         is_good = rules.accepts(scaled, self._root_weight[self.nodes.tree])
-        if self.depth == 0:  # a root is asked about before anything is known of it
+        if self.depth == 0:  # roots are asked about before anything is known about them
             is_good &= rules.opens(best.total, 0, self.weights)
         return scaled.gain, is_good
 
     def open_children(self, left: Integers, total: Integers) -> Bools:
-        """Tell which children, left and right in turn, stay open."""
+        """Return which children stay open, left and right in turn."""
         moments = np.empty((2 * len(left), left.shape[1]), np.int64)
         moments[0::2], moments[1::2] = left, total - left
         return self.job.rules.opens(moments, self.depth + 1, self.weights)
 
     def found_splits(self, nodes: Integers) -> BestSplits:
-        """Return the own best cuts of some nodes as they were found."""
+        """Return the party's own best cuts of some nodes, as they were found."""
         if self._found is None:
             width = self.job.n_classes or 2
             none = np.zeros(0, np.int64)
@@ -232,18 +232,18 @@ class Growing:
         return BestSplits(*(value[nodes] for value in vars(found).values()))
 
     def found_cuts(self, nodes: Integers) -> tuple[OwnSplits, Bools] | None:
-        """Return own best cuts of some nodes and their open children; None if they are lost."""
+        """Return the own best cuts of some nodes and their open children; None if they are lost."""
         found = self._found
         if found is None:
             return None
         if not _are_places(nodes, found.gain.size) or not np.all(found.is_good[nodes]):
-            raise ProtocolError("The question asks for cuts that this party has not offered.")
+            raise ProtocolError("The question asks for cuts that this party did not offer.")
         splits = found.best.splits
         children = self.open_children(splits.left[nodes], splits.total[nodes])
         return found.best.chosen(nodes, found.slots, found.gain), children
 
     def cut(self, own: OwnSplits) -> tuple[Bytes, Bools]:
-        """Write own cuts down, then return who goes left, and which columns are exhausted."""
+        """Record own cuts, then return which rows go left and which columns are exhausted."""
         made = b"".join(
             np.ascontiguousarray(value).tobytes()
             for value in (own.node, own.feature, own.cut, own.missing_left, own.bin_set)
@@ -262,7 +262,7 @@ class Growing:
 
 
 def _are_places(nodes: Integers, n_open: int) -> bool:
-    """Tell whether numbers are places among open nodes, each once and in order."""
+    """Return whether numbers are places among open nodes, each once and in order."""
     return bool(
         np.all(nodes[1:] > nodes[:-1])
         and (nodes.size == 0 or (nodes[0] >= 0 and nodes[-1] < n_open))

@@ -1,7 +1,7 @@
-"""The coordinator's side of growing over columns: who is asked what, and who wins.
+"""The coordinator's side of growing over columns: which party is asked what, and which wins.
 
-It numbers all columns and knows whose each is, nothing more of them. After every level it can
-write down all that it knows, and go on from there later.
+It numbers all columns and knows the party of each, but nothing else about them. After every level
+it can write a checkpoint and later resume from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _KIND = "vertical job"
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose column each is: numbers of parties, and of the column at its party."""
+    """The owner of each column: the party's number, and the column's number at that party."""
 
     parties: tuple[str, ...]
     party: NDArray[np.int16]  # (n_columns,)
@@ -47,7 +47,7 @@ class Owners:
     def of(
         cls, parties: tuple[str, ...], n_columns: Mapping[str, int], owners: Sequence[str] | None
     ) -> "Owners":
-        """Return the columns in the order given, or party after party."""
+        """Return the owners of the columns in the given order, or party after party."""
         if owners is None:
             owners = [name for name in parties for _ in range(n_columns[name])]
         for name in parties:
@@ -67,8 +67,8 @@ class Owners:
         return np.flatnonzero(self.party == party)
 
     def offered(self, drawn: DrawnColumns, party: int) -> tuple[Offered, NDArray[np.int32]]:
-        """Return what a party is told of a draw, and the place of each column in it."""
-        # A column of -1 is nobody's; the last entry stands for it.
+        """Return a party's part of a draw, and the place of each of its columns in the draw."""
+        # A column of -1 belongs to nobody; the last entry stands for it.
         owner = np.append(self.party, np.int16(-1))[drawn.column]
         node, place = np.nonzero(owner == party)
         column = drawn.column[node, place]
@@ -87,7 +87,7 @@ class GrownLevel:
     child_exhausted: Bools
 
     def own(self, party: int) -> int:
-        """Return how many cuts are a party's."""
+        """Return how many cuts a party made."""
         return int((self.winner == party).sum())
 
 
@@ -128,21 +128,21 @@ class Coordination:
 
     @property
     def newest(self) -> tuple[Partition, ...]:
-        """The partition of the level before, if there is one."""
+        """The partition of the previous level, if there is one."""
         return (self.levels[-1].partition,) if self.levels else ()
 
     def start(self) -> None:
-        """Begin at all parties, or where the checkpoint ends."""
+        """Start at all parties, from the checkpoint if there is one."""
         replies = self.channel.ask_each({name: self._begin(name, 0) for name in self._names})
         first = replies[self._names[0]]
         exhausted = np.zeros(self.owners.party.size, np.bool_)
         for number, name in enumerate(self._names):
             numbers = self.owners.numbers(number)
             if replies[name].exhausted.size != numbers.size:
-                raise ProtocolError(f"Party {name!r} speaks of columns that it does not hold.")
+                raise ProtocolError(f"Party {name!r} answers about columns that it does not hold.")
             if not np.array_equal(replies[name].sizes, first.sizes):
                 raise ProtocolError(
-                    f"Parties {self._names[0]!r} and {name!r} have drawn different samples. They "
+                    f"Parties {self._names[0]!r} and {name!r} drew different samples. They "
                     "must hold the same rows in the same order."
                 )
             exhausted[numbers] = replies[name].exhausted
@@ -176,9 +176,9 @@ class Coordination:
     def ask(
         self, asks: Mapping[str, Ask[Any]], before: Mapping[str, Ask[Any]] | None = None
     ) -> dict[str, Any]:
-        """Put a question to each party; one that was stopped starts again and is asked again.
+        """Ask each party its question; a party that was restarted starts again and is asked again.
 
-        `before` are the questions that such a party must have answered first.
+        `before` holds the questions that such a party must answer first.
         """
         replies: dict[str, Any] = self.channel.ask_each(asks)
         behind = [name for name, reply in replies.items() if reply.is_behind]
@@ -190,11 +190,11 @@ class Coordination:
         replies |= self.channel.ask_each({name: asks[name] for name in behind})
         for name in behind:
             if replies[name].is_behind:
-                raise ProtocolError(f"Party {name!r} cannot follow the job. Start it again.")
+                raise ProtocolError(f"Party {name!r} cannot catch up. Start the job again.")
         return replies
 
     def grow(self) -> None:
-        """Grow one level: the best gain wins each node, and its party parts the rows."""
+        """Grow one level: the best gain wins each node, and its party splits the rows."""
         drawn = self.keys.draw()  # Alg. 2: randomly select features
         offers = [self.owners.offered(drawn, party) for party in range(len(self._names))]
         asks = {
@@ -211,9 +211,9 @@ class Coordination:
     def _winners(
         self, gains: Mapping[str, GainReply], offers: Sequence[tuple[Offered, NDArray[np.int32]]]
     ) -> tuple[NDArray[np.int16], Integers]:
-        """Return who wins each node, -1 for nobody, and with which column of the draw.
+        """Return the party that wins each node, -1 for none, and its column in the draw.
 
-        Of equal gains the column that was drawn first wins, as if all were in one place.
+        If gains are equal, the column that was drawn first wins, as in a pooled table.
         """
         shape = (len(offers), self.n_open)
         gain = np.full(shape, -np.inf)
@@ -222,13 +222,13 @@ class Coordination:
             reply = gains[name]
             n_slots = offered.n_slots.astype(np.int64)
             if reply.gain.shape != (self.n_open,) or reply.slot.shape != (self.n_open,):
-                raise ProtocolError(f"Party {name!r} answers for other nodes than it was asked of.")
+                raise ProtocolError(f"Party {name!r} answered for nodes it was not asked about.")
             named = np.flatnonzero(np.isfinite(reply.gain))
             slot = reply.slot[named].astype(np.int64)
             if np.any(np.isnan(reply.gain)) or np.any((slot < 0) | (slot >= n_slots[named])):
                 raise ProtocolError(
-                    f"Party {name!r} answers for columns that it was not asked for. Nothing of "
-                    "its reply was used."
+                    f"Party {name!r} answered for columns it was not asked about. Its reply was "
+                    "not used."
                 )
             begin = np.cumsum(n_slots) - n_slots
             gain[party, named] = reply.gain[named]
@@ -241,7 +241,7 @@ class Coordination:
     def _asked_to_split(
         self, winner: NDArray[np.int16], before: Mapping[str, Ask[Any]]
     ) -> dict[int, Any]:
-        """Ask the winners how the rows of their nodes part."""
+        """Ask the winners how they split the rows of their nodes."""
         asks = {
             name: SplitAsk(self.job.digest, self.depth, np.flatnonzero(winner == party))
             for party, name in enumerate(self._names)
@@ -253,7 +253,7 @@ class Coordination:
     def _merged(
         self, winner: NDArray[np.int16], column: NDArray[np.int32], splits: Mapping[int, Any]
     ) -> GrownLevel:
-        """Put the winners' replies together, so that none tells whose cut it was."""
+        """Merge the winners' replies, so that no partition shows whose cut it was."""
         split = winner >= 0
         winner = winner[split]
         child_open = np.zeros((winner.size, 2), np.bool_)
@@ -265,7 +265,7 @@ class Coordination:
             flags = (reply.child_open, reply.exhausted)
             if any(found.size != 2 * own.sum() for found in flags):
                 raise ProtocolError(
-                    f"Party {self._names[party]!r} answers for other nodes than it was asked of."
+                    f"Party {self._names[party]!r} answered for nodes it was not asked about."
                 )
             child_open[own] = reply.child_open.reshape(-1, 2)
             exhausted[own] = reply.exhausted.reshape(-1, 2)
@@ -274,7 +274,7 @@ class Coordination:
         return GrownLevel(partition, winner, column, exhausted.reshape(-1))
 
     def _take(self, level: GrownLevel, *, known: bool = False) -> None:
-        """Add a level, and write it down."""
+        """Add a level, and write it to the checkpoint."""
         if known:
             part = (np.flatnonzero(level.partition.split), level.partition.sides)
             self.merge.merged(level.partition.split, level.partition.child_open, [part])
@@ -284,7 +284,7 @@ class Coordination:
             _write(self._checkpoint, self.job, self.levels)
 
     def finish(self) -> None:
-        """Let every party lay out its part."""
+        """Let every party finish its part."""
         asks = {
             name: FinishAsk(
                 self.job.digest, self.depth, self.newest, name, self.owners.numbers(party)
@@ -293,10 +293,10 @@ class Coordination:
         }
         n_nodes = {reply.n_nodes for reply in self.ask(asks).values()}
         if len(n_nodes) != 1:
-            raise ProtocolError("The parties' parts are not of one forest.")
+            raise ProtocolError("The parties' parts do not belong to the same forest.")
 
     def ownership(self) -> Ownership:
-        """Return whose cut each node of the finished forest is."""
+        """Return the owner of each node's cut in the finished forest."""
         none = OwnSplits.none()
         levels = []
         for level in self.levels:
@@ -323,7 +323,7 @@ def _read(path: Path, job: Job) -> list[GrownLevel]:
     meta, arrays = storage.read_file(path, _KIND)
     if meta.get("job") != job.digest:
         raise StorageError(
-            f"{str(path)!r} holds another job's levels. Give this job a checkpoint of its own."
+            f"{str(path)!r} is the checkpoint of another job. Use a separate file for this job."
         )
     try:
         return [
@@ -338,4 +338,4 @@ def _read(path: Path, job: Job) -> list[GrownLevel]:
             for depth in range(int(meta["levels"]))
         ]
     except (KeyError, ValueError) as error:
-        raise StorageError(f"{str(path)!r} lacks a level: {error}.") from None
+        raise StorageError(f"{str(path)!r} is not a complete checkpoint: {error}.") from None

@@ -1,6 +1,6 @@
-"""What every question of a vertical job repeats, and a party's columns in bins of its own.
+"""What every question of a vertical job repeats, and a party's columns in its own bins.
 
-Bins are each party's own business: a column's quantiles need nobody else's rows.
+Each party lays its own bins: a column's quantiles do not depend on other parties.
 """
 
 from dataclasses import dataclass, replace
@@ -38,18 +38,18 @@ from spinney.trees.quantiles import QuantileSearch
 from spinney.trees.rows import bootstrap_weights
 from spinney.typing import Floats, Keys
 
-Target = NDArray[np.integer]  # class numbers, unsigned; or fixed-point targets
+Target = NDArray[np.integer]  # unsigned class numbers, or fixed-point targets
 
 
 @message
 class Job:
-    """The terms of a vertical job, as every party sees them."""
+    """The terms of a vertical job, which every party sees."""
 
-    settings: ForestSettings  # its seed draws the samples, and nothing else
+    settings: ForestSettings  # its seed draws only the samples
     labels: Labels
     n_rows: int
     n_classes: int  # 0 for regression
-    target_step: float  # the target's units in one fixed-point unit
+    target_step: float  # one fixed-point step in the target's units
     every_column: bool  # whether a node is asked about all columns of all parties
     label_epsilon: str | None = None  # labels are randomised, at this cost
     name: str = ""  # what the label party's ledger debits
@@ -57,11 +57,11 @@ class Job:
 
     def __post_init__(self) -> None:
         if not 0 < self.n_rows < MAX_ROWS:
-            raise ProtocolError(f"A job may be about 1 to {MAX_ROWS} rows.")
+            raise ProtocolError(f"A job must have 1 to {MAX_ROWS} rows.")
 
     @kept_beside
     def digest(self) -> str:
-        """A digest of all of it."""
+        """A digest of the whole job."""
         return sha256(repr(self).encode()).hexdigest()
 
     @property
@@ -71,23 +71,23 @@ class Job:
 
     @property
     def target_bits(self) -> int:
-        """How finely a target's range is divided."""
+        """The number of bits of a fixed-point target."""
         return target_bits(self.n_rows)
 
     @property
     def root_bits(self) -> int:
-        """A root holds fewer rows than 2 to this, counted as often as they are drawn."""
+        """The bits of a root's number of rows, counted as often as they are drawn."""
         times = MAX_WEIGHT if self.settings.bootstrap else 1
         return (self.n_rows * times).bit_length()
 
     @property
     def draws(self) -> Draws:
-        """How cells are laid."""
+        """How cells are laid out."""
         return Draws(0, self.settings.max_cells, 4, shared_phase=self.every_column)
 
     @property
     def rules(self) -> StoppingRules:
-        """When nodes stay leaves."""
+        """The rules by which nodes become leaves."""
         settings = self.settings
         return StoppingRules(
             settings.max_depth,
@@ -98,7 +98,7 @@ class Job:
         )
 
     def heaviest(self, keys: Keys) -> int:
-        """Return how many rows the largest sample has, counted as often as they are drawn."""
+        """Return the number of rows in the largest sample, counted as often as drawn."""
         if not self.settings.bootstrap:
             return self.n_rows
         samples = (bootstrap_weights(key, keys) for key in self.sample_keys)
@@ -120,16 +120,16 @@ class Job:
         return class_weights(self.settings, facts)
 
     def check_target(self, target: Target) -> None:
-        """Raise unless labels fit the job; others may have made them."""
+        """Raise unless labels fit the job; they may come from another party."""
         most = self.n_classes - 1 if self.n_classes else 2**self.target_bits - 1
         kind = "u" if self.n_classes else "i"
         sound = target.shape == (self.n_rows,) and target.dtype.kind == kind
         if not sound or int(target.max()) > most or int(target.min()) < 0:
-            raise ProtocolError("The labels do not fit the job: they are too many or out of range.")
+            raise ProtocolError("The labels do not fit the job: wrong number or out of range.")
 
 
 def encode_target(label: Label, target: NDArray[Any]) -> Target:
-    """Return labels as numbers: of their class, or in steps of their declared range."""
+    """Return labels as integers: class numbers, or steps of their declared range."""
     if label.kind == "number":
         return fixed_point(np.asarray(target, np.float64), label, target_bits(len(target)))
     require_few_classes(label)
@@ -146,7 +146,7 @@ def target_step(label: Label, n_rows: int) -> float:
 
 
 def values_of_leaves(label: Label, weights: Floats, n_rows: int) -> LeafValues:
-    """Return what the moments of a node mean."""
+    """Return how leaf values follow from a node's moments."""
     if label.kind == "class":
         return LeafValues(weights)
     low, step = target_range(label)[0], target_step(label, n_rows)
@@ -162,7 +162,7 @@ class OwnTable:
 
     @property
     def columns(self) -> Columns:
-        """What trees need to know of them."""
+        """What trees need to know about the columns."""
         if self.binning is None:
             none = np.zeros(0, np.bool_)
             return Columns(np.zeros(0, np.int64), none, none)
@@ -170,7 +170,7 @@ class OwnTable:
 
 
 def bin_own_table(holding: Holding, settings: ForestSettings, n_threads: int) -> OwnTable:
-    """Lay bins over a party's columns and keep one byte per cell."""
+    """Lay bins over a party's columns and store one byte per cell."""
     if holding.features is None:
         starts = np.arange(0, holding.n_rows, BLOCK_ROWS)
         starts = np.append(starts, holding.n_rows).astype(np.int64)
@@ -183,7 +183,7 @@ def bin_own_table(holding: Holding, settings: ForestSettings, n_threads: int) ->
 
 
 def lay_own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> Binning:
-    """Return the bins that pooled columns would have: nothing leaves the party."""
+    """Return the bins that pooled columns would have; nothing leaves the party."""
     table = holding.table
     by_quantiles = settings.binning == "quantiles"
     facts = count_facts(table, with_leading=by_quantiles, n_threads=n_threads)
@@ -192,7 +192,7 @@ def lay_own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> 
     leading = facts.leading.counters.reshape(len(holding.columns), -1).astype(np.int64)
     for number, column in enumerate(holding.columns):
         if column.kind != "number":
-            leading[number] = 0  # no cut points are looked for
+            leading[number] = 0  # no search for cut points
     search = QuantileSearch(leading, settings.max_bins)
     while (question := search.question()) is not None:
         reply = answer_setup(EdgesAsk(table.schema.digest(), question), table, n_threads)
@@ -201,8 +201,8 @@ def lay_own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> 
 
 
 def public_settings(forest: ForestSettings) -> ForestSettings:
-    """Return the settings as parties see them: the samples have a seed of their own.
+    """Return the settings that parties see: the samples have their own seed.
 
-    From it nobody can tell which columns were drawn.
+    Nobody can derive from it which columns were drawn.
     """
     return replace(forest, seed=derive_seed(forest.seed, 1))

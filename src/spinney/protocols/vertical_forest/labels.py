@@ -1,12 +1,12 @@
-"""The labels of a vertical job at the party that holds them: as they are, or randomised once.
+"""The labels of a vertical job at the party that holds them: true, or randomised once.
 
-With `label_epsilon` the label party draws every label anew before anything leaves it, pays for
-that once, and keeps the result with its ledger. All that follows, gains, trees, leaf values and
-scores, is made from the randomised labels and costs nothing more: whoever sees all of it learns no
-label better than epsilon allows. Classes: k-ary randomised response. Amounts: discrete Laplace
-noise on a grid of 4,095 steps over the declared range, cut off at its ends.
+With `label_epsilon` the label party randomises every label before anything leaves it, pays for that
+once, and keeps the result with its ledger. Everything that follows (gains, trees, leaf values and
+scores) uses the randomised labels and costs nothing more: anyone who sees all of it learns no label
+better than epsilon allows (label differential privacy). Classes: k-ary randomised response.
+Amounts: discrete Laplace noise on a grid of 4,095 steps over the declared range, clipped to it.
 
-That the rows are there, and which of them stand together in a node, is not protected by it.
+It does not protect that a row is present, or which rows are together in a node.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _ROWS: Final = Disclosure(
 
 
 def label_noise(job: Job) -> RandomisedResponse | DiscreteLaplace:
-    """Return what randomises a job's labels."""
+    """Return the mechanism that randomises a job's labels."""
     epsilon = fraction_of(job.label_epsilon or "", "label_epsilon")
     if job.n_classes:
         return RandomisedResponse(epsilon, job.n_classes, Unit.LABEL)
@@ -49,17 +49,17 @@ def label_noise(job: Job) -> RandomisedResponse | DiscreteLaplace:
 
 @dataclass(frozen=True)
 class LabelAccount:
-    """What the label party pays from.
+    """The account from which the label party pays.
 
     Attributes
     ----------
     ledger, data
-        Where charges are written, and the name of the data set whose account they debit.
+        The ledger that records charges, and the name of the data set whose account they debit.
     read_facts
         The label's facts that were read from its rows, in a simulation: no epsilon holds then.
     rows
-        What tells the rows apart, in the job's order, where that is another in every run: the
-        labels that were drawn are found again by it. None: rows always stand in one order.
+        Identifies the rows, in the job's order, if that order changes from run to run: it finds the
+        randomised labels again. None: the order of rows never changes.
     """
 
     ledger: Ledger | None = None
@@ -69,16 +69,16 @@ class LabelAccount:
 
 
 def labels_to_use(job: Job, target: Target, account: LabelAccount) -> Target:
-    """Return the labels that a job may use: randomised, drawn and paid for once, where it says so.
+    """Return the labels that a job may use; with `label_epsilon`, randomised and paid for once.
 
-    A party with a ledger gives no label away as it is; one without has nothing to pay from.
+    A party with a ledger never gives away true labels. A party without one cannot pay.
     """
     ledger = account.ledger
     if job.label_epsilon is None and ledger is None:
         return target
     if job.label_epsilon is None:
         raise PolicyError(
-            "This party has a ledger and gives labels away randomised only. Set label_epsilon. "
+            "This party has a ledger and gives away only randomised labels. Set label_epsilon. "
             "Nothing was released."
         )
     if ledger is None:

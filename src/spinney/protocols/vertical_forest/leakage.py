@@ -1,11 +1,11 @@
-"""How many labels node membership gives away: measured by the label party, for the report.
+"""How many labels node membership reveals: the label party measures it, for the report.
 
-Every party of a vertical forest learns which rows stand together in a leaf, and rows in a leaf are
-alike in their labels; encryption does not change that. Here the label party plays a curious
-feature party: it takes nothing but the leaves of the rows that each tree has drawn, puts rows into
-as many groups as there are classes (by their spectrum, then k-means), gives each group its most
-frequent label, and counts how often that is right. The measure uses the true labels and stays at
-the label party; a simulation prints it. A real attacker may do better, and knows columns as well.
+Every party of a vertical forest learns which rows are together in a leaf, and rows in a leaf have
+similar labels; encryption does not change that. Here the label party plays a curious feature party.
+It uses only the leaves of the rows that each tree has drawn. It divides the rows into as many
+groups as there are classes (spectral clustering, then k-means), gives each group its most frequent
+label, and counts how often that is right. The measure uses the true labels and stays at the label
+party; a simulation prints it. A real attacker may do better, and also knows its own columns.
 """
 
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from spinney.typing import Bools, Floats, Integers
 
-_MOST_ROWS = 300  # rows that are grouped: enough for a share; time grows with their cube
+_MOST_ROWS = 300  # rows that are grouped: enough to estimate a share; time grows with their cube
 _AMOUNT_GROUPS = 8
 _STEPS = 50
 
 
 @dataclass(frozen=True)
 class LabelLeakage:
-    """The share of labels that leaf membership alone gives away."""
+    """The share of labels that leaf membership alone reveals."""
 
-    recovered: float  # the share of labels named rightly; of amounts, the R2 of group means
+    recovered: float  # the share of labels guessed correctly; for amounts, the R2 of group means
     base: float  # the same without looking at any leaf
-    n_rows: int  # looked at
+    n_rows: int  # rows looked at
     is_amount: bool
     label_epsilon: str | None
 
@@ -51,7 +51,7 @@ class LabelLeakage:
 
 @dataclass(frozen=True)
 class Membership:
-    """Which leaf each of some rows is in, and in which trees it was drawn."""
+    """The leaf of each of some rows, and the trees that drew it."""
 
     leaves: NDArray[np.uint32]  # (n_trees, n_rows)
     drawn: Bools  # (n_rows, n_trees)
@@ -61,11 +61,11 @@ class Membership:
 
 
 class Knowing(Protocol):
-    """The label party, after a job."""
+    """The label party after a job."""
 
     @property
     def membership(self) -> Membership:
-        """What it knows of the rows that the forest was judged by."""
+        """What it knows about the rows that the forest was scored on."""
         ...
 
 
@@ -90,7 +90,7 @@ def measure_label_leakage(party: Knowing) -> LabelLeakage:
 
 
 def group_rows(leaves: NDArray[np.uint32], drawn: Bools, n_groups: int) -> Integers:
-    """Put rows that often share a leaf into the same group."""
+    """Group rows that often share a leaf."""
     n = leaves.shape[1]
     n_groups = min(n_groups, n)
     together, both = np.zeros((n, n), np.float32), np.zeros((n, n), np.float32)
@@ -110,7 +110,7 @@ def group_rows(leaves: NDArray[np.uint32], drawn: Bools, n_groups: int) -> Integ
 
 
 def _nearest_centres(points: Floats, n_groups: int) -> Integers:
-    """Group points by k-means, from centres that lie far apart."""
+    """Group points by k-means, starting from centres that are far apart."""
     centres = [points[int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]]
     while len(centres) < n_groups:
         nearest = np.min([((points - centre) ** 2).sum(axis=1) for centre in centres], axis=0)

@@ -1,19 +1,19 @@
-"""A vertical forest from its beginning: the parties' own tables are matched, then the forest grows.
+"""A vertical forest from the parties' own tables: rows are matched, then the forest grows.
 
-`vertical_forest.matching` finds the rows that all parties share, `vertical_forest` grows over them. What is added
-here: both sides in one, as a job that several organisations agree to; some rows held back to judge
-by; and that a party answers for the job it agreed to, and no other.
+`vertical_forest.matching` finds the rows that all parties share, and `vertical_forest` grows a
+forest over them. This module combines both in one job that several organisations agree to. It also
+holds out some rows for scoring, and a party answers only for the job it agreed to.
 
-**Who learns what.** As in `vertical_forest.matching`, then as in `vertical_forest`, with encrypted labels as in
-`vertical_forest.encrypted_coordinator`; leaf sets, to judge by, and joined parts as in `vertical_forest.prediction`; claims as in
-`accounts.account`. A job that all parties are told
-of says its `random_state`: whoever knows it can tell by number which columns were drawn. With
-`join_parts` the coordinator gets every party's part, and so the whole forest; agreeing to such a
-job is a party's consent.
-**Who never learns what.** As there. A party answers nothing about labels but what the job's
-`labels` and `label_epsilon` say, and keeps to the common rows that it was told first.
+**Who learns what.** First as in `vertical_forest.matching`, then as in `vertical_forest`; with
+encrypted labels as in `vertical_forest.encrypted_coordinator`. Leaf sets, for scoring, and joined
+parts are as in `vertical_forest.prediction`, claims as in `accounts.account`. A job that all
+parties see contains its `random_state`: anyone who knows it can derive, by number, which columns
+were drawn. With `join_parts` the coordinator gets every party's part, and so the whole forest; a
+party that agrees to such a job consents to this.
+**Who never learns what.** As in those modules. About labels a party answers only what the job's
+`labels` and `label_epsilon` allow, and it keeps to the common rows that it received first.
 
-The common order is secret and drawn anew for every run, and so are the samples of trees: two runs
+The common order is secret and drawn again for every run, and so are the samples of trees: two runs
 of one job differ as two seeds do. Without a bootstrap and held-out rows they are the same.
 
 **Rounds and bytes.** The sum of both; one more with `join_parts`.
@@ -56,7 +56,7 @@ PART = "part.spinney"
 _ROWS = "rows"
 _NOTHING = LabelAccount()
 ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *FOREST_ASKS, PartAsk)
-SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: there is nothing to add
+SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: nothing is summed
 
 
 class Party:
@@ -65,16 +65,16 @@ class Party:
     Parameters
     ----------
     holding
-        Its whole table, with ids where rows are to be matched.
+        Its whole table, with ids if rows are to be matched.
     settings
         The job that it agreed to.
     name
-        What the job calls it.
+        The party's name in the job.
     folder
         Where it keeps what a job must not lose: its cuts, its rows' common order, its part of the
         forest, and at the label party the key. None: in memory only.
     account
-        What the label party of a job with `label_epsilon` pays from; others have no use for it.
+        The account from which the label party pays in a job with `label_epsilon`; others need none.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Party:
 
     @property
     def forest(self) -> ForestParty:
-        """The side that grows the forest, over the common rows that are not held back."""
+        """The side that grows the forest, over the common rows that are not held out."""
         if self._forest is None:
             self._forest = ForestParty(
                 self.training,
@@ -125,7 +125,7 @@ class Party:
         return self._forest
 
     def _account_of_rows(self) -> LabelAccount:
-        """Return what is paid from, with the ids by which randomised labels are found again."""
+        """Return the account, with the ids that find randomised labels again."""
         ids = self._holding.ids
         if self._account.ledger is None or ids is None:
             return self._account
@@ -133,7 +133,7 @@ class Party:
 
     @property
     def training(self) -> Holding:
-        """What it holds of the rows that are trained on."""
+        """The party's data for the rows that are trained on."""
         return self._holding.select(self._trained_rows)
 
     @property
@@ -142,12 +142,12 @@ class Party:
 
     @property
     def held_out(self) -> Holding:
-        """What it holds of the rows that are held back."""
+        """The party's data for the held-out rows."""
         return self._holding.select(self.rows[self._settings.is_held_out(self.rows.size)])
 
     @property
     def rows(self) -> Integers:
-        """Its rows that all parties share, in the common order."""
+        """The party's rows that all parties share, in the common order."""
         if self._rows is None:
             raise ProtocolError("The rows of this party have not been matched.")
         return self._rows
@@ -165,27 +165,27 @@ class Party:
 
     def _matched(self) -> MatchingParty:
         if self._settings.matching is None:
-            raise ProtocolError("The job has no rows to match.")
+            raise ProtocolError("The job does not match rows.")
         if self._matching is None:
             if self._holding.ids is None:
-                raise TableError("The table names no row id, and rows are matched by it.")
+                raise TableError("The table names no row id, which matching needs.")
             self._matching = MatchingParty(self._holding.ids)
         return self._matching
 
     def _settled(self, ask: CommonAsk) -> Any:
-        """Take the common rows once; other ones would be another job."""
+        """Accept the common rows once; different ones would be another job."""
         side = self._matched()
         reply = side.answer(ask)
         if self._rows is not None and not np.array_equal(self._rows, side.rows):
             raise ProtocolError(
-                "This party was told of other common rows before. Nothing was released."
+                "This party already received different common rows. Nothing was released."
             )
         self._rows = side.rows
         self._notebook.keep_note(NAME, _ROWS, side.rows.astype(np.int64).tobytes())
         return reply
 
     def _require_agreed(self, ask: Ask[Any]) -> None:
-        """Refuse questions about another job than the one that this party agreed to."""
+        """Raise if a question is not about the job that this party agreed to."""
         job, agreed = getattr(ask, "job", None), self._settings.vertical
         if isinstance(ask, PartAsk) and not self._settings.join_parts:
             raise _outside("join_parts")
@@ -204,7 +204,7 @@ class Party:
 
 def _outside(what: str) -> ProtocolError:
     return ProtocolError(
-        f"The question is outside the job that this party agreed to: its {what} differ. Nothing "
+        f"The question does not fit the job that this party agreed to: different {what}. Nothing "
         "was released."
     )
 
@@ -231,7 +231,7 @@ def train(
     n_jobs: int | None = None,
     progress: Progress = silent,
 ) -> VerticalTraining:
-    """Match the parties' rows and grow a forest over them; parameters as `vertical_forest.train`.
+    """Match the parties' rows and grow a forest; parameters as in `vertical_forest.train`.
 
     The training has a model only with `join_parts`.
     """

@@ -1,23 +1,23 @@
 """Matching: parties find the rows that all of them share, and put them in one secret order.
 
-S2 takes aligned ids for granted and sketches unsalted MD5, which a dictionary breaks. Here:
+S2 assumes aligned ids and sketches unsalted MD5, which a dictionary attack breaks. Here:
 
 - `matching="psi"`: the leading party runs a private set intersection with each of the others, and
-  then sends the tags of the rows that all have.
+  then sends the tags of the rows that all parties have.
 - `matching="keyed_hash"`: every party sends tags of its ids; the coordinator intersects them.
 
-A tag is a keyed hash under a key that the leading party draws and the coordinator carries in
-letters it cannot open. Rows stand in the order of their tags, which means nothing to anybody else.
+A tag is a keyed hash. The leading party draws the key, and the coordinator carries it in letters it
+cannot open. Rows are in the order of their tags, which means nothing to anybody else.
 
 **Who learns what.** Every party learns which of its own rows all parties share; the leading party,
-with "psi", also which rows it shares with each of the others. The coordinator learns each party's
-number of ids and of which kind they are, and the size of the intersection; with "keyed_hash" the
-tags of all ids, and so which parties share how many.
-A size-only check tells the leading party and the coordinator how many ids it shares with each of
-the others, and nothing of which.
+with "psi", also learns which rows it shares with each of the others. The coordinator learns each
+party's number of ids and their kind, and the size of the intersection; with "keyed_hash" the tags
+of all ids, and so how many ids any parties share.
+For the leading party and the coordinator, a size-only check returns how many ids match with each of
+the others, not which ones.
 **Who never learns what.** Nobody learns an id that it does not hold itself. The coordinator has no
-key to try ids with. It is trusted to carry public keys and requests as they are: one that made up
-its own could ask whether a party has an id that it guesses.
+key with which to try ids. It is trusted to carry public keys and requests unchanged: a coordinator
+that made up its own could test whether a party has a guessed id.
 
 **Rounds and bytes.** "keyed_hash": 5 rounds, 16 bytes for each id up and each common row down.
 "psi": 7 rounds, about 70 bytes for each id.
@@ -62,7 +62,7 @@ from spinney.typing import Integers
 
 
 class MatchingParty:
-    """One organisation's side; after a match, `rows` are its rows in the common order."""
+    """One organisation's side; after matching, `rows` are its rows in the common order."""
 
     def __init__(self, ids: Any) -> None:
         self._ids = Ids(ids)
@@ -74,7 +74,7 @@ class MatchingParty:
 
     @property
     def rows(self) -> Integers:
-        """The party's rows that all share, in the common order."""
+        """The party's rows that all parties share, in the common order."""
         if self._rows is None:
             raise ProtocolError("The rows of this party have not been matched.")
         return self._rows
@@ -108,7 +108,7 @@ class MatchingParty:
             case CommonAsk():
                 self._rows = self._ids.rows_of(ask.tags, self._known_key())
                 return TakenReply(self._name)
-        raise ProtocolError(f"A party that is matched does not answer {type(ask).__name__}.")
+        raise ProtocolError(f"A party in matching does not answer {type(ask).__name__}.")
 
     def _known_key(self) -> bytes:
         if not self._key:
@@ -171,15 +171,15 @@ def match(channel: Channel, matching: str, *, lead: str) -> int:
     tags = _by_psi(channel, met, lead) if matching == "psi" else _by_tags(channel)
     if not len(tags):
         raise TableError(
-            "The parties have no row id in common. Check that all write ids in the same way, and "
-            "that they are of the same people."
+            "The parties have no row id in common. Check that all parties write ids in the same "
+            "way, and that the ids are of the same people."
         )
     channel.ask(CommonAsk(tags))
     return len(tags)
 
 
 def count_shared(channel: Channel, *, lead: str) -> dict[str, int]:
-    """Return how many ids the leading party shares with each other; nobody learns which."""
+    """Return how many ids the leading party shares with each other party, not which ones."""
     met = _met(channel, lead)
     others = [name for name in channel.parties if name != lead]
     request = channel.ask(RequestAsk(size_only=True), to=(lead,))[lead].data
@@ -198,13 +198,13 @@ def _met(channel: Channel, lead: str) -> dict[str, MeetReply]:
         if reply.kind != met[lead].kind:
             raise TableError(
                 f"Row ids are {met[lead].kind} at party {lead!r} and {reply.kind} at party "
-                f"{name!r}. Write them in one way at all parties."
+                f"{name!r}. Write them in the same way at all parties."
             )
     return met
 
 
 def _by_tags(channel: Channel) -> Tags:
-    """Return the tags that all parties sent."""
+    """Return the tags that every party sent."""
     found = [reply.tags for reply in channel.ask(TagsAsk()).values()]
     common = {bytes(tag) for tag in found[0]}
     for tags in found[1:]:
@@ -213,7 +213,7 @@ def _by_tags(channel: Channel) -> Tags:
 
 
 def _by_psi(channel: Channel, met: dict[str, MeetReply], lead: str) -> Tags:
-    """Return the tags of the ids that the leading party shares with every other."""
+    """Return the tags of the ids that the leading party shares with every other party."""
     others = [name for name in channel.parties if name != lead]
     request = channel.ask(RequestAsk(size_only=False), to=(lead,))[lead].data
     answers: dict[str, RespondReply] = {}

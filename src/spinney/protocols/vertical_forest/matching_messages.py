@@ -1,6 +1,6 @@
-"""The questions and answers of `matching`; who learns what is told there.
+"""The questions and answers of matching.
 
-**Who learns what.** See `matching`.
+**Who learns what.** See `vertical_forest.matching`.
 """
 
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from spinney.transport.messages import message
 
 @message
 class MeetReply:
-    """A public key for letters, and what kind of ids there are."""
+    """A public key for letters, and the kind of the ids."""
 
     public_key: bytes
     n_ids: int
@@ -21,7 +21,7 @@ class MeetReply:
 
 @message
 class MeetAsk(Ask[MeetReply]):
-    """How many ids do you have, of which kind, and where may letters go?"""
+    """How many ids do you have, of which kind, and what is your public key for letters?"""
 
     party: str
     reveals: ClassVar[str] = "how many row ids, whether they are text or numbers, a public key"
@@ -37,7 +37,7 @@ class SecretReply:
 
 @message
 class SecretAsk(Ask[SecretReply]):
-    """Will you draw a key and write it to these parties?"""
+    """Will you draw a key and send it to these parties?"""
 
     parties: tuple[str, ...]
     public_keys: tuple[bytes, ...]
@@ -65,7 +65,7 @@ class TakeAsk(Ask[TakenReply]):
 
 @message
 class TagsReply:
-    """Tags, sorted, so that their order says nothing of the rows'."""
+    """Tags, sorted so that their order reveals nothing about the order of rows."""
 
     tags: Tags
 
@@ -80,14 +80,14 @@ class TagsAsk(Ask[TagsReply]):
 
 @message
 class RequestReply:
-    """The leading party's ids under a secret key of its own."""
+    """The leading party's ids under its own secret key."""
 
     data: bytes
 
 
 @message
 class RequestAsk(Ask[RequestReply]):
-    """With what do you ask the others for common ids?"""
+    """What is your request to the others for common ids?"""
 
     size_only: bool
     reveals: ClassVar[str] = "nothing: row ids under a secret key"
@@ -96,7 +96,7 @@ class RequestAsk(Ask[RequestReply]):
 
 @message
 class RespondReply:
-    """A party's ids under its key, and the leading party's under both."""
+    """A party's ids under its own key, and the leading party's ids under both keys."""
 
     setup: bytes
     response: bytes
@@ -104,7 +104,7 @@ class RespondReply:
 
 @message
 class RespondAsk(Ask[RespondReply]):
-    """What do you answer to this request for common ids?"""
+    """What is your answer to this request for common ids?"""
 
     n_ids: int
     request: bytes
@@ -115,7 +115,7 @@ class RespondAsk(Ask[RespondReply]):
 
 @message
 class SharedReply:
-    """The tags of the rows that all parties share, or how many are shared with each."""
+    """The tags of the rows that all parties share, or the number shared with each party."""
 
     tags: Tags
     sizes: tuple[int, ...]
@@ -123,7 +123,7 @@ class SharedReply:
 
 @message
 class SharedAsk(Ask[SharedReply]):
-    """Which rows do all parties share, by these answers?"""
+    """Which rows do all parties share, according to these answers?"""
 
     answers: tuple[RespondReply, ...]
     size_only: bool
@@ -133,7 +133,7 @@ class SharedAsk(Ask[SharedReply]):
 
 @message
 class CommonAsk(Ask[TakenReply]):
-    """Will you put these rows in this order, and the others aside?"""
+    """Will you use these rows in this order, and leave out the others?"""
 
     tags: Tags
     reveals: ClassVar[str] = "that a party has all the common rows"

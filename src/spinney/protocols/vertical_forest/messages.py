@@ -1,4 +1,4 @@
-"""The questions and answers of `vertical_forest`; who learns what is told there.
+"""The questions and answers of a vertical forest.
 
 **Who learns what.** See `vertical_forest`.
 """
@@ -18,7 +18,7 @@ from spinney.typing import Bools, Floats, Integers
 
 @message
 class HoldingsReply:
-    """What a party brings, in numbers."""
+    """What a party holds, in numbers."""
 
     n_rows: int
     n_columns: int
@@ -46,7 +46,7 @@ class LabelsReply:
 
 @message
 class LabelsAsk(Ask[LabelsReply]):
-    """Which label has each row, as a number?"""
+    """What is the label of each row, as a number?"""
 
     job: Job
     reveals: ClassVar[str] = "the encoded label of every row, for all parties"
@@ -59,16 +59,16 @@ class Sealed:
 
     scheme: str
     public_key: bytes
-    planes: tuple[bytes, ...]  # ciphertexts of all rows and a zero, for each part of the classes
+    planes: tuple[bytes, ...]  # one per part of the classes: ciphertexts of all rows and a zero
     field_bits: int
 
 
 @message
 class StartReply:
-    """Where a party stands after it has begun, or begun again."""
+    """The state of a party after it has started, or started again."""
 
     sizes: Integers  # the row entries of every open node
-    exhausted: Bools  # own columns that have one value only
+    exhausted: Bools  # own columns that have only one value
 
 
 @message
@@ -76,30 +76,30 @@ class StartAsk(Ask[StartReply]):
     """Will you take part, from here on?"""
 
     job: Job
-    target: Target  # empty where the party has its own, or is to have none
-    sealed: tuple[Sealed, ...]  # one where labels are encrypted, for parties without the key
-    levels: tuple[Partition, ...]  # all before; none at the beginning
-    n_own: tuple[int, ...]  # how many cuts of each level are this party's
+    target: Target  # empty if the party has its own, or must have none
+    sealed: tuple[Sealed, ...]  # one if labels are encrypted, for parties without the key
+    levels: tuple[Partition, ...]  # all earlier levels; none at the beginning
+    n_own: tuple[int, ...]  # how many cuts of each level this party made
     reveals: ClassVar[str] = "how many rows each tree has drawn, which columns are constant"
     reply_type: ClassVar[type[Any]] = StartReply
 
 
 @message
 class GainReply:
-    """The best gain of each open node by a party's columns; minus infinity: not worth it."""
+    """The best gain of each open node by a party's columns; minus infinity if not worth cutting."""
 
-    is_behind: bool  # the party was stopped meanwhile, and must start again
+    is_behind: bool  # the party was stopped meanwhile and must start again
     gain: Floats
-    slot: NDArray[np.int16]  # by which of the columns offered
+    slot: NDArray[np.int16]  # which of the offered columns it is
 
 
 @message
 class GainAsk(Ask[GainReply]):
-    """How much would your best cut of each open node gain?"""
+    """What is the gain of your best cut of each open node?"""
 
     job: str
     depth: int
-    newest: tuple[Partition, ...]  # of the level before; none at the roots
+    newest: tuple[Partition, ...]  # of the previous level; none at the roots
     offered: Offered
     reveals: ClassVar[str] = "the best gain of each open node, and the number of its column"
     reply_type: ClassVar[type[Any]] = GainReply
@@ -112,12 +112,12 @@ class GainAsk(Ask[GainReply]):
 
 @message
 class SplitReply:
-    """How the rows of some nodes part."""
+    """How the rows of some nodes are split."""
 
     is_behind: bool
     sides: NDArray[np.uint8]
     child_open: Bools
-    exhausted: Bools  # for both children: whether the column cannot cut it again
+    exhausted: Bools  # for both children: whether the column can no longer cut it
 
 
 def behind_split() -> SplitReply:
@@ -128,7 +128,7 @@ def behind_split() -> SplitReply:
 
 @message
 class SplitAsk(Ask[SplitReply]):
-    """You have the best cut of these nodes: who goes left?"""
+    """Which rows go left in these nodes, where you have the best cut?"""
 
     job: str
     depth: int
@@ -152,12 +152,12 @@ class FinishReply:
 
 @message
 class FinishAsk(Ask[FinishReply]):
-    """Have you all of your part of the forest?"""
+    """Do you have all of your part of the forest?"""
 
     job: str
     depth: int
     newest: tuple[Partition, ...]
     party: str
-    numbers: Integers  # of the party's columns among all
+    numbers: Integers  # the numbers of the party's columns among all columns
     reveals: ClassVar[str] = "that the party has its part of the forest"
     reply_type: ClassVar[type[Any]] = FinishReply

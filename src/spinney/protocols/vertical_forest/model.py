@@ -1,7 +1,7 @@
-"""A party's part of a vertical forest, as it keeps it; and the model that all parts make.
+"""A party's part of a vertical forest, and the model joined from all parts.
 
-**Who learns what.** Joining the parts shows every cut and every leaf to whoever joins them. A party
-gives its part away only if it was set up to consent.
+**Who learns what.** Whoever joins the parts sees every cut and every leaf. A party gives its part
+away only if it was set up to consent.
 """
 
 import os
@@ -27,17 +27,17 @@ _KIND = "part of a forest"
 
 @dataclass(frozen=True)
 class PartialModel:
-    """The nodes of all trees with one party's cuts, and the leaves' values if it has the labels."""
+    """The nodes of all trees with one party's cuts, and leaf values if it has the labels."""
 
     party: str
     columns: tuple[Column, ...]
     label: Label | None
-    numbers: Integers  # of its columns among those of all parties
+    numbers: Integers  # the numbers of its columns among those of all parties
     bin_of_category: tuple[NDArray[np.uint8], ...]
     part: PartialForest
 
     def leaf_sets(self, values: Values, n_threads: int) -> LeafSets:
-        """Return which leaves rows may reach, (own columns, n_rows)."""
+        """Return which leaves rows may reach; `values` is (own columns, n_rows)."""
         rows = values.copy()
         for column, bins in enumerate(self.bin_of_category):
             if len(bins):
@@ -45,7 +45,7 @@ class PartialModel:
         return leaf_sets(self.part, rows, n_threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the part to a file of this party."""
+        """Write the part to a file."""
         storage.write_file(path, _KIND, self._meta(), self._arrays())
 
     def to_bytes(self) -> bytes:
@@ -75,13 +75,13 @@ class PartialModel:
             bins = tuple(arrays.pop(f"bin_of_category.{i}") for i in range(len(columns)))
             model = cls(str(meta["party"]), columns, label, arrays.pop("numbers"), bins, part)
         except (KeyError, TypeError, msgspec.ValidationError) as error:
-            raise StorageError(f"{name!r} lacks a part of a model: {error}.") from None
+            raise StorageError(f"{name!r} is not a complete part of a model: {error}.") from None
         if not model.is_sound():
-            raise StorageError(f"{name!r} does not hold a sound part of a forest. Save it again.")
+            raise StorageError(f"{name!r} does not hold a valid part of a forest. Save it again.")
         return model
 
     def is_sound(self) -> bool:
-        """Tell whether every walk ends and every cut is by a column that there is."""
+        """Return whether every path ends and every cut is by an existing column."""
         part, n = self.part, self.part.left.shape[:1]
         shapes = {
             "feature": (np.int32, n), "threshold": (np.float32, n), "left": (np.uint32, n),
@@ -138,17 +138,17 @@ class PartialModel:
 
 
 def join_model(parts: Mapping[str, PartialModel], consent: Collection[str]) -> ForestModel:
-    """Return the forest that all parts make, if every party consents."""
+    """Return the forest joined from all parts; raise unless every party consents."""
     missing = [name for name in parts if name not in consent]
     if missing:
         raise PolicyError(
-            f"{join_words(map(repr, missing))} did not consent to join its part with the others'. "
-            "A vertical forest leaves its parties only if all of them agree."
+            f"{join_words(map(repr, missing))} did not consent to joining the parts. "
+            "The parts of a vertical forest are joined only if all parties agree."
         )
     labels = [model.label for model in parts.values() if model.label is not None]
     numbers = np.concatenate([model.numbers for model in parts.values()])
     if len(labels) != 1 or not np.array_equal(np.sort(numbers), np.arange(numbers.size)):
-        raise ProtocolError("The parts do not make a whole forest: a part is missing or twice.")
+        raise ProtocolError("The parts do not form a forest: a part is missing or duplicated.")
     columns: list[Column] = [column for model in parts.values() for column in model.columns]
     bins = [found for model in parts.values() for found in model.bin_of_category]
     order = np.argsort(numbers)

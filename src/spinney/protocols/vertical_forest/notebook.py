@@ -1,4 +1,4 @@
-"""A party's notebook: what it must not forget while a vertical forest grows, on its own disk."""
+"""A party's notebook: what it must not lose while a vertical forest grows, on its own disk."""
 
 from dataclasses import fields
 from hashlib import sha256
@@ -15,7 +15,7 @@ _KIND = "own cuts of a level"
 
 
 class Notebook:
-    """Where a party keeps its own cuts, level by level; in a folder it outlives the process."""
+    """A party's own cuts, level by level; if it has a folder, it outlives the process."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -25,14 +25,14 @@ class Notebook:
             folder.mkdir(parents=True, exist_ok=True)
 
     def keep(self, job: str, depth: int, own: OwnSplits) -> None:
-        """Write the cuts of a level down."""
+        """Store the cuts of a level."""
         self._kept[job, depth] = own
         if self._folder is not None:
             arrays = {field.name: getattr(own, field.name) for field in fields(OwnSplits)}
             storage.write_file(self._path(job, depth), _KIND, {"job": job}, arrays)
 
     def cuts(self, job: str, depth: int) -> OwnSplits:
-        """Return the cuts of a level; none if the party had none there."""
+        """Return the cuts of a level; empty if the party made none there."""
         kept = self._kept.get((job, depth))
         if kept is None and self._folder is not None and self._path(job, depth).exists():
             _, arrays = storage.read_file(self._path(job, depth), _KIND)
@@ -40,13 +40,13 @@ class Notebook:
         return kept or OwnSplits.none()
 
     def keep_note(self, job: str, name: str, note: bytes) -> None:
-        """Write something else down, such as a key; only its owner may read the file."""
+        """Store something else, for example a key; only its owner may read the file."""
         self._notes[job, name] = note
         if self._folder is not None:
             replace_file(self._folder / f"{job[:32]}.{name}", note, mode=0o600)
 
     def note(self, job: str, name: str) -> bytes | None:
-        """Return what was written down under a name."""
+        """Return what was stored under a name."""
         kept = self._notes.get((job, name))
         if kept is None and self._folder is not None:
             path = self._folder / f"{job[:32]}.{name}"
@@ -54,10 +54,10 @@ class Notebook:
         return kept
 
     def settle(self, job: str, name: str, fact: bytes) -> None:
-        """Write down the digest of what is told once; raise if something else was told before.
+        """Store the digest of an answer that is given once; raise if a different one was given.
 
-        Who could ask for the same level again and again, each time otherwise, would learn from the
-        differences.
+        Asking about the same level repeatedly, in different ways, would reveal something through
+        the differences between answers.
         """
         digest = sha256(fact).digest()
         known = self.note(job, name)
@@ -65,8 +65,8 @@ class Notebook:
             self.keep_note(job, name, digest)
         elif known != digest:
             raise ProtocolError(
-                "This party has answered the same question otherwise before. Nothing was released; "
-                "start the job again under another name."
+                "This party already gave a different answer to this question. Nothing was "
+                "released; start the job again under another name."
             )
 
     def _path(self, job: str, depth: int) -> Path:

@@ -1,4 +1,4 @@
-"""A party's side of a forest over columns, once all parties hold the same rows in one order."""
+"""A party's side of a vertical forest, once all parties hold the same rows in the same order."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,12 +72,12 @@ class Party:
     Parameters
     ----------
     holding
-        What it holds of the common rows.
+        Its data for the common rows.
     notebook
-        The folder where its own cuts are kept while a forest grows, so that it can be stopped and
-        go on. None: in memory only.
+        The folder that keeps its own cuts while a forest grows, so that it can stop and resume.
+        None: in memory only.
     account
-        What the label party of a job with `label_epsilon` pays from.
+        The account from which the label party pays in a job with `label_epsilon`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Party:
 
     @property
     def true_labels(self) -> Target:
-        """The labels as numbers; they stay here unless a job shares them."""
+        """The labels as numbers; they stay at this party unless a job shares them."""
         label, target = self._holding.label, self._holding.target
         if label is None or target is None:
             raise ProtocolError("This party does not hold the labels.")
@@ -136,25 +136,25 @@ class Party:
         return labels_to_use(job, self.true_labels, self._account)
 
     def heaviest(self, job: Job) -> int:
-        """Return how many rows the largest sample has, counted as often as they are drawn."""
+        """Return the number of rows in the largest sample, counted as often as drawn."""
         return job.heaviest(self._holding.keys)
 
     def _shared_labels(self, ask: LabelsAsk) -> LabelsReply:
         if ask.job.labels != "shared":
-            raise ProtocolError("The job keeps labels encrypted; they are not given away.")
+            raise ProtocolError("The job has encrypted labels; they are not shared.")
         return LabelsReply(self.labels(ask.job))
 
     def _start(self, ask: StartAsk) -> StartReply:
         job, holding = ask.job, self._holding
         if job.n_rows != holding.n_rows:
-            raise ProtocolError("The job is about another number of rows than this party holds.")
+            raise ProtocolError("The job's number of rows differs from this party's.")
         if self._own is None or self._own[0] != job.digest:
             self._own = (job.digest, bin_own_table(holding, job.settings, self._n_threads))
         own = self._own[1]
         has_label = holding.label is not None
         target = self.labels(job) if has_label else ask.target if ask.target.size else None
         if target is None and (job.labels == "shared" or not ask.sealed):
-            raise ProtocolError("A job must bring its labels, shared or encrypted.")
+            raise ProtocolError("The question must bring the labels, shared or encrypted.")
         if target is None:
             self._encrypted.begin(job, ask.sealed[0])
         self.growing = Growing(
@@ -205,12 +205,12 @@ class Party:
 
     @property
     def membership(self) -> Membership:
-        """What a curious party knows of the judged rows, beside their true labels; for this party.
+        """What a curious party knows about the scored rows, with their true labels added.
 
-        No question asks for it.
+        It is for this party only: no question asks for it.
         """
         if self._judged is None:
-            raise ProtocolError("The forest has not been judged at this party.")
+            raise ProtocolError("The forest has not been scored at this party.")
         return membership_of(self._finished(), self._judged, self.true_labels)
 
     @property
@@ -231,7 +231,7 @@ ASKS: tuple[type[Ask[Any]], ...] = (
 
 
 def describe_holding(holding: Holding) -> HoldingsReply:
-    """Return what a party brings, in numbers."""
+    """Return what a party holds, in numbers."""
     label = holding.label
     return HoldingsReply(
         holding.n_rows,

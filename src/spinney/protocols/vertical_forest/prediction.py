@@ -1,11 +1,11 @@
 """Prediction over columns in one round: leaf sets from every party, intersected (S2, Alg. 3, 4).
 
-Each party walks its rows down its own part: its own cuts send a row to one side, other cuts to
-both. What it sends says which leaves a row may reach, for all trees and rows at once. The
-intersection over parties is one leaf in each tree (Proposition 1).
+Each party passes its rows down its own part: its own cuts send a row to one side, other cuts to
+both. It sends which leaves a row may reach, for all trees and rows at once. The intersection over
+parties is one leaf in each tree (Proposition 1).
 
-A row that is missing at a party is taken there as a row whose values are all missing: every cut
-has a side for those.
+A row that a party does not have is treated there as a row with all values missing: every cut has a
+side for those.
 
 **Who learns what.** Whoever intersects (the party that holds the labels, or the coordinator)
 learns each party's side of every cut that a row may meet, by number, and which leaf the row is in.
@@ -14,7 +14,7 @@ If the parts are to be joined, a party that consents gives its whole part away.
 **Who never learns what.** Feature parties learn nothing. The coordinator never sees a leaf's value
 or a threshold; if the label party intersects, the coordinator only carries the sets.
 
-**Rounds and bytes.** One round of leaf sets, and one message to the label party. A party sends a
+**Rounds and bytes.** One round of leaf sets, and one message to the label party. A party sends one
 bit for each of its own cuts that a row may meet.
 """
 
@@ -46,24 +46,24 @@ class LeavesReply:
 
 @message
 class LeavesAsk(Ask[LeavesReply]):
-    """Which leaves may your rows reach, by your own cuts?"""
+    """Which leaves may your rows reach, according to your own cuts?"""
 
-    n_judged: int  # so many rows of the training table, evenly spaced; 0: the rows to be predicted
+    n_judged: int  # how many training rows, evenly spaced; 0: the rows to be predicted
     reveals: ClassVar[str] = "for every row the sides of the cuts it may meet, by number"
     reply_type: ClassVar[type[Any]] = LeavesReply
 
 
 @message
 class Named:
-    """What names the leaves of rows: the leaves themselves, or all parties' sets."""
+    """The leaves of rows, given directly or as the leaf sets of all parties."""
 
-    leaves: NDArray[np.uint32]  # (n_trees, n_rows); empty where the sets are given
+    leaves: NDArray[np.uint32]  # (n_trees, n_rows); empty if the sets are given
     sets: tuple[LeafSets, ...]  # of the other parties, in the order of `ownership.owner`
     ownership: Ownership | None
-    place: int  # of the label party's own sets among all
+    place: int  # the place of the label party's own sets among all
 
     def found(self, own: LeafSets, n_threads: int) -> NDArray[np.uint32]:
-        """Return the leaves; at the label party, which adds its own sets."""
+        """Return the leaves; the label party calls this and adds its own sets."""
         if self.ownership is None:
             return self.leaves
         every = [*self.sets[: self.place], own, *self.sets[self.place :]]
@@ -79,7 +79,7 @@ class ValuesReply:
 
 @message
 class ValuesAsk(Ask[ValuesReply]):
-    """What does the forest say of the rows in these leaves?"""
+    """What does the forest predict for the rows in these leaves?"""
 
     named: Named
     reveals: ClassVar[str] = "the predictions"
@@ -88,7 +88,7 @@ class ValuesAsk(Ask[ValuesReply]):
 
 @message
 class JudgeAsk(Ask[QualityReply]):
-    """How well does the finished forest do on the rows in these leaves?"""
+    """How well does the finished forest predict the rows in these leaves?"""
 
     named: Named
     n_judged: int
@@ -98,14 +98,14 @@ class JudgeAsk(Ask[QualityReply]):
 
 @message
 class PartReply:
-    """A party's part of the forest, as a file's bytes."""
+    """A party's part of the forest, as the bytes of a file."""
 
     data: bytes
 
 
 @message
 class PartAsk(Ask[PartReply]):
-    """Do you give your part of the forest away, so that it can be joined with the others'?"""
+    """Will you give away your part of the forest, so that it can be joined with the others?"""
 
     reveals: ClassVar[str] = (
         "the party's part of the forest: all its cuts, and leaves if it has any"
@@ -114,15 +114,15 @@ class PartAsk(Ask[PartReply]):
 
 
 def ownership_of(owners: PartialForest) -> Ownership:
-    """Return the trees' links and owners, of a part whose columns are the parties' numbers."""
+    """Return the trees' links and owners; in `owners` a node's column is its party's number."""
     return Ownership(owners.tree_start, owners.left, owners.feature.astype(np.int16), owners.depths)
 
 
 class PredictingParty:
-    """A party's side when rows are predicted: its part, and its columns of those rows.
+    """A party's side of a prediction: its part, and its columns of the rows to be predicted.
 
-    `row_of` says for each of the rows to be predicted which of the party's own it is, -1 where
-    the party does not have it; None: they are the same.
+    `row_of` gives the party's own row for each row to be predicted, -1 if the party does not have
+    it. None: the rows are the same.
     """
 
     def __init__(
@@ -152,10 +152,11 @@ class PredictingParty:
             case PartAsk():
                 if not self._consents:
                     raise PolicyError(
-                        "This party does not give its part of the forest away. Ask it to consent."
+                        "This party has not consented to give away its part of the forest. Ask it "
+                        "to consent."
                     )
                 return PartReply(self._model.to_bytes())
-        raise ProtocolError(f"A party that predicts does not answer {type(ask).__name__}.")
+        raise ProtocolError(f"A party in prediction does not answer {type(ask).__name__}.")
 
     def _leaves(self, named: Named) -> NDArray[np.uint32]:
         own = self._sets() if named.ownership is not None else None
@@ -192,11 +193,11 @@ def mean_values(model: PartialModel, leaves: NDArray[np.uint32]) -> Floats:
 
 
 def name_leaves(roles: Roles, channel: Channel, n_judged: int, n_jobs: int | None) -> Named:
-    """Ask for leaf sets, one round, and return what names the leaves."""
+    """Ask for leaf sets, in one round, and return the leaves or the sets."""
     missing = [name for name in roles.parties if name not in channel.parties]
     if missing:
         raise PartyLostError(
-            f"Party {missing[0]!r} is absent, and its cuts are nowhere else. Every party of "
+            f"Party {missing[0]!r} is absent, and nobody else has its cuts. Every party of "
             "the forest must take part in a prediction."
         )
     place = roles.parties.index(roles.label_party)
@@ -218,7 +219,7 @@ def predict_rows(roles: Roles, channel: Channel, *, n_jobs: int | None = None) -
 
 
 def join_parts(channel: Channel) -> ForestModel:
-    """Return the whole forest; every party is asked, and one that does not consent ends it."""
+    """Ask every party for its part and return the whole forest; any party can refuse."""
     parts = {
         name: PartialModel.from_bytes(reply.data, name=name)
         for name, reply in channel.ask(PartAsk()).items()

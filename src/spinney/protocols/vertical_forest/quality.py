@@ -1,7 +1,7 @@
-"""A finished vertical forest: each party's part, judged by rows that it was trained on.
+"""A finished vertical forest: each party's part, scored on rows that it was trained on.
 
-The same leaf sets as in a prediction name the leaves of some training rows; the label party counts
-how well trees do that have not seen the row.
+The same leaf sets as in a prediction give the leaves of some training rows. The label party counts
+how well the trees that have not seen a row predict it.
 """
 
 from dataclasses import dataclass, replace
@@ -35,12 +35,12 @@ from spinney.trees.layout import LeafValues
 from spinney.trees.partial import LeafSets, leaf_sets
 from spinney.typing import Bools, Integers
 
-_QUALITY_ROWS = 2048  # rows the forest is judged by, where it need not be all
+_QUALITY_ROWS = 2048  # rows that the forest is scored on, unless it must be all
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A party that has its part, and still knows its training rows."""
+    """A party that has its part and still has its training rows."""
 
     growing: Growing
     model: PartialModel
@@ -50,7 +50,7 @@ class Finished:
 def part_of(
     growing: Growing, holding: Holding, binning: Binning | None, ask: FinishAsk
 ) -> PartialModel:
-    """Return a party's part of the forest; leaves have values where it holds the labels."""
+    """Return a party's part of the forest, with leaf values if it holds the labels."""
     label = holding.label
     part = growing.part(values_of_leaves(label, growing.weights, holding.n_rows) if label else None)
     bins = binning.bin_of_category if binning else ()
@@ -59,7 +59,7 @@ def part_of(
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Some training rows, the leaf of each in every tree, and which trees have drawn it."""
+    """Some training rows, the leaf of each in every tree, and the trees that drew it."""
 
     rows: Integers
     leaves: NDArray[np.uint32]  # (n_trees, n_rows)
@@ -67,14 +67,14 @@ class JudgedRows:
 
 
 def n_judged_in(job: Job) -> int:
-    """Return how many rows, evenly spaced, a job is judged by."""
+    """Return how many rows, evenly spaced, a job is scored on."""
     return job.n_rows if job.settings.oob_score else min(job.n_rows, _QUALITY_ROWS)
 
 
 def _judged(held: Finished, n_judged: int) -> Integers:
     n_rows = held.growing.job.n_rows
     if n_judged != n_judged_in(held.growing.job):  # fewer would single rows out
-        raise ProtocolError("The question is about other rows than the job is judged by.")
+        raise ProtocolError("The question is not about the rows that the job is scored on.")
     return np.linspace(0, n_rows - 1, n_judged).astype(np.int64)
 
 
@@ -88,7 +88,7 @@ def training_sets(held: Finished, n_judged: int, n_threads: int) -> LeafSets:
 
 
 def name_judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedRows:
-    """Return the leaves of judged rows, as all parties name them."""
+    """Return the leaves of the scored rows, from all parties' sets."""
     rows = _judged(held, ask.n_judged)
     leaves = ask.named.leaves
     if ask.named.ownership is not None:
@@ -105,15 +105,15 @@ def name_judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedR
 
 
 def dropped_bits(job: Job) -> int:
-    """Return how many low bits amounts lose before they are squared, so that sums fit."""
+    """Return how many low bits targets lose before they are squared, so that sums fit."""
     return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
 
 
 def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
-    """Count how well the trees do on rows that they have not seen."""
+    """Count how well the trees predict rows that they have not seen."""
     growing, part = held.growing, held.model.part
     n_classes = growing.job.n_classes
-    # Amounts are judged in fixed-point steps.
+    # Amounts are scored in fixed-point steps.
     fixed = LeafValues(growing.weights, bits=growing.job.target_bits)
     values = part.value if n_classes else fixed.of(part.moments)
     out = np.zeros((judged.rows.size, values.shape[1]))
@@ -125,7 +125,7 @@ def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
 
 
 def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Membership:
-    """Return what a curious party knows of the judged rows, beside their true labels."""
+    """Return what a curious party knows about the scored rows, with their true labels added."""
     job = held.growing.job
     drawn = judged.seen if job.settings.bootstrap else np.ones_like(judged.seen)
     truth = true_labels[judged.rows]
@@ -133,7 +133,7 @@ def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Me
 
 
 def judge_forest(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -> Quality:
-    """Judge the forest by rows that its trees have not seen, at the label party."""
+    """Let the label party score the forest on rows that its trees have not seen."""
     n_judged = n_judged_in(job)
     named = name_leaves(roles, channel, n_judged, n_jobs)
     reply = channel.ask(JudgeAsk(named, n_judged), to=(roles.label_party,))[roles.label_party]

@@ -1,4 +1,4 @@
-"""What a vertical job fixes before it starts: the forest, and how labels are kept."""
+"""The settings of a vertical job: the forest, and how labels are protected."""
 
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, cast
@@ -32,7 +32,7 @@ KEY_BITS = (2048, 3072)
 
 @dataclass(frozen=True, kw_only=True)
 class VerticalSettings:
-    """The settings of a job over columns.
+    """The settings of a vertical job.
 
     Parameters
     ----------
@@ -40,19 +40,19 @@ class VerticalSettings:
         The forest. Its seed stays at the coordinator.
     labels
         "shared": every party gets the labels as numbers. "encrypted": only the party that holds
-        them; the others add up ciphertexts.
+        them sees them; the others add up ciphertexts (homomorphic encryption).
     label_epsilon
         Randomise the labels once, before anything leaves their party, at this cost (a fraction, as
-        text); None: they are taken as they are.
+        text). None: the true labels are used.
     job
-        A name that no other job has; the label party's ledger debits it.
+        A unique job name, under which the label party's ledger records the charge.
     intersect_at
-        Who intersects leaf sets when rows are predicted: the "label_party" or the "coordinator".
+        Who intersects leaf sets in a prediction: the "label_party" or the "coordinator".
     scheme
-        Which encryption: "okamoto-uchiyama" (the package sf-heu), "paillier" (phe and gmpy2), or
-        "auto", the first of them that is installed.
+        The encryption scheme: "okamoto-uchiyama" (the package sf-heu), "paillier" (phe and gmpy2),
+        or "auto", the first of them that is installed.
     key_bits
-        How long its modulus is: 2048 or 3072.
+        The length of its modulus: 2048 or 3072.
     """
 
     forest: ForestSettings
@@ -71,8 +71,8 @@ class VerticalSettings:
             raise SettingError(f"key_bits must be 2048 or 3072; got {self.key_bits!r}.")
         if self.forest.binning == "adaptive":
             raise SettingError(
-                "binning='adaptive' merges histograms over rows; a vertical forest has no use "
-                "for it. Use binning='quantiles' or 'ranges'."
+                "binning='adaptive' merges histograms over rows; a vertical forest does not "
+                "support it. Use binning='quantiles' or 'ranges'."
             )
         if self.forest.privacy is not None:
             raise SettingError(
@@ -81,31 +81,31 @@ class VerticalSettings:
         if self.label_epsilon is not None:
             fraction_of(self.label_epsilon, "label_epsilon")
             if not self.job:
-                raise SettingError("label_epsilon needs a job name for the ledger to debit.")
+                raise SettingError("label_epsilon needs a job name, which the ledger debits.")
 
 
 NAME: Final = "vertical_forest"
 Matching = Literal["psi", "keyed_hash"]
 MATCHINGS: Final[tuple[Matching, ...]] = ("psi", "keyed_hash")
 Settings = VerticalSettings
-_HOLD_BACK: Final = 2  # what a seed is drawn for
+_HOLD_BACK: Final = 2  # the purpose of a derived seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedSettings:
-    """A vertical job from its beginning.
+    """The settings of a vertical job that begins with matching.
 
     Parameters
     ----------
     vertical
-        The forest, and how labels are kept.
+        The forest, and how labels are protected.
     label_party
-        Who holds the labels, and leads the matching.
+        The party that holds the labels and leads the matching.
     matching
-        How rows are found: "psi" or "keyed_hash"; None: all parties hold the same rows in the same
-        order.
+        How common rows are found: "psi" (private set intersection) or "keyed_hash". None: all
+        parties hold the same rows in the same order.
     held_out, held_out_seed
-        The share of the common rows that is not trained on, and what draws them.
+        The share of the common rows that is not trained on, and the seed that draws them.
     join_parts
         Whether the coordinator gets the whole forest.
     """
@@ -131,7 +131,7 @@ class MatchedSettings:
 
     @property
     def binning(self) -> str:
-        """How cells are laid."""
+        """How bins are laid."""
         return self.vertical.forest.binning
 
     @property
@@ -146,12 +146,12 @@ class MatchedSettings:
 
     @property
     def min_samples_leaf(self) -> float:
-        """The fewest rows of a leaf, or their share."""
+        """The minimum number of rows in a leaf, or their share."""
         return self.vertical.forest.min_samples_leaf
 
     @property
     def privacy(self) -> PrivacySettings | None:
-        """What the label party's ledger is asked to pay; None: nothing."""
+        """What the label party's ledger must pay; None if nothing."""
         if self.vertical.label_epsilon is None:
             return None
         return PrivacySettings(
@@ -161,7 +161,7 @@ class MatchedSettings:
         )
 
     def is_held_out(self, n_rows: int) -> Bools:
-        """Tell which of the common rows are held back: the same at every party."""
+        """Return which of the common rows are held out; the same at every party."""
         n_held_out = round(self.held_out * n_rows)
         chosen = np.zeros(n_rows, np.bool_)
         if 0 < n_held_out < n_rows:
@@ -170,14 +170,14 @@ class MatchedSettings:
         return chosen
 
     def described(self) -> dict[str, object]:
-        """Return the settings beside those of the forest, as the report shows them."""
+        """Return the settings besides those of the forest, as the report shows them."""
         own = asdict(self)
         del own["vertical"]
         return own
 
 
 class VerticalJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
-    """The [settings] of a job file that grows a forest over columns."""
+    """The [settings] of a job file that grows a vertical forest."""
 
     n_estimators: int | None = None
     criterion: str | None = None
@@ -193,7 +193,7 @@ class VerticalJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=
     bootstrap: bool | None = None
     class_weight: str | dict[str, float] | None = None
     oob_score: bool | None = None
-    secure_sum: bool | None = None  # this and the next three are known only so as to be refused
+    secure_sum: bool | None = None  # this and the next three are accepted only to raise an error
     honest: int | None = None
     epsilon: int | float | None = None
     epsilon_per_count: int | float | None = None
@@ -225,10 +225,10 @@ _REFUSED: Final = ("secure_sum", "honest", "epsilon", "epsilon_per_count")
 
 
 def settings_of(given: VerticalJobSettings, facts: JobFacts) -> MatchedSettings:
-    """Return the settings of a job file, checked; without classes, as far as can be said."""
+    """Return the checked settings of a job file; without classes, check what is possible."""
     if given.secure_sum:
         raise SettingError(
-            "protocol = 'vertical_forest' adds nothing up over parties: each has its own columns. "
+            "protocol = 'vertical_forest' sums nothing over parties: each has its own columns. "
             "Drop secure_sum; labels = 'encrypted' hides the labels."
         )
     require_honest_masks(given.honest, secure_sum=False)
@@ -277,14 +277,14 @@ def _matching(given: str | None, facts: JobFacts) -> Matching | None:
     if facts.is_aligned:
         if given is not None:
             raise SettingError(
-                "One [table] has its rows in order already. Drop matching, or give each [[party]] "
-                "a table of its own."
+                "The rows of one [table] are already in the same order. Drop matching, or give "
+                "each [[party]] its own table."
             )
         return None
     if given not in MATCHINGS:
         known = " or ".join(map(repr, MATCHINGS))
         raise SettingError(
-            f"Parties with tables of their own find their common rows by matching = {known}; got "
-            f"{given!r}. Give it in [settings], and each table its row_id."
+            f"Parties with separate tables find their common rows by matching = {known}; got "
+            f"{given!r}. Set it in [settings], and give each table a row_id."
         )
     return given

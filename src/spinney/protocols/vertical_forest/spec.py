@@ -1,4 +1,4 @@
-"""A forest over columns, as everything outside this folder sees it."""
+"""A vertical forest, as everything outside this folder sees it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -23,9 +23,9 @@ from spinney.transport.channel import Channel
 from spinney.typing import Progress
 
 _MATCHING = {"psi": 7, "keyed_hash": 5, None: 0}  # rounds
-_AROUND = 9  # rounds: holdings, labels, start twice, finish, leaves, judging, claims, parts
-_HEAD = 4096  # bytes of a message beside its arrays
-_ID_BYTES = 160  # of a row's id: matched by curves, and the common tags
+_AROUND = 9  # rounds: holdings, labels, start twice, finish, leaves, scoring, claims, parts
+_HEAD = 4096  # bytes of a message besides its arrays
+_ID_BYTES = 160  # per row id: elliptic-curve matching, and the common tags
 _CIPHERTEXT = 2 * 3072 // 8  # bytes; Paillier's are twice the modulus
 _CELLS = 256
 
@@ -59,11 +59,11 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
 
     def needs_ranges(self, settings: MatchedSettings) -> bool:
-        """Tell whether bins are laid over declared ranges."""
+        """Return whether bins are laid over declared ranges."""
         return settings.vertical.forest.binning in ("ranges", "magnitudes")
 
     def shows(self, settings: MatchedSettings) -> str:
-        """Say that randomised labels leave everything else exact."""
+        """Say that with randomised labels everything else is exact."""
         return "adds noise to labels only (label_epsilon)" if settings.privacy is not None else ""
 
     def smallest_leaf(self, settings: MatchedSettings) -> int | float:
@@ -79,7 +79,7 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
         return settings.vertical.forest.max_depth
 
     def bound(self, settings: MatchedSettings, size: JobSize) -> Bound:
-        """Return the bound of two or three rounds a level; what travels grows with the rows."""
+        """Return the bound for two or three rounds per level; bytes grow with the rows."""
         forest = settings.vertical.forest
         depth = forest.max_depth
         if depth is None:
@@ -89,7 +89,7 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
         rounds += 1  # encrypting
         columns = max(size.n_columns, 10)
         slots = forest.n_slots(columns)
-        nodes = forest.n_estimators  # open nodes a tree and level: no more than rows
+        nodes = forest.n_estimators  # open nodes per tree and level: no more than rows
         a_row = _ID_BYTES + 16 + 2 * forest.n_estimators  # ids, labels, leaf sets
         a_row += nodes * depth * (32 + 24 * slots)  # gains, offers, partitions
         if is_encrypted:
@@ -97,17 +97,17 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
             a_row += _CIPHERTEXT * n_planes
             cells = min(_CELLS, forest.max_cells + 1)
             a_row += nodes * depth * slots * (8 * cells + _CIPHERTEXT * n_planes)
-        a_row *= size.n_parties  # the label party gets what the others sent
+        a_row *= size.n_parties  # the label party receives what the others send
         return Bound(rounds, rounds * _HEAD * size.n_parties + 64 * columns, a_row)
 
     def baseline(self, settings: MatchedSettings) -> tuple[str, MatchedSettings]:
-        """Return one party called "all" that holds everything, with labels as they are."""
+        """Return the same forest for one party "all" that holds everything, with true labels."""
         forest = replace(settings.vertical, labels="shared", label_epsilon=None, job="")
         one: dict[str, Any] = {"label_party": "all", "matching": None, "held_out": 0.0}
         return NAME, replace(settings, vertical=forest, **one)
 
     def is_pooled(self, settings: MatchedSettings) -> bool:
-        """Tell whether labels are as they are."""
+        """Return whether the labels are the true ones."""
         return settings.privacy is None
 
     def small(self, settings: MatchedSettings) -> MatchedSettings:
@@ -116,23 +116,23 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
         return replace(settings, vertical=replace(settings.vertical, forest=forest))
 
     def described(self, settings: MatchedSettings) -> dict[str, Any]:
-        """Return the forest's settings and the job's, in one."""
+        """Return the forest's and the job's settings together."""
         shown = {**asdict(settings.vertical.forest), **settings.described()}
         return shown | {"privacy": settings.vertical.label_epsilon}
 
-    # --- of protocols over columns ---------------------------------------------------------------
+    # --- vertical protocols only -----------------------------------------------------------------
 
     def label_party(self, settings: MatchedSettings) -> str:
         """Return who holds the labels."""
         return settings.label_party
 
     def join(self, sides: Mapping[str, Party]) -> ForestModel:
-        """Return what only a simulation may without asking: the forest that all parts make."""
+        """Return the forest joined from all parts, without consent: only in a simulation."""
         parts = {name: side.finished_model for name, side in sides.items()}
         return join_model(parts, tuple(parts))
 
     def label_leakage(self, side: Party) -> LabelLeakage:
-        """Return how many labels node membership gives away, as the label party finds."""
+        """Return how many labels node membership reveals, as the label party measures it."""
         return measure_label_leakage(side.forest)
 
 

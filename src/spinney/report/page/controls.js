@@ -20,9 +20,9 @@ async function begin() {
     drawing.show(wanted - 1);
     writeText();
     const owner = forest.head.owners[wanted - 1];
-    says(`Tree ${wanted} of ${forest.nTrees}${owner === undefined ? "" : `, that of ${owner}`}.`);
+    says(`Tree ${wanted} of ${forest.nTrees}${owner === undefined ? "" : `, party ${owner}`}.`);
   };
-  if (forest.head.owners.length) says(`Tree 1, that of ${forest.head.owners[0]}.`);
+  if (forest.head.owners.length) says(`Tree 1, party ${forest.head.owners[0]}.`);
   number.max = forest.nTrees;
   number.addEventListener("change", () => show(Number(number.value)));
   by("tree-before").addEventListener("click", () => show(Number(number.value) - 1));
@@ -36,7 +36,7 @@ async function begin() {
   const seek = by("tree-seek");
   seek.addEventListener("input", () => {
     const n = drawing.seek(seek.value);
-    says(seek.value ? `${n} ${n === 1 ? "node asks" : "nodes ask"} it in this tree. Enter goes to the next.` : "");
+    says(seek.value ? `${n} ${n === 1 ? "node uses" : "nodes use"} it in this tree. Press Enter for the next.` : "");
   });
   seek.addEventListener("keydown", (event) => {
     if (event.key === "Enter") {
@@ -101,7 +101,7 @@ const brief = (x) => String(Number(x.toPrecision(3)));
 
 function answer(forest, row, fields) {
   const predicted = forest.predicted(row);
-  const said = element("p", {}, "The drawn trees say: ", element("strong", {}, outcomeOf(forest, predicted)), ".");
+  const said = element("p", {}, "The drawn trees predict: ", element("strong", {}, outcomeOf(forest, predicted)), ".");
   const output = forest.head.classes ? predicted.indexOf(Math.max(...predicted)) : 0;
   const { base, phi } = contributions(forest, row, output);
   const ranked = [...fields.keys()].sort((a, b) => Math.abs(phi[b]) - Math.abs(phi[a])).slice(0, 12);
@@ -120,5 +120,5 @@ function answer(forest, row, fields) {
 
 begin().catch((error) => {
   const status = document.getElementById("trees-status");
-  if (status) status.textContent = `The trees cannot be drawn by this browser (${error.message}).`;
+  if (status) status.textContent = `This browser cannot draw the trees (${error.message}).`;
 });

@@ -229,7 +229,7 @@ def test_everything_that_leaves_is_made_from_answers(scheme):
 
 def test_a_party_with_a_ledger_answers_nothing_exactly():
     party = extra_trees.Party(table_of(Y), ledger=Ledger.in_memory("n"))
-    with pytest.raises(PolicyError, match="answers with noise only; FactsAsk asks for exact"):
+    with pytest.raises(PolicyError, match="answers only with noise; FactsAsk asks for exact"):
         party.answer(FactsAsk(schema_of().digest(), with_leading=False))
 
 
@@ -245,9 +245,11 @@ def test_no_value_is_told_where_cuts_are_public():
     no_bins = (np.zeros(0, np.uint8),) * 4
     binning = Binning(edges, no_bins, np.zeros(4, np.bool_))
     job = Job(settings_of(privacy=None), schema_of().digest(), binning, 2, N)
-    with pytest.raises(ProtocolError, match="draws its cuts in public; no value is told"):
+    with pytest.raises(
+        ProtocolError, match="draws its cuts in public ranges; no value is revealed"
+    ):
         party.answer(RangesAsk(job, (), 0, 1))
-    with pytest.raises(ProtocolError, match="brings cuts, and everybody draws them here"):
+    with pytest.raises(ProtocolError, match="brings cuts, but in this job parties draw them"):
         party.answer(CutsAsk(job, (), 0, 1, np.zeros(3, np.uint8)))
 
 
@@ -293,7 +295,7 @@ def test_exchanged_thresholds_are_exact_over_parties_and_take_two_rounds_a_level
         ),
         ({"secure_sum": True, "thresholds": "exchanged"}, "'exchanged' cannot be masked"),
         ({"thresholds": "hidden"}, "thresholds must be 'public' or 'exchanged'"),
-        ({"honest": 2}, "honest says how many parties' secrets a secure sum rests on"),
+        ({"honest": 2}, "honest is the number of parties that must be honest for a secure sum"),
         (
             {"label_privacy": "local", "class_weight": "balanced"},
             "class_weight='balanced' needs true labels",
@@ -315,7 +317,7 @@ def test_what_cannot_work_is_refused(changes, words):
 
 def test_a_regressor_has_no_classes_to_randomise():
     schema = Schema(schema_of().columns, Label("y", "number", range=(-6.0, 6.0)))
-    with pytest.raises(SettingError, match="randomises classes, and a regressor has none"):
+    with pytest.raises(SettingError, match="randomises classes, but a regressor has none"):
         ExtraTreesRegressor(label_privacy="local", schema=schema).fit(X, X[:, 0])
 
 
@@ -355,7 +357,7 @@ def test_more_bits_than_rows_are_refused(scheme):
         job="q", mechanism="randomised_labels", label_scheme=scheme, epsilon=epsilon
     )
     channel = InProcess({"liar": Lying(table_of(Y), ledger=Ledger.in_memory("n"))})
-    with pytest.raises(ProtocolError, match="The parties' sums are impossible: rows cannot have"):
+    with pytest.raises(ProtocolError, match="The parties' sums are impossible: they are too large"):
         extra_trees.train(channel, settings_of(privacy=privacy, binning="ranges", n_estimators=1))
 
 

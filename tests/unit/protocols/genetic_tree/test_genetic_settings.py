@@ -35,7 +35,7 @@ def test_defaults_are_those_of_the_paper():
         ({"max_bins": 256}, "max_bins must be a whole number between 2 and 255"),
         ({"participation": 0.0}, "participation must be a share above 0 and at most 1; got 0.0"),
         ({"participation": 1.5}, "participation must be a share above 0 and at most 1"),
-        ({"train_ratio": 1.0}, "train_ratio must leave rows to judge by"),
+        ({"train_ratio": 1.0}, "train_ratio must leave rows for scoring"),
         ({"train_ratio": "most"}, "train_ratio must be a share above 0"),
         ({"leaf_ratio": -0.1}, "leaf_ratio must be a share at least 0 and at most 1"),
         ({"flip_ratio": 2}, "flip_ratio must be a share"),

@@ -129,7 +129,7 @@ def test_a_party_of_a_private_job_answers_nothing_exactly():
         ChoiceAsk(plain, 3, False, np.zeros((1, 7), np.int16)),
         ChoiceAsk(job, 3, False, np.zeros((1, 7), np.int16)),
     ):
-        with pytest.raises(PolicyError, match="noisy counts only"):
+        with pytest.raises(PolicyError, match="may ask only for noisy counts"):
             party.answer(ask)
     with pytest.raises(PolicyError, match="more than the job pays for"):
         party.answer(NoisyScoresAsk(job, 3, 0, np.zeros((7, 7), np.int16)))
@@ -200,7 +200,7 @@ def test_a_private_claim_says_what_becomes_of_a_party_s_own_totals(secure_sum, v
         ({"max_depth": 15}, "max_depth=15 cannot be used with epsilon"),
         ({"participation": 0.5}, "all parties take part in every generation"),
         ({"size_epsilon": 1}, "all parties take part in every generation"),
-        ({"binning": "pooled"}, "lays bins by exact counts, which epsilon does not allow"),
+        ({"binning": "pooled"}, "needs exact counts, which epsilon does not allow"),
         ({"epsilon": 0}, "epsilon"),
         ({"delta": 2}, "delta"),
     ],

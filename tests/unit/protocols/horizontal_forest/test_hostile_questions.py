@@ -186,7 +186,9 @@ def test_a_party_without_the_memory_says_so(level_ask, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(growing, "standing_at_roots", none_left)
-    with pytest.raises(ProtocolError, match=r"no memory for 2 trees at once\. Ask for fewer"):
+    with pytest.raises(
+        ProtocolError, match=r"not have enough memory for 2 trees at once\. Ask for fewer"
+    ):
         Party(small_table()).answer(level_ask)
 
 

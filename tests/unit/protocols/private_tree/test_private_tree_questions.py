@@ -90,7 +90,7 @@ def test_a_tree_deeper_than_the_job_is_refused():
         child_derived=np.zeros(2, np.bool_),
     )
     deeper = TreeSoFar(**(vars_of(tree) | {"levels": (open_again,)}))
-    with pytest.raises(ProtocolError, match="of a tree of 1 levels"):
+    with pytest.raises(ProtocolError, match="the tree has 1 levels"):
         party.answer(CellsAsk(deeper, np.ones((2, 4), np.bool_)))
 
 
@@ -98,9 +98,9 @@ def test_another_job_s_terms_and_another_schema_are_refused():
     run, party, _ = joined("histograms")
     other = replace(run.settings, privacy=replace(run.settings.privacy, epsilon="5"))
     ask = CellsAsk(TreeSoFar(other, SCHEMA.digest(), 1, (), ()), np.ones((1, 4), np.bool_))
-    with pytest.raises(PolicyError, match="not on the terms"):
+    with pytest.raises(PolicyError, match="does not match the terms"):
         party.answer(ask)
-    with pytest.raises(SchemaError, match="another schema"):
+    with pytest.raises(SchemaError, match="schema differs"):
         party.answer(CellsAsk(TreeSoFar(run.settings, "x", 1, (), ()), np.ones((1, 4), np.bool_)))
     assert run.spent() == {0}
 
@@ -152,7 +152,7 @@ def test_a_forest_s_trees_must_be_whole():
     party.answer(ForestJoinAsk(*facts))
     columns = bins_of(SCHEMA).columns
     shallow = random_levels(columns, 2, 1, np.random.default_rng(0))
-    with pytest.raises(ProtocolError, match="not whole trees of depth 2"):
+    with pytest.raises(ProtocolError, match="not complete trees of depth 2"):
         party.answer(RandomLeavesAsk(*facts, shallow))
     assert run.spent() == {0}
 
@@ -175,5 +175,5 @@ def test_replies_that_do_not_fit_end_the_job():
     settings = private_forest.Settings(privacy=paid(), n_estimators=2, max_depth=2)
     run = Run(private_forest, settings, n_parties=1)
     run.channel = InProcess({name: Short(party) for name, party in run.parties.items()})
-    with pytest.raises(ProtocolError, match="do not have the leaves asked for"):
+    with pytest.raises(ProtocolError, match="do not match the leaves asked about"):
         run.train()

@@ -44,7 +44,9 @@ def test_a_party_holds_the_coordinator_to_one_tree():
     stories = [TreeSoFar(**(facts | {"levels": (one_level(run.settings, s),)})) for s in (0, 1)]
     party.answer(CellsAsk(stories[0], np.ones((2, 4), np.bool_)))
     assert run.spent() == {next(iter(spent)) * 2}
-    with pytest.raises(PolicyError, match="about another tree of 1 levels in this job"):
+    with pytest.raises(
+        PolicyError, match="already asked about a different tree of 1 levels in this job"
+    ):
         party.answer(CellsAsk(stories[1], np.ones((2, 4), np.bool_)))
     stump = one_level(run.settings).replaced(
         feature=np.array([-1], np.int32),
@@ -54,7 +56,7 @@ def test_a_party_holds_the_coordinator_to_one_tree():
         child_bits=np.zeros(0, np.uint8),
         child_derived=np.zeros(0, np.bool_),
     )
-    with pytest.raises(PolicyError, match="another tree of 1 levels"):  # the root a leaf, too
+    with pytest.raises(PolicyError, match="a different tree of 1 levels"):  # the root a leaf, too
         party.answer(TreeLeavesAsk(TreeSoFar(**(facts | {"levels": (stump,)}))))
     assert run.spent() == {next(iter(spent)) * 2}
 
@@ -65,7 +67,7 @@ def test_a_coordinator_that_invents_savings_is_refused():
     party.answer(CellsAsk(root, np.ones((1, 4), np.bool_)))  # all of the root's budget
     spent, facts = run.spent(), vars_of(root)
     some = np.array([[True, False, False, False]])
-    with pytest.raises(PolicyError, match="another CellsAsk of level 0"):
+    with pytest.raises(PolicyError, match="a different CellsAsk of level 0"):
         party.answer(CellsAsk(root, some))
     assert run.spent() == spent
     level = one_level(run.settings)
@@ -73,7 +75,7 @@ def test_a_coordinator_that_invents_savings_is_refused():
         TreeSoFar(**(facts | {"levels": (level,), "asked": (np.array([step]),)})) for step in (4, 1)
     )
     party.answer(BoundsAsk(honest))
-    with pytest.raises(PolicyError, match="another tree of 1 levels"):
+    with pytest.raises(PolicyError, match="a different tree of 1 levels"):
         party.answer(BoundsAsk(lie))
 
 
@@ -81,7 +83,7 @@ def test_proposed_cuts_are_counted_once():
     run, party, root = joined("propose")
     party.answer(SidesAsk(root, np.array([[3]])))
     spent = run.spent()
-    with pytest.raises(PolicyError, match="another SidesAsk of level 0"):
+    with pytest.raises(PolicyError, match="a different SidesAsk of level 0"):
         party.answer(SidesAsk(root, np.array([[4]])))
     assert run.spent() == spent
 
@@ -109,7 +111,7 @@ def test_a_job_joined_for_one_method_answers_no_other():
     other = replace(settings, method="noisy_max")
     public = PublicTree.of(SCHEMA, other, 3)
     tree = TreeSoFar(other, SCHEMA.digest(), 3, (halved(public, (), splits=True, opens=True),), ())
-    with pytest.raises(PolicyError, match="not on the terms on which this party joined"):
+    with pytest.raises(PolicyError, match="does not match the terms on which this party joined"):
         party.answer(TrustedCellsAsk(tree))
     assert ledger.spent("test", Unit.RECORD_ADD_REMOVE) == 0
 
@@ -138,7 +140,7 @@ def test_leaves_are_bought_once_whatever_trees_are_told_of():
         levels += (halved(public, levels, splits=False, opens=False),)
         ask = TreeLeavesAsk(TreeSoFar(settings, SCHEMA.digest(), 3, levels, ()))
         if answered:
-            with pytest.raises(PolicyError, match="another tree of 1 levels"):
+            with pytest.raises(PolicyError, match="a different tree of 1 levels"):
                 party.answer(ask)
         else:
             party.answer(ask)
@@ -182,5 +184,5 @@ def test_what_was_asked_cannot_be_denied_later():
     party.answer(CellsAsk(root, np.ones((1, public.plan.n_columns), np.bool_)))
     level = halved(public, (), splits=True, opens=True)
     lie = TreeSoFar(settings, digest, 3, (level,), (np.ones(1, np.int64),))
-    with pytest.raises(PolicyError, match="another choice of columns at level 0"):
+    with pytest.raises(PolicyError, match="a different choice of columns at level 0"):
         party.answer(BoundsAsk(lie))

@@ -124,7 +124,7 @@ def test_masks_of_fewer_parties_than_share_the_noise_are_refused():
     pair, _ = parties_of(table(), 2)
     for party in pair.values():
         party.answer(join)
-    with pytest.raises(ProtocolError, match="The noise is shared by 3 parties"):
+    with pytest.raises(ProtocolError, match="3 parties share the noise"):
         secure_parties(pair, InProcess, horizontal_forest.SUMMED, job="q").sum(level)
 
 

@@ -116,13 +116,13 @@ def test_trees_of_another_deal_are_other_terms(monkeypatch, settings, privacy):
     other = job(changes=settings, **privacy)
     channel, theirs = InProcess({"one": Party(whole, ledger=ledger)}), level.job.settings
     assert other != theirs
-    with no_randomness(monkeypatch), pytest.raises(PolicyError, match="not on the terms"):
+    with no_randomness(monkeypatch), pytest.raises(PolicyError, match="does not match the terms"):
         horizontal_forest.train(channel, other)
     n_trees = other.n_estimators
     question = replace(
         level, job=replace(level.job, settings=other), first=0, last=min(level.last, n_trees)
     )
-    with no_randomness(monkeypatch), pytest.raises(PolicyError, match="not on the terms"):
+    with no_randomness(monkeypatch), pytest.raises(PolicyError, match="does not match the terms"):
         Party(whole, ledger=ledger).answer(question)
 
 

@@ -231,7 +231,7 @@ def test_questions_about_true_rows_are_refused():
     party = Party(whole, ledger=Ledger.in_memory("one"))
     settings = job()
     party.answer(JoinAsk(settings, whole.schema.digest(), 1))
-    with pytest.raises(PolicyError, match="answers with noise only"):
+    with pytest.raises(PolicyError, match="answers only with noise"):
         party.answer(FactsAsk(whole.schema.digest(), with_leading=False))
 
 
@@ -242,7 +242,7 @@ def test_rows_with_less_noise_than_was_agreed_are_refused():
     party.answer(JoinAsk(settings, whole.schema.digest(), 1))
     privacy = settings.privacy or pytest.fail("the job is private")
     louder = Terms(replace(privacy, epsilon="9"), 1)
-    with pytest.raises(PolicyError, match="not on the terms"):
+    with pytest.raises(PolicyError, match="does not match the terms"):
         party.answer(FactsAsk(whole.schema.digest(), with_leading=False, terms=louder))
     stranger = Terms(replace(privacy, job="another"), 1)
     with pytest.raises(LedgerError, match="has no job"):

@@ -166,7 +166,7 @@ def test_the_coordinator_gets_the_forest_only_if_the_job_says_so():
     assert bare.to_bytes() == join_model(parts, tuple(parts)).to_bytes()
     plain = sides_of(job())
     assert matched_forest.train(InProcess(plain), job()).model is None
-    with pytest.raises(ProtocolError, match="its join_parts differ"):
+    with pytest.raises(ProtocolError, match="agreed to: different join_parts"):
         plain["bank"].answer(PartAsk())
 
 
@@ -194,9 +194,9 @@ def asked_of(settings, kind):
 def test_labels_that_are_to_be_encrypted_are_given_to_nobody():
     shown = asked_of(job(), LabelsAsk)
     hidden = sides_of(job(matching=None, labels="encrypted"))["bank"]
-    with pytest.raises(ProtocolError, match="its labels differ"):
+    with pytest.raises(ProtocolError, match="agreed to: different labels"):
         hidden.answer(shown)
-    with pytest.raises(ProtocolError, match="keeps labels encrypted; they are not given away"):
+    with pytest.raises(ProtocolError, match="has encrypted labels; they are not shared"):
         hidden.answer(LabelsAsk(replace(shown.job, labels="encrypted")))
 
 
@@ -212,7 +212,7 @@ def test_labels_that_are_to_be_encrypted_are_given_to_nobody():
 def test_a_party_answers_for_the_job_it_agreed_to_only(changes, what):
     ask = asked_of(job(), StartAsk)
     side = sides_of(job(matching=None))["bank"]
-    with pytest.raises(ProtocolError, match=f"its {what} differ"):
+    with pytest.raises(ProtocolError, match=f"agreed to: different {what}"):
         side.answer(StartAsk(replace(ask.job, **changes), ask.target, (), (), ()))
 
 
@@ -225,7 +225,7 @@ def test_common_rows_are_taken_once():
         sides["shop"].answer(first)  # tags by another run's key
     side = sides["shop"]
     fewer = side._matched()._ids.tags(side._matched()._known_key())[:5]
-    with pytest.raises(ProtocolError, match="told of other common rows before"):
+    with pytest.raises(ProtocolError, match="already received different common rows"):
         side.answer(CommonAsk(fewer))
 
 
@@ -247,7 +247,7 @@ def test_rows_without_ids_or_before_matching_are_refused():
     held = {name: replace(one, ids=None) for name, one in holdings().items()}
     with pytest.raises(TableError, match="names no row id"):
         matched_forest.train(InProcess(sides_of(settings, held=held)), settings)
-    with pytest.raises(ProtocolError, match="has no rows to match"):
+    with pytest.raises(ProtocolError, match="does not match rows"):
         sides_of(job(matching=None))["shop"].answer(CommonAsk(np.zeros((0, 16), np.uint8)))
     with pytest.raises(SettingError, match="matching must be 'psi' or 'keyed_hash'; got 'md5'"):
         job(matching="md5")

@@ -69,7 +69,7 @@ def test_sums_above_the_rows_of_a_cell_are_refused():
 
 
 def test_sums_of_other_columns_are_refused():
-    with pytest.raises(ProtocolError, match="not of the columns it was asked for"):
+    with pytest.raises(ProtocolError, match="do not match the columns it was asked for"):
         lied(SumsAsk, lambda reply: replace(reply, cells=reply.cells[:-1]), **HIDDEN)
 
 
@@ -130,7 +130,7 @@ def test_label_epsilon_works_with_both_kinds_of_labels(labels):
 
 def test_labels_are_randomised_only_with_a_ledger_and_shown_only_without():
     ledger = Ledger.in_memory("bank")
-    with pytest.raises(PolicyError, match="gives labels away randomised only"):
+    with pytest.raises(PolicyError, match="gives away only randomised labels"):
         trained({"bank": side("age", label=True, account=LabelAccount(ledger))})
     with pytest.raises(PolicyError, match="the label party has no ledger to pay from"):
         trained({"bank": side("age", label=True)}, label_epsilon="1", job="test")

@@ -19,7 +19,7 @@ FOREST = ForestSettings(
     task="classification", n_estimators=2, max_depth=3, max_features=None
 )  # every column is drawn, whoever holds it
 HIDDEN = {"labels": "encrypted", "scheme": "paillier", "forest": FOREST}
-OTHERWISE = "has answered the same question otherwise before"
+OTHERWISE = "already gave a different answer to this question"
 
 
 class Tried:
@@ -77,5 +77,5 @@ def test_a_forest_is_judged_by_the_rows_of_the_job_and_no_single_one():
     trained({"bank": Noting(), "shop": shop}, intersect_at="coordinator")
     ask = next(one for one in asked if isinstance(one, JudgeAsk))
     for party, question in ((bank, replace(ask, n_judged=1)), (shop, LeavesAsk(1))):
-        with pytest.raises(ProtocolError, match="about other rows than the job is judged by"):
+        with pytest.raises(ProtocolError, match="not about the rows that the job is scored on"):
             party.answer(question)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarni
 def test_a_forest_is_joined_only_if_all_agree(tmp_path):
     X, _ = frame()
     forest = fitted(consent=["bank"])
-    words = r"'shop' did not consent to join its part with the others'"
+    words = r"'shop' did not consent to joining the parts"
     exports = (forest.to_sklearn, forest.to_onnx, forest.to_treelite)
     for use in (lambda: forest.model_, lambda: forest.save(tmp_path / "model"), *exports):
         with pytest.raises(PolicyError, match=words):
@@ -60,7 +60,7 @@ def test_a_part_is_saved_and_read_by_its_party(tmp_path):
         PartialModel.load(tmp_path / "part")
     cut = replace(part, part=replace(part.part, feature=part.part.feature + 9))
     cut.save(tmp_path / "part")
-    with pytest.raises(StorageError, match="does not hold a sound part of a forest"):
+    with pytest.raises(StorageError, match="does not hold a valid part of a forest"):
         PartialModel.load(tmp_path / "part")
 
 
@@ -77,7 +77,9 @@ def test_a_prediction_with_a_party_absent_is_refused():
     forest = fitted()
     sides = predicting(forest)
     del sides["shop"]
-    with pytest.raises(PartyLostError, match="Party 'shop' is absent, and its cuts are nowhere"):
+    with pytest.raises(
+        PartyLostError, match="Party 'shop' is absent, and nobody else has its cuts"
+    ):
         predict_rows(forest.roles_, InProcess(sides))
 
 
@@ -109,7 +111,7 @@ def test_rows_that_a_party_does_not_have_go_where_missing_values_go():
 
 def test_parts_are_given_away_only_with_consent():
     forest = fitted()
-    with pytest.raises(PolicyError, match="does not give its part of the forest away"):
+    with pytest.raises(PolicyError, match="has not consented to give away its part of the forest"):
         join_parts(InProcess(predicting(forest)))
     joined = join_parts(InProcess(predicting(forest, consents=True)))
     assert joined.consent == ("bank", "shop")

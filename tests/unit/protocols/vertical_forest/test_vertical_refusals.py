@@ -58,10 +58,10 @@ REFUSED = [
     ({"intersect_at": "home"}, r"intersect_at must be 'label_party' or 'coordinator'; got 'home'"),
     ({"label_epsilon": 0}, r"label_epsilon must be"),
     ({"label_epsilon": -1.0}, r"label_epsilon must be"),
-    ({"binning": "adaptive"}, r"a vertical forest has no use for it"),
+    ({"binning": "adaptive"}, r"a vertical forest does not support it"),
     ({"consent": "some"}, r"consent must be 'all' or a list of parties"),
     ({"consent": ["moon"]}, r"consent must be 'all' or a list of parties"),
-    ({"max_leaf_nodes": 5}, r"max_leaf_nodes cannot be kept"),
+    ({"max_leaf_nodes": 5}, r"max_leaf_nodes is not supported"),
 ]
 
 
@@ -102,7 +102,7 @@ def test_a_job_without_columns_or_of_another_kind_is_refused():
     with pytest.raises(SchemaError, match="No party holds a column"):
         trained({"a": side(label=True)})
     regression = ForestSettings(task="regression", criterion="squared_error", n_estimators=2)
-    with pytest.raises(SchemaError, match="the label at party 'a' is not for that"):
+    with pytest.raises(SchemaError, match="the label at party 'a' does not suit it"):
         trained({"a": side("age", label=True)}, forest=regression)
     with pytest.raises(SettingError, match="The job gives party 'b' 0 columns; it holds 1"):
         trained({"a": side("age", label=True), "b": side("visits")}, owners=["a"])
@@ -128,12 +128,12 @@ def test_a_party_that_answers_for_columns_it_was_not_asked_for_is_refused(slot):
             reply, gain=np.full_like(reply.gain, 5.0), slot=np.full_like(reply.slot, slot)
         )
 
-    with pytest.raises(ProtocolError, match="Party 'shop' answers for columns that it was not"):
+    with pytest.raises(ProtocolError, match="Party 'shop' answered for columns it was not"):
         lied(GainAsk, other)
 
 
 def test_a_party_that_answers_for_other_nodes_is_refused():
-    with pytest.raises(ProtocolError, match="answers for other nodes than it was asked of"):
+    with pytest.raises(ProtocolError, match="answered for nodes it was not asked about"):
         lied(GainAsk, lambda reply: replace(reply, gain=reply.gain[:-1], slot=reply.slot[:-1]))
 
 
@@ -155,7 +155,7 @@ def test_sides_that_do_not_fit_are_refused():
 
 
 def test_gains_that_are_no_numbers_are_refused():
-    with pytest.raises(ProtocolError, match="answers for columns that it was not asked for"):
+    with pytest.raises(ProtocolError, match="answered for columns it was not asked about"):
         lied(GainAsk, lambda reply: replace(reply, gain=np.full_like(reply.gain, np.nan)))
 
 
