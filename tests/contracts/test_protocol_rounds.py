@@ -165,7 +165,7 @@ def test_masks_lie_on_nothing_that_a_party_keeps(three_tables, label):
 
 def test_a_party_behind_masks_answers_no_sum_openly(forest, three_tables):
     schema = next(iter(three_tables.values())).schema
-    with pytest.raises(ProtocolError, match="answers FactsAsk under masks only"):
+    with pytest.raises(ProtocolError, match="answers FactsAsk only with masks"):
         forest.masked(three_tables).ask(FactsAsk(schema.digest(), with_leading=True))
 
 

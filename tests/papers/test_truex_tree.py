@@ -129,7 +129,7 @@ def test_missing_values_go_with_the_last_category():
 def test_numbers_are_refused():
     y = np.arange(40) % 2
     parties, _ = sides(tables_of(pd.DataFrame({"age": np.arange(40.0)}), y))
-    with pytest.raises(SettingError, match="categories only, and column 'age' is a number"):
+    with pytest.raises(SettingError, match="support only categories, but column 'age' is a number"):
         truex_tree.train(InProcess(parties), settings())
 
 

@@ -7,7 +7,7 @@ depth, and all later jobs, cost nothing more.
 
 | paper | here |
 |---|---|
-| B, Bloom filter of a label; h = 32 bits, 4 hashes | `labels.bloom_filters` |
+| B, Bloom filter of a label; h = 32 bits, 4 hashes | `privacy.labels.bloom_filters` |
 | B', permanent randomised response; p = 1/2 | first step of `BloomResponse` |
 | R, instantaneous response; xi = 0.8, zeta = 0.2 | its second step; also drawn once |
 | Sum, equations 3 and 4 | counters of a cell: rows, then reported bits |

@@ -108,7 +108,8 @@ def test_weights_of_classes():
 @pytest.mark.parametrize("wrong", [(0.0, 0.0, 0.0), (1.0, 1e-200, 1.0), (1.0, 1e200, 0.0)])
 def test_weights_whose_squares_are_no_numbers_are_refused(wrong):
     facts = count_facts(four_rows(), with_leading=False, n_threads=1)
-    words = "at least one class a weight above 0, and every weight that is not 0 must lie between 1e-100"
+    words = "at least one class a weight above 0, and every weight that is not 0 must lie between"
+    words += " 1e-100"
     with pytest.raises(SettingError, match=words):
         class_weights(replace(SETTINGS, class_weight=wrong), facts)
     some = replace(SETTINGS, class_weight=(0.0, 1.0, 2.0))
