@@ -103,7 +103,7 @@ def evidence(run: tuple[Alone, list[Any]], without: Watched, within: Watched) ->
     for ask, reply in channel.shown:
         if isinstance(ask, ProposalsAsk):
             grown = without.party._grown(ask.tree, "propose")
-            (group,) = grown.public.plan.proposal_groups(grown.purses, grown.n_open)
+            (group,) = grown.public.plan.proposal_groups(grown.node_budgets, grown.n_open)
             odds = [flip_odds(w.own_scores(grown), group.noise) for w in (without, within)]
             ratio += _of_choice(odds, reply.cuts)
         elif isinstance(ask, CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk):
@@ -115,7 +115,7 @@ def evidence(run: tuple[Alone, list[Any]], without: Watched, within: Watched) ->
     for grown, cut in chosen:
         plan = grown.public.plan
         if plan.settings.method == "noisy_max":
-            (group,) = plan.choice_groups(grown.purses, grown.n_open)
+            (group,) = plan.choice_groups(grown.node_budgets, grown.n_open)
             able = grown.public.cells.can_cut(grown.frontier)
             odds = [max_odds(w.scores(grown), able, group.noise) for w in (without, within)]
             ratio += _of_choice(odds, cut)

@@ -40,9 +40,9 @@ def perturbed_evidence(record: Any, epsilon: Fraction, n: int) -> Any:
     rows = copies(record, n)
     privacy = PrivacySettings(job="q", mechanism="perturbed_input", epsilon=str(epsilon))
     plan, ledger = InputPlan(SCHEMA, privacy, 1), Ledger.in_memory("one")
-    purse = Account(ledger, rows)
-    purse.join(plan)
-    seen = _codes(perturb_table(rows, plan, purse))
+    account = Account(ledger, rows)
+    account.join(plan)
+    seen = _codes(perturb_table(rows, plan, account))
     assert ledger.spent("q", Unit.RECORD_REPLACE) == epsilon
     first, second = (_codes(copies(other, 1)) for other in RECORDS)
     ratio = np.zeros(n)

@@ -152,10 +152,10 @@ def most_evidence(tables, job):
     grown = TreeSoFar(settings, schema.digest(), 1, (), ()).grown(public)
     able = public.cells.can_cut(grown.frontier)
     if settings.method == "propose":
-        (group,) = public.plan.proposal_groups(grown.purses, 1)
+        (group,) = public.plan.proposal_groups(grown.node_budgets, 1)
         odds = [flip_odds(watched.own_scores(grown), group.noise) for watched in both]
     else:
-        (group,) = public.plan.choice_groups(grown.purses, 1)
+        (group,) = public.plan.choice_groups(grown.node_budgets, 1)
         odds = [max_odds(watched.scores(grown), able, group.noise) for watched in both]
     ratio = np.abs(np.log(odds[1][able] / odds[0][able]))
     return float(ratio.max()), float(group.noise.cost().amount)
@@ -201,9 +201,9 @@ def test_histograms_that_forget_their_columns_are_caught(monkeypatch):
 def test_published_algorithm_6_is_caught(monkeypatch):
     """A bound for every column, and the budget of one."""
 
-    def published(self, purses):
-        nothing = np.zeros(len(purses.has), np.int64)
-        return _grouped(purses, nothing, lambda has, _: self._laplace(has * self._bounds_share, 1))
+    def published(self, node_budgets):
+        nothing = np.zeros(len(node_budgets.has), np.int64)
+        return _grouped(node_budgets, nothing, lambda has, _: self._laplace(has * self._bounds_share, 1))
 
     monkeypatch.setattr(TreePlan, "bounds_groups", published)
     job = partial(ONE, method="save_budget", bounds_share="9/10", leaf_share="1/10", max_depth=1)

@@ -121,7 +121,7 @@ class Party:
 
     def __init__(self, table: Table, ledger: Ledger, *, data: str | None = None) -> None:
         self._table = table
-        self._purse = Account(ledger, table, data)
+        self._account = Account(ledger, table, data)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -129,11 +129,11 @@ class Party:
             case SchemaAsk():
                 return SchemaReply(self._table.schema)
             case TruexJoinAsk():
-                return self._purse.join(self._plan(ask))
+                return self._account.join(self._plan(ask))
             case TruexAsk():
                 return self._count(ask)
             case ClaimsAsk():
-                return self._purse.claims(ask)
+                return self._account.claims(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
     @cached_property
@@ -169,8 +169,8 @@ class Party:
             return b"".join(parts)
 
         told = [totals_disclosure(plan.privacy, plan.n_parties)]
-        self._purse.disclose(plan, "totals", told)
-        data = self._purse.pay(plan, ask.depth, ask, plan.spends(ask.depth), draw)
+        self._account.disclose(plan, "totals", told)
+        data = self._account.pay(plan, ask.depth, ask, plan.spends(ask.depth), draw)
         counters = np.frombuffer(data, np.int64).copy()
         shares = plan.privacy.shares(plan.n_parties)
         if shares:

@@ -42,18 +42,18 @@ class PrivateRows:
         self.schema = table.schema
         self.n_threads = thread_count(n_jobs)
         self._table = table
-        self._purse = None if ledger is None else Account(ledger, table, data)
+        self._account = None if ledger is None else Account(ledger, table, data)
         self._binned: tuple[bytes, BinnedTable] | None = None
         self._last: list[tuple[RowValues, Integers]] = []
 
-    def purse(self, ask: Ask[Any]) -> Account:
+    def account(self, ask: Ask[Any]) -> Account:
         """Return the account that pays for the answer to a question."""
-        if self._purse is None:
+        if self._account is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
                 "pay from. Give it one."
             )
-        return self._purse
+        return self._account
 
     def require_schema(self, digest: str) -> None:
         """Raise unless a question is about this party's schema."""
@@ -62,7 +62,7 @@ class PrivateRows:
     def join(self, ask: Ask[Any], plan: Plan, schema_digest: str) -> JoinReply:
         """Take part in a job if its whole cost can be paid."""
         self.require_schema(schema_digest)
-        return self.purse(ask).join(plan)
+        return self.account(ask).join(plan)
 
     def table(self, binning: Binning) -> BinnedTable:
         """Return the rows in bins."""

@@ -169,7 +169,7 @@ def open_memory(folder: Path, name: str, table: Table) -> LabelMemory:
 
 
 def randomise_labels(
-    table: Table, plan: LabelPlan, purse: Account, memory: LabelMemory
+    table: Table, plan: LabelPlan, account: Account, memory: LabelMemory
 ) -> LabelledTable:
     """Return the table with answers: stored ones, or new ones that are paid for and stored."""
     records = records_of(table)
@@ -177,7 +177,7 @@ def randomise_labels(
     ids, labels = records.ids, records.labels
     answers, known = memory.recall(plan.scheme, ids, labels)
     if known.all() and answers is not None:
-        purse.disclose(plan, "labels given again", [_again(plan), _UNPROTECTED])
+        account.disclose(plan, "labels given again", [_again(plan), _UNPROTECTED])
     else:
         new = np.flatnonzero(~known)
         # Records are drawn once, except those that were erased and came back.
@@ -190,7 +190,7 @@ def randomise_labels(
             return b""  # nothing is sent; the answers are stored encrypted, not in the ledger
 
         asked = Terms(plan.privacy, plan.n_parties)
-        purse.pay(plan, 0, asked, [spend], draw, disclosures=[_UNPROTECTED])
+        account.pay(plan, 0, asked, [spend], draw, disclosures=[_UNPROTECTED])
         answers, _ = memory.recall(plan.scheme, ids, labels)
     assert answers is not None
     return _table(table, plan, ids, answers)

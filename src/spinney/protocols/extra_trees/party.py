@@ -80,15 +80,15 @@ class ExtraPrivateParty(PrivateParty):
     def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
         return extra_plan(self._table.schema, settings, n_parties)
 
-    def _noisy_rows(self, purse: Account, n_threads: int) -> NoisyRows:
-        return CutRows(self._table, purse, n_threads)
+    def _noisy_rows(self, account: Account, n_threads: int) -> NoisyRows:
+        return CutRows(self._table, account, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
         return privacy.randomises_labels
 
-    def _with_noise(self, terms: Terms, purse: Account) -> Table:
+    def _with_noise(self, terms: Terms, account: Account) -> Table:
         plan = LabelPlan(self._table.schema, terms.privacy, terms.n_parties)
-        return randomise_labels(self._table, plan, purse, self.memory)
+        return randomise_labels(self._table, plan, account, self.memory)
 
 
 class _Counting(Counting):

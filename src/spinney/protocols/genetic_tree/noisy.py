@@ -151,9 +151,9 @@ class NoisyPlan:
 class NoisyCounting:
     """A party's rows in public bins, counted with noise that its ledger has paid for."""
 
-    def __init__(self, table: Table, purse: Account) -> None:
+    def __init__(self, table: Table, account: Account) -> None:
         self._table = table
-        self._purse = purse
+        self._account = account
 
     @cached_property
     def _rows(self) -> FitTable:
@@ -165,7 +165,7 @@ class NoisyCounting:
         """Open the job if its whole cost can be paid."""
         require_schema(self._table, ask.job.schema_digest)
         public_cells(self._table.schema)  # raises if something is not declared
-        return self._purse.join(self._plan(ask.job))
+        return self._account.join(self._plan(ask.job))
 
     def _plan(self, job: EvolvingJob) -> NoisyPlan:
         n_classes = len(self._table.schema.label.classes or ())
@@ -192,8 +192,8 @@ class NoisyCounting:
 
         spends = plan.spends(ask.generation)
         told = [totals_disclosure(plan.privacy, plan.n_parties)]
-        self._purse.disclose(plan, "totals", told)
-        data = self._purse.pay(plan, ask.generation, ask, spends, draw)
+        self._account.disclose(plan, "totals", told)
+        data = self._account.pay(plan, ask.generation, ask, spends, draw)
         counters = np.frombuffer(data, np.int64).copy()
         shares = plan.privacy.shares(plan.n_parties)
         if shares:
@@ -203,7 +203,7 @@ class NoisyCounting:
     def note_own_tree(self, job: EvolvingJob) -> None:
         """Record what the claims depend on, before the party has its own tree."""
         require_schema(self._table, job.schema_digest)
-        self._purse.disclose(self._plan(job), "own tree", [_OWN_TREE])
+        self._account.disclose(self._plan(job), "own tree", [_OWN_TREE])
 
 
 def public_cells(schema: Schema) -> Binning:

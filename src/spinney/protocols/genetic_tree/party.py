@@ -107,9 +107,9 @@ class SizePlan:
 class NoisySize:
     """A party's number of rows, which weights its scores."""
 
-    def __init__(self, table: Table, purse: Account | None) -> None:
+    def __init__(self, table: Table, account: Account | None) -> None:
         self._table = table
-        self._purse = purse
+        self._account = account
         self._known: dict[SizePlan, int] = {}  # a cache of what the ledger has stored
 
     def weight(self, settings: GeneticSettings, n_parties: int) -> int:
@@ -123,7 +123,7 @@ class NoisySize:
         return min(max(n_rows, 1), MAX_ROWS)
 
     def _noised(self, plan: SizePlan) -> int:
-        if self._purse is None:
+        if self._account is None:
             raise PolicyError(
                 "size_epsilon asks for noise, and this party has no ledger to pay from. "
                 "Give it one."
@@ -133,8 +133,8 @@ class NoisySize:
             exact = Exact(np.array([self._table.n_rows], np.int64))
             return plan.mechanism.release(exact, charges[0]).values.tobytes()
 
-        self._purse.join(plan)
-        stored = self._purse.pay(plan, 0, plan, plan.planned(), draw, disclosures=[_SCORES])
+        self._account.join(plan)
+        stored = self._account.pay(plan, 0, plan, plan.planned(), draw, disclosures=[_SCORES])
         return int(np.frombuffer(stored, np.int64)[0])
 
 
@@ -161,8 +161,8 @@ class Party:
         self._only_noise = only_noise
         self._is_masked = is_masked
         self._n_threads = thread_count(n_jobs)
-        self._purse = None if ledger is None else Account(ledger, table, data)
-        self._sizes = NoisySize(table, self._purse)
+        self._account = None if ledger is None else Account(ledger, table, data)
+        self._sizes = NoisySize(table, self._account)
         self._noisy: NoisyCounting | None = None
         self._home: tuple[bytes, Home] | None = None
         self.personal: PersonalTree | None = None
@@ -199,15 +199,15 @@ class Party:
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
     def _answer_noisily(self, ask: NoisyJoinAsk | NoisyScoresAsk | OwnTreeAsk | ClaimsAsk) -> Any:
-        if self._purse is None:
+        if self._account is None:
             raise PolicyError(
                 f"{type(ask).__name__} belongs to a private job, and this party has no ledger to "
                 "pay from. Give it one."
             )
         if isinstance(ask, ClaimsAsk):
-            return self._purse.claims(ask)
+            return self._account.claims(ask)
         if self._noisy is None:
-            self._noisy = NoisyCounting(self._table, self._purse)
+            self._noisy = NoisyCounting(self._table, self._account)
         if isinstance(ask, NoisyJoinAsk):
             return self._noisy.join(ask)
         self._require_structures(ask.job, ask.depth, ask.genes)

@@ -54,7 +54,7 @@ class Party:
                 plan = plan_of(self._rows.schema, ask.settings, ask.n_parties)
                 return self._rows.join(ask, plan, ask.schema_digest)
             case ClaimsAsk():
-                return self._rows.purse(ask).claims(ask)
+                return self._rows.account(ask).claims(ask)
             case RandomLeavesAsk():
                 return self._leaves(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
@@ -70,7 +70,7 @@ class Party:
             return plan.noise.release(Exact(counts.ravel()), charges[0]).values.tobytes()
 
         told = [totals_disclosure(plan.privacy, plan.n_parties)]
-        data = self._rows.purse(ask).pay(plan, 0, ask, plan.planned(), draw, disclosures=told)
+        data = self._rows.account(ask).pay(plan, 0, ask, plan.planned(), draw, disclosures=told)
         return noisy_reply(data, plan.privacy.shares(plan.n_parties))
 
 

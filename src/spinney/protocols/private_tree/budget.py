@@ -151,7 +151,7 @@ class TreePlan:
 
     # --- what nodes have -------------------------------------------------------------------------
 
-    def purses(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[NodeBudgets]:
+    def node_budgets(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[NodeBudgets]:
         """Return the budgets of the nodes of every depth when they are reached.
 
         If nothing is saved, all nodes of a depth share one entry: the rows still asked about.
@@ -195,36 +195,36 @@ class TreePlan:
 
     # --- releases of nodes -----------------------------------------------------------------------
 
-    def histogram_groups(self, purses: NodeBudgets, steps: Asked) -> list[Group]:
+    def histogram_groups(self, node_budgets: NodeBudgets, steps: Asked) -> list[Group]:
         """Return the noise of the cells of open nodes, given the parts of columns asked about."""
         if not self.saves:
             noise = self._laplace(self.level_epsilon, self.n_columns)
-            return [Group(noise, purses.scopes, np.arange(steps.size))]
+            return [Group(noise, node_budgets.scopes, np.arange(steps.size))]
 
         def noise_of(has: Fraction, step: int) -> Mechanism:
             bounds = has * self._bounds_share
             return self._laplace(self.node_cost(has, step) - bounds, self.n_asked(step))
 
-        pairs = zip(purses.scopes, steps.tolist(), strict=True)
+        pairs = zip(node_budgets.scopes, steps.tolist(), strict=True)
         asked = tuple(_asked(scope, step) for scope, step in pairs)
-        return _grouped(replace(purses, scopes=asked), steps, noise_of)
+        return _grouped(replace(node_budgets, scopes=asked), steps, noise_of)
 
-    def bounds_groups(self, purses: NodeBudgets) -> list[Group]:
+    def bounds_groups(self, node_budgets: NodeBudgets) -> list[Group]:
         """Return the noise of open nodes' bounds: one record changes each by one row, all by p."""
 
         def noise_of(has: Fraction, _: int) -> Mechanism:
             return self._laplace(has * self._bounds_share, self.n_columns)
 
-        return _grouped(purses, np.zeros(len(purses.has), np.int64), noise_of)
+        return _grouped(node_budgets, np.zeros(len(node_budgets.has), np.int64), noise_of)
 
-    def proposal_groups(self, purses: NodeBudgets, n_open: int) -> list[Group]:
+    def proposal_groups(self, node_budgets: NodeBudgets, n_open: int) -> list[Group]:
         """Return the noise with which a party chooses the cuts that it proposes."""
         noise = PermuteAndFlip(self.level_epsilon / 2, _ROW, monotone=True)
-        return [Group(noise, purses.scopes, np.arange(n_open))]
+        return [Group(noise, node_budgets.scopes, np.arange(n_open))]
 
-    def side_groups(self, purses: NodeBudgets, n_cuts: Integers) -> list[Group]:
+    def side_groups(self, node_budgets: NodeBudgets, n_cuts: Integers) -> list[Group]:
         """Return the noise of the sides of proposed cuts, by how many cuts a node has."""
-        (scope,) = purses.scopes
+        (scope,) = node_budgets.scopes
         return [
             Group(
                 self._laplace(self.level_epsilon / 2, int(number)),
@@ -234,10 +234,10 @@ class TreePlan:
             for number in np.unique(n_cuts)
         ]
 
-    def choice_groups(self, purses: NodeBudgets, n_open: int) -> list[Group]:
+    def choice_groups(self, node_budgets: NodeBudgets, n_open: int) -> list[Group]:
         """Return the noise of the scores of all cuts."""
         noise = NoisyMax(self.level_epsilon, _ROW, shares=self.privacy.shares(self.n_parties))
-        return [Group(noise, purses.scopes, np.arange(n_open))]
+        return [Group(noise, node_budgets.scopes, np.arange(n_open))]
 
     def _laplace(self, epsilon: Fraction, sensitivity: int | Fraction) -> DiscreteLaplace:
         shares = self.privacy.shares(self.n_parties)
@@ -271,16 +271,16 @@ class TreePlan:
     ) -> list[Group]:
         members: dict[Fraction, list[tuple[Scope, int]]] = {}
         is_open, number = np.ones(1, np.bool_), 0
-        for depth, purses in enumerate(self.purses(levels, asked)):
+        for depth, node_budgets in enumerate(self.node_budgets(levels, asked)):
             feature = np.full(is_open.size, -1)
             steps = np.zeros(is_open.size, np.int64)
             if depth < len(levels):
                 feature[is_open] = levels[depth].feature
                 steps[is_open] = asked[depth]
             for node in np.flatnonzero(feature < 0).tolist():
-                spent, scope = purses.spent[node], purses.scopes[node]
+                spent, scope = node_budgets.spent[node], node_budgets.scopes[node]
                 if is_open[node] and depth < len(levels):
-                    spent += self.node_cost(purses.has[node], int(steps[node]))
+                    spent += self.node_cost(node_budgets.has[node], int(steps[node]))
                     scope = _asked(scope, int(steps[node])).part(_SPLIT, "no")
                 left = self.privacy.amount - spent
                 members.setdefault(left, []).append((scope, number))
@@ -312,16 +312,16 @@ class TreePlan:
 
 
 def _grouped(
-    purses: NodeBudgets, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
+    node_budgets: NodeBudgets, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
 ) -> list[Group]:
     """Group nodes that have the same budget and are asked the same."""
     members: dict[tuple[Fraction, int], list[int]] = {}
-    for node, (has, step) in enumerate(zip(purses.has, steps.tolist(), strict=True)):
+    for node, (has, step) in enumerate(zip(node_budgets.has, steps.tolist(), strict=True)):
         members.setdefault((has, step), []).append(node)
     return [
         Group(
             noise_of(has, step),
-            tuple(dict.fromkeys(purses.scopes[node] for node in nodes)),
+            tuple(dict.fromkeys(node_budgets.scopes[node] for node in nodes)),
             np.array(nodes),
         )
         for (has, step), nodes in members.items()

@@ -81,7 +81,7 @@ def _save_budget(channel: Channel, grown: Grown) -> Choice:
         raise ProtocolError("A party's bounds do not match the columns asked about.")
     bounds = reply.reshape(grown.n_open, plan.n_columns)
     noise = np.zeros(grown.n_open)
-    for group in plan.bounds_groups(grown.purses):
+    for group in plan.bounds_groups(grown.node_budgets):
         noise[group.members] = np.sqrt(summed_variance(group.noise, plan.n_parties))
     near = bounds <= bounds.min(axis=1, keepdims=True) + noise[:, None]
     steps = -(near.sum(axis=1) * plan.n_steps // -plan.n_columns)
@@ -94,7 +94,7 @@ def _save_budget(channel: Channel, grown: Grown) -> Choice:
     possible = np.isfinite(impurity[np.arange(cut.size), cut])
     deviation = np.zeros(grown.n_open)
     width = grown.public.cells.n_cells / plan.n_columns * plan.n_classes
-    for group in plan.histogram_groups(grown.purses, steps):
+    for group in plan.histogram_groups(grown.node_budgets, steps):
         deviation[group.members] = np.sqrt(summed_variance(group.noise, plan.n_parties) * width)
     mean = counts.sum(axis=(1, 2)) / n_asked
     return Choice(cut, possible & _enough(grown, mean, deviation / np.sqrt(n_asked)), steps)
@@ -120,7 +120,7 @@ def _propose(channel: Channel, grown: Grown) -> Choice:
     n_cuts = is_cut.sum(axis=1)
     mean = sides.sum(axis=(1, 2, 3)) / n_cuts
     deviation = np.zeros(grown.n_open)
-    for group in plan.side_groups(grown.purses, n_cuts):
+    for group in plan.side_groups(grown.node_budgets, n_cuts):
         deviation[group.members] = np.sqrt(
             summed_variance(group.noise, plan.n_parties) * 2 * plan.n_classes
         )

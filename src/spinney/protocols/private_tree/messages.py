@@ -157,9 +157,9 @@ class Grown:
         return NumberedLeaves(1, self.so_far.levels, self.public.binning)
 
     @cached_property
-    def purses(self) -> NodeBudgets:
+    def node_budgets(self) -> NodeBudgets:
         """The budgets of the open nodes, one for all if they are equal."""
-        last = self.public.plan.purses(self.so_far.levels, self.so_far.asked)[-1]
+        last = self.public.plan.node_budgets(self.so_far.levels, self.so_far.asked)[-1]
         if not self.public.plan.saves or not self.so_far.levels:
             return last
         return last.part(np.flatnonzero(self.so_far.levels[-1].child_open))

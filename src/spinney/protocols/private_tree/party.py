@@ -123,7 +123,7 @@ class Party:
                 plan = self._layout(ask.settings, ask.schema_digest, ask.n_parties).plan
                 return self._rows.join(ask, plan, ask.schema_digest)
             case ClaimsAsk():
-                return self._rows.purse(ask).claims(ask)
+                return self._rows.account(ask).claims(ask)
             case CellsAsk() | BoundsAsk() | SidesAsk() | TreeLeavesAsk():
                 return self._paid(ask)
             case ProposalsAsk():
@@ -167,7 +167,7 @@ class Party:
         steps = ask.steps(plan, grown.n_open)
         asked = np.repeat(ask.columns, cells.parts + 1, axis=1)
         return GroupedNoise(
-            plan.histogram_groups(grown.purses, steps),
+            plan.histogram_groups(grown.node_budgets, steps),
             np.repeat(np.flatnonzero(asked) // cells.n_cells, plan.n_classes),
             lambda: self._counts.cells(grown)[asked],
         )
@@ -177,7 +177,7 @@ class Party:
         plan, cuts = grown.public.plan, grown.public.cells.cuts
         first = np.flatnonzero(np.diff(cuts.column, prepend=-1))
         return GroupedNoise(
-            plan.bounds_groups(grown.purses),
+            plan.bounds_groups(grown.node_budgets),
             np.repeat(np.arange(grown.n_open), plan.n_columns),
             lambda: np.minimum.reduceat(self._counts.costs(grown), first, axis=1) >> COST_BITS,
         )
@@ -199,7 +199,7 @@ class Party:
             left, right = cells.cuts.sides(self._counts.cells(grown), cells.start)
             return np.stack([left[node, chosen], right[node, chosen]], axis=1)
 
-        groups = plan.side_groups(grown.purses, n_cuts)
+        groups = plan.side_groups(grown.node_budgets, n_cuts)
         return GroupedNoise(groups, np.repeat(node, 2 * plan.n_classes), exact)
 
     def _leaves(self, ask: TreeLeavesAsk) -> GroupedNoise:
@@ -219,20 +219,20 @@ class Party:
 
         There is one question of each kind per level.
         """
-        purse, depth = self._rows.purse(ask), tree.depth
-        purse.hold_to_table(plan)
+        account, depth = self._rows.account(ask), tree.depth
+        account.hold_to_table(plan)
         for level in range(depth + 1):
-            purse.hold_to(plan, f"tree of {level} levels", tree.digest(level))
+            account.hold_to(plan, f"tree of {level} levels", tree.digest(level))
         kind = type(ask).__name__
-        purse.hold_to(plan, f"{kind} of level {depth}", sha256(codec.encode(ask)).digest())
+        account.hold_to(plan, f"{kind} of level {depth}", sha256(codec.encode(ask)).digest())
         steps = dict(enumerate(tree.asked))
         if plan.saves and isinstance(ask, CellsAsk):
             grown = self._grown(tree, "save_budget")
             steps[depth] = ask.steps(plan, grown.n_open)
         for level, asked in steps.items():  # a later tree must not contradict what was asked
             content = asked.astype("<i8").tobytes()
-            purse.hold_to(plan, f"choice of columns at level {level}", content)
-        return purse
+            account.hold_to(plan, f"choice of columns at level {level}", content)
+        return account
 
     def _paid(self, ask: CellsAsk | BoundsAsk | SidesAsk | TreeLeavesAsk) -> Any:
         """Pay for the noise of all groups, then draw it."""
@@ -240,15 +240,15 @@ class Party:
         plan = self._layout(tree.settings, tree.schema_digest, tree.n_parties).plan
         what = f"{ask.reveals.removesuffix(', with noise')}, level {tree.depth}"
         spends = release.spends(what)
-        purse = self._held(ask, plan, tree)
-        purse.disclose(plan, "totals", [totals_disclosure(plan.privacy, plan.n_parties)])
-        data = purse.pay(plan, tree.depth, ask, spends, release.drawn)
+        account = self._held(ask, plan, tree)
+        account.disclose(plan, "totals", [totals_disclosure(plan.privacy, plan.n_parties)])
+        data = account.pay(plan, tree.depth, ask, spends, release.drawn)
         return noisy_reply(data, plan.privacy.shares(plan.n_parties))
 
     def _proposals(self, ask: ProposalsAsk) -> ProposalsReply:
         grown = self._grown(ask.tree, "propose")
         cells, plan = grown.public.cells, grown.public.plan
-        (group,) = plan.proposal_groups(grown.purses, grown.n_open)
+        (group,) = plan.proposal_groups(grown.node_budgets, grown.n_open)
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             able = cells.can_cut(grown.frontier)
@@ -256,15 +256,15 @@ class Party:
             return group.noise.release(Exact(scores), charges[0]).values.tobytes()
 
         spends = [group.spend(f"own choice of cuts, level {ask.tree.depth}", 1)]
-        purse = self._held(ask, plan, ask.tree)
-        purse.disclose(plan, "own choice", [_OWN_CHOICE])
-        data = purse.pay(plan, ask.tree.depth, ask, spends, draw)
+        account = self._held(ask, plan, ask.tree)
+        account.disclose(plan, "own choice", [_OWN_CHOICE])
+        data = account.pay(plan, ask.tree.depth, ask, spends, draw)
         return ProposalsReply(np.frombuffer(data, np.int64).copy())
 
     def _trusted_cells(self, ask: TrustedCellsAsk) -> TrustedReply | ShareReply:
         grown = self._grown(ask.tree, "noisy_max")
         cells, plan, depth = grown.public.cells, grown.public.plan, ask.tree.depth
-        (group,) = plan.choice_groups(grown.purses, grown.n_open)
+        (group,) = plan.choice_groups(grown.node_budgets, grown.n_open)
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             nothing = Exact(np.zeros(grown.n_open * cells.cuts.n, np.int64))
@@ -273,9 +273,9 @@ class Party:
             return counts.tobytes() + luck.tobytes()
 
         spends = [group.spend(f"the choice of splits, level {depth}", 1)]
-        purse = self._held(ask, plan, ask.tree)
-        purse.disclose(plan, "totals", [totals_disclosure(plan.privacy, plan.n_parties)])
-        purse.disclose(plan, "trust", [_TRUSTED])
-        data = purse.pay(plan, depth, ask, spends, draw)
+        account = self._held(ask, plan, ask.tree)
+        account.disclose(plan, "totals", [totals_disclosure(plan.privacy, plan.n_parties)])
+        account.disclose(plan, "trust", [_TRUSTED])
+        data = account.pay(plan, depth, ask, spends, draw)
         reply = noisy_reply(data, plan.privacy.shares(plan.n_parties))
         return TrustedReply(reply.counters) if isinstance(reply, NoisyReply) else reply

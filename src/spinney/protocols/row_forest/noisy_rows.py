@@ -64,9 +64,9 @@ _CHUNK: Final = 65536
 class NoisyRows(PartyRows):
     """A party's rows, dealt to the trees by its own secret coins."""
 
-    def __init__(self, table: Table, purse: Account, n_threads: int) -> None:
+    def __init__(self, table: Table, account: Account, n_threads: int) -> None:
         super().__init__(table, n_threads)
-        self._purse = purse
+        self._account = account
 
     def answer(self, ask: Ask[Any]) -> NoisyReply | ShareReply:
         """Pay for a question and answer it with noise."""
@@ -97,7 +97,7 @@ class NoisyRows(PartyRows):
         n_values = ask.slots.n_cells * (plan.n_classes or 1)
         spends = plan.level_spends(depth, trees.tolist(), n_values)
         told = [] if depth else [plan.disclosure()]
-        return self._purse.pay(plan, depth, ask, spends, draw, disclosures=told)
+        return self._account.pay(plan, depth, ask, spends, draw, disclosures=told)
 
     def _counted(self, ask: NoisyLevelAsk) -> Counters:
         """Return the counts to which noise is added."""
@@ -137,7 +137,7 @@ class NoisyRows(PartyRows):
                     noised[vector, columns] = np.frombuffer(part, np.int64)
             return noised.tobytes()
 
-        return self._purse.pay(plan, plan.n_levels, ask, spends, draw)
+        return self._account.pay(plan, plan.n_levels, ask, spends, draw)
 
     def _leaf_counts(self, ask: LeafAsk) -> Integers:
         """Count each tree's rows by leaf: (n_leaves, classes), or rows and target sums."""
@@ -163,7 +163,7 @@ class NoisyRows(PartyRows):
         key = b""
         if privacy.tree_rows != "all":
             is_sampled = privacy.tree_rows == "sampled"
-            key = self._purse.coins(privacy.job, claims_rest_on_them=is_sampled)
+            key = self._account.coins(privacy.job, claims_rest_on_them=is_sampled)
         return deal_rows_to_trees(privacy, job.settings.n_estimators, n_rows, key)
 
     def _at_roots(self, job: Job, table: BinnedTable) -> Standing:

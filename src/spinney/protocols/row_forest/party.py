@@ -71,20 +71,20 @@ class PrivateParty:
     ) -> None:
         self._table = table
         self._exact = exact
-        self._purse = None if ledger is None else Account(ledger, table, data)
-        self._rows = None if self._purse is None else self._noisy_rows(self._purse, n_threads)
+        self._account = None if ledger is None else Account(ledger, table, data)
+        self._rows = None if self._account is None else self._noisy_rows(self._account, n_threads)
         self._noised: tuple[Terms, Table] | None = None
 
     def answer(self, ask: PrivateAsk) -> Any:
         """Answer a question of a private job."""
-        if self._purse is None or self._rows is None:
+        if self._account is None or self._rows is None:
             raise _without_ledger(ask)
         match ask:
             case JoinAsk():
                 require_schema(self._table, ask.schema_digest)
-                return self._purse.join(self._plan(ask.settings, ask.n_parties))
+                return self._account.join(self._plan(ask.settings, ask.n_parties))
             case ClaimsAsk():
-                return self._purse.claims(ask)
+                return self._account.claims(ask)
         return self._rows.answer(ask)
 
     def rows_to_count(self, ask: Ask[Any], terms: Terms | None) -> Table:
@@ -93,12 +93,12 @@ class PrivateParty:
         These are the true rows if there is no ledger, or in the exact job that this party allows.
         Otherwise they are rows that carry noise themselves.
         """
-        if self._purse is None:
+        if self._account is None:
             if terms is not None:
                 raise _without_ledger(ask)
             return self._table
         if terms is None and self._exact is not None:
-            self._purse.note_exact(self._exact, ask)
+            self._account.note_exact(self._exact, ask)
             return self._table
         if terms is None or not self._carries_noise(terms.privacy):
             raise PolicyError(
@@ -106,7 +106,7 @@ class PrivateParty:
                 "for exact counts. Nothing was released."
             )
         if self._noised is None or self._noised[0] != terms:
-            self._noised = (terms, self._with_noise(terms, self._purse))
+            self._noised = (terms, self._with_noise(terms, self._account))
         return self._noised[1]
 
     # What differs from protocol to protocol.
@@ -114,17 +114,17 @@ class PrivateParty:
     def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
         return private_plan(self._table.schema, settings, n_parties)
 
-    def _noisy_rows(self, purse: Account, n_threads: int) -> NoisyRows:
-        return NoisyRows(self._table, purse, n_threads)
+    def _noisy_rows(self, account: Account, n_threads: int) -> NoisyRows:
+        return NoisyRows(self._table, account, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
         """Return whether rows carry noise themselves, so that they may be counted exactly."""
         return privacy.perturbs_input
 
-    def _with_noise(self, terms: Terms, purse: Account) -> Table:
+    def _with_noise(self, terms: Terms, account: Account) -> Table:
         """Return the rows with the noise that the job's terms ask for."""
         plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
-        return perturb_table(self._table, plan, purse)
+        return perturb_table(self._table, plan, account)
 
 
 def _without_ledger(ask: Ask[Any]) -> PolicyError:

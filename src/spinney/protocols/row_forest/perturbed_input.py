@@ -104,7 +104,7 @@ class InputPlan:
         return Job(self.privacy.job, data, self.n_parties, 1, budgets)
 
 
-def perturb_table(table: Table, plan: InputPlan, purse: Account) -> MemoryTable:
+def perturb_table(table: Table, plan: InputPlan, account: Account) -> MemoryTable:
     """Return the table with noise, which is drawn and paid for once per job."""
     question = Terms(plan.privacy, plan.n_parties)
 
@@ -114,7 +114,7 @@ def perturb_table(table: Table, plan: InputPlan, purse: Account) -> MemoryTable:
             for noise, codes, charge in zip(plan.noises, _codes(table), charges, strict=True)
         )
 
-    data = purse.pay(plan, 0, question, plan.planned(), draw, disclosures=[_ROW_COUNT])
+    data = account.pay(plan, 0, question, plan.planned(), draw, disclosures=[_ROW_COUNT])
     codes = np.frombuffer(data, np.int32).reshape(len(plan.noises), -1)
     return _table(table.schema, codes)
 

@@ -4,6 +4,7 @@ The coordinator compares the parties' schemas, sums counts of their tables, and 
 counts alone.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +20,14 @@ from spinney.protocols.rows.facts import (
 )
 from spinney.protocols.settings import ForestSettings, Terms, terms_of
 from spinney.tables.agree import agree
-from spinney.tables.schema import Schema
+from spinney.tables.schema import Column, Schema
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import message
-from spinney.trees.binning import Binning
+from spinney.trees.binning import Binning, Edges
 from spinney.trees.counts import Counts
 from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined
+from spinney.typing import Integers
 
 
 @message
@@ -159,16 +161,47 @@ def _laid(
     check_facts(schema, facts)
     if not by_quantiles:
         return facts, binning_of(schema, facts, settings, ())
-    leading = facts.leading.counters.reshape(len(schema.columns), -1).astype(np.int64)
-    for number, column in enumerate(schema.columns):
-        if column.kind != "number":
-            leading[number] = 0  # no search for cut points
-    search = QuantileSearch(leading, settings.max_bins)
-    while (question := search.question()) is not None:
+
+    def count(question: Refinement) -> Integers | None:
         reply = channel.sum(EdgesAsk(digest, question, terms))
         if channel.rounds[-1].answered != counted:
-            return facts, None
+            return None
         if reply.counts.counters.size != question.n_counters:
             raise ProtocolError("A party's counts do not have the parts asked for.")
-        search.answer(reply.counts.counters.ravel().astype(np.int64))
-    return facts, binning_of(schema, facts, settings, search.edges())
+        return reply.counts.counters.ravel().astype(np.int64)
+
+    edges = find_edges(schema.columns, facts, settings.max_bins, count)
+    return facts, None if edges is None else binning_of(schema, facts, settings, edges)
+
+
+def find_edges(
+    columns: Sequence[Column],
+    facts: FactsReply,
+    max_bins: int,
+    count: Callable[[Refinement], Integers | None],
+) -> tuple[Edges, ...] | None:
+    """Return bin edges at the quantiles of every number, found by counting.
+
+    Parameters
+    ----------
+    columns
+        The columns; edges are searched for numbers only.
+    facts
+        The counts of all rows.
+    max_bins
+        How many bins a column has at most.
+    count
+        Counts the numbers between proposed cut points: over all parties, or at one. None: it
+        cannot go on, and neither can the search.
+    """
+    leading = facts.leading.counters.reshape(len(columns), -1).astype(np.int64)
+    for number, column in enumerate(columns):
+        if column.kind != "number":
+            leading[number] = 0  # no cut points are searched
+    search = QuantileSearch(leading, max_bins)
+    while (question := search.question()) is not None:
+        counts = count(question)
+        if counts is None:
+            return None
+        search.answer(counts)
+    return search.edges()

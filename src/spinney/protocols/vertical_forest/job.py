@@ -21,7 +21,7 @@ from spinney.protocols.rows.facts import (
     require_few_classes,
     target_range,
 )
-from spinney.protocols.rows.setup import EdgesAsk, answer_setup
+from spinney.protocols.rows.setup import CountsReply, EdgesAsk, answer_setup, find_edges
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest.settings import Labels
 from spinney.seeds import derive_seed
@@ -34,9 +34,9 @@ from spinney.trees.dtypes import BLOCK_ROWS, MAX_ROWS, MAX_WEIGHT, TARGET_BITS, 
 from spinney.trees.frontier import Columns, Draws, tree_keys
 from spinney.trees.growth import StoppingRules
 from spinney.trees.layout import LeafValues
-from spinney.trees.quantiles import QuantileSearch
+from spinney.trees.quantiles import Refinement
 from spinney.trees.rows import bootstrap_weights
-from spinney.typing import Floats, Keys
+from spinney.typing import Floats, Integers, Keys
 
 Target = NDArray[np.integer]  # unsigned class numbers, or fixed-point targets
 
@@ -189,15 +189,15 @@ def lay_own_bins(holding: Holding, settings: ForestSettings, n_threads: int) -> 
     facts = count_facts(table, with_leading=by_quantiles, n_threads=n_threads)
     if not by_quantiles:
         return binning_of(table.schema, facts, settings, ())
-    leading = facts.leading.counters.reshape(len(holding.columns), -1).astype(np.int64)
-    for number, column in enumerate(holding.columns):
-        if column.kind != "number":
-            leading[number] = 0  # no search for cut points
-    search = QuantileSearch(leading, settings.max_bins)
-    while (question := search.question()) is not None:
+
+    def count(question: Refinement) -> Integers:
         reply = answer_setup(EdgesAsk(table.schema.digest(), question), table, n_threads)
-        search.answer(reply.counts.counters.ravel().astype(np.int64))  # type: ignore[union-attr]
-    return binning_of(table.schema, facts, settings, search.edges())
+        assert isinstance(reply, CountsReply)
+        return reply.counts.counters.ravel().astype(np.int64)
+
+    edges = find_edges(holding.columns, facts, settings.max_bins, count)
+    assert edges is not None  # a party's own rows do not leave
+    return binning_of(table.schema, facts, settings, edges)
 
 
 def public_settings(forest: ForestSettings) -> ForestSettings:

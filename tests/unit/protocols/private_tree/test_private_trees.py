@@ -95,7 +95,7 @@ def test_savings_go_down_the_tree_and_end_in_its_leaves():
         child_bits=np.ones(2, np.uint8),
         child_derived=np.zeros(2, np.bool_),
     )
-    thrifty, lavish = (plan.purses((level,), (np.array([step]),))[-1] for step in (1, plan.n_steps))
+    thrifty, lavish = (plan.node_budgets((level,), (np.array([step]),))[-1] for step in (1, plan.n_steps))
     assert lavish.has == (plan.level_epsilon,) * 2
     assert thrifty.has[0] > plan.level_epsilon
     assert thrifty.spent[0] < lavish.spent[0] == plan.level_epsilon
@@ -104,7 +104,7 @@ def test_savings_go_down_the_tree_and_end_in_its_leaves():
 def test_a_life_budget_that_is_too_small_ends_the_job_before_it_starts():
     run = Run(private_tree, tree_job("noisy_max"))
     party = run.parties["p1"]
-    run.ledgers["p1"].allow_for_life(party._rows.purse(None).fingerprint, [Budget.pure(0.5)])
+    run.ledgers["p1"].allow_for_life(party._rows.account(None).fingerprint, [Budget.pure(0.5)])
     with pytest.raises(BudgetError, match="more than is left for the life of the data set"):
         run.train()
     assert run.ledgers["p1"].spent("test", Unit.RECORD_ADD_REMOVE) == 0
@@ -130,10 +130,10 @@ def test_a_table_in_a_named_data_set_is_paid_from_one_account(name):
 def test_published_algorithm_6_is_refused_at_the_budget_it_claims(monkeypatch, p, true_epsilon):
     """Every bound with all of the bounds' budget, though one record moves them all."""
 
-    def published(self, purses):
-        each = purses.has[0] * self._bounds_share
+    def published(self, node_budgets):
+        each = node_budgets.has[0] * self._bounds_share
         noise = DiscreteLaplace(each * self.n_columns, Fraction(self.n_columns))
-        return [Group(noise, purses.scopes, np.arange(1))]
+        return [Group(noise, node_budgets.scopes, np.arange(1))]
 
     schema = Schema(tuple(Column(f"x{j}", "number", (0.0, 1.0)) for j in range(p)), SCHEMA.label)
     values = np.random.RandomState(0).random_sample((60, p)).astype(np.float32)

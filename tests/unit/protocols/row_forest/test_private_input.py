@@ -70,9 +70,9 @@ def noised(whole: MemoryTable, **privacy: Any) -> MemoryTable:
     """Return the table as others see it."""
     ledger = Ledger.in_memory("one")
     plan = InputPlan(whole.schema, job(**privacy).privacy or pytest.fail("the job is private"), 1)
-    purse = Account(ledger, whole)
-    purse.join(plan)
-    return perturb_table(whole, plan, purse)
+    account = Account(ledger, whole)
+    account.join(plan)
+    return perturb_table(whole, plan, account)
 
 
 def columns_of(seen: MemoryTable) -> Any:
