@@ -16,7 +16,7 @@ from data import Split, drawn
 from harness import CORES, arguments, foreign, interleaved, median, save, table
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import GrowingJob
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.training import Training
 from spinney.tables.columns import MatrixColumns
@@ -58,7 +58,7 @@ class Grown:
     standings: list[Standing]
 
     @property
-    def job(self) -> Job:
+    def job(self) -> GrowingJob:
         return self.levels[0][0].job
 
     @property
@@ -78,7 +78,7 @@ class Grown:
         return cls(rows, binned, training, channel.levels, _standings(binned, channel.levels))
 
 
-def in_bins(rows: MemoryTable, job: Job, n_threads: int = CORES) -> BinnedTable:
+def in_bins(rows: MemoryTable, job: GrowingJob, n_threads: int = CORES) -> BinnedTable:
     """Return the table in bins."""
     batches = (
         (batch.values, batch.target.astype(np.uint8), batch.keys) for batch in rows.batches()

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from harness import arguments, save, table, timed_by_cpu
 from spinney.privacy import samplers
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.scopes import ALL_ROWS, Budget, Question, Spend
@@ -37,7 +37,7 @@ def charges(folder: str, count: int) -> dict[str, float]:
     for name, opened in places.items():
         with closing(opened) as ledger:
             ledger.allow_for_life("data", [Budget.pure(1)])
-            ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+            ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
 
             def reserve(ledger: Ledger = ledger) -> None:
                 for n in range(count):

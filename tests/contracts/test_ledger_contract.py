@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spinney.errors import BudgetError, InternalError
 from spinney.privacy import entropy
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Measure, Unit
 from spinney.privacy.claims import Verdict, claims
 from spinney.privacy.ledger import Ledger
@@ -81,7 +81,7 @@ def test_no_adaptive_program_exceeds_its_budget_and_none_is_refused_too_early(da
     measure = data.draw(st.sampled_from(list(Measure)))
     budget = Budget.pure(1) if measure is Measure.PURE else Budget.zcdp(3, Fraction(1, 10**6))
     with closing(Ledger.in_memory()) as ledger:
-        ledger.open_job(Job.agreed("q", "data", 5, [budget]))
+        ledger.open_job(JobTerms.agreed("q", "data", 5, [budget]))
         charges: list[tuple[tuple[Step, ...], Fraction]] = []
         last = 0
         for round_ in range(data.draw(st.integers(1, 15))):
@@ -112,17 +112,17 @@ def test_a_ledger_read_back_by_another_process_has_spent_the_same(charges):
         path = f"{folder}/ledger.db"
         for round_, (scope, amount) in enumerate(charges):
             with closing(Ledger.open(path, "north")) as ledger:  # comes and goes
-                ledger.open_job(Job.agreed("q", "data", 5))
+                ledger.open_job(JobTerms.agreed("q", "data", 5))
                 spend = Spend("counts", DiscreteLaplace(amount), (scope,))
                 ledger.reserve(Question.of("q", round_, b""), [spend])
         with closing(Ledger.open(path, "north")) as ledger:
-            ledger.open_job(Job.agreed("q", "data", 5))
+            ledger.open_job(JobTerms.agreed("q", "data", 5))
             paid = [(scope.path, amount) for scope, amount in charges]
             assert ledger.spent("q", RECORD) == worst_record(paid)
 
 
 def test_a_refusal_touches_no_randomness(ledger, monkeypatch):
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(Fraction(1, 2))]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(Fraction(1, 2))]))
     calls: list[int] = []
 
     def spied(drawn):
@@ -144,7 +144,7 @@ def test_a_refusal_touches_no_randomness(ledger, monkeypatch):
 
 
 def test_a_retry_resends_the_stored_bytes(ledger):
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
     noise = DiscreteLaplace(Fraction(1, 2))
     replies = {
         ledger.answer(Question.of("q", 0, b"ask"), [Spend("counts", noise)], drawn_by(noise))
@@ -159,7 +159,7 @@ def test_a_draw_that_fails_stays_charged(ledger):
     def fails(_):
         raise ValueError
 
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
     question, spend = Question.of("q", 0, b""), Spend("counts", DiscreteLaplace(Fraction(1)))
     with pytest.raises(ValueError, match=r"^$"):
         ledger.answer(question, [spend], fails)
@@ -170,7 +170,7 @@ def test_a_draw_that_fails_stays_charged(ledger):
 
 
 def test_a_charge_covers_no_more_than_it_paid_for(ledger):
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
     spend = Spend("counts", DiscreteLaplace(Fraction(1, 10)))
     (charge,) = ledger.reserve(Question.of("q", 0, b""), [spend])
 
@@ -179,7 +179,7 @@ def test_a_charge_covers_no_more_than_it_paid_for(ledger):
 
 
 def test_every_entry_names_what_an_auditor_asks_for(ledger):
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
     question = Question.of("q", 7, b"")
     node = ALL_ROWS.again("tree 0").part("a<1", "L")
     ledger.reserve(question, [Spend("level 7", DiscreteLaplace(Fraction(1, 3)), (node,), 2)])
@@ -197,7 +197,7 @@ def test_every_entry_names_what_an_auditor_asks_for(ledger):
 
 
 def test_claims_are_never_better_than_what_was_spent(ledger):
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
     for round_ in range(3):
         spend = Spend("counts", DiscreteLaplace(Fraction(1, 3)))
         ledger.reserve(Question.of("q", round_, b""), [spend])

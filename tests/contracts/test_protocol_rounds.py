@@ -22,7 +22,7 @@ from spinney.errors import ProtocolError
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import AdaptiveAsk
 from spinney.protocols.horizontal_forest.party import Party
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import GrowingJob
 from spinney.protocols.rows.setup import FactsAsk
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.report.report import Report
@@ -181,7 +181,7 @@ def test_a_party_behind_masks_does_not_show_its_own_histograms(three_tables):
         np.ones(len(schema.columns), np.bool_),
         8,
     )
-    about = Job(settings, schema.digest(), binning, 2, 100)
+    about = GrowingJob(settings, schema.digest(), binning, 2, 100)
     with pytest.raises(ProtocolError, match="the reply would show what masks hide"):
         channel.ask(AdaptiveAsk(about, (), 0, 1))
 

@@ -96,7 +96,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "NoisyJoinAsk": ("genetic_tree.noisy", "that it joins, its claims"),
     "OwnTreeAsk": ("genetic_tree.noisy", "that it has a tree of its own"),
     "ProposalAsk": ("deployment.questions", "whether a party takes part, or the rule"),
-    "ModelAsk": ("deployment.questions", "that a party has kept the model"),
+    "ModelAsk": ("deployment.questions", "that the party has kept it"),
     "NoisyScoresAsk": ("genetic_tree.noisy", "learns counts with noise"),
     "KeyAsk": ("secure_sums.roster", "the parties' public keys, signatures and certificates"),
     "RosterAsk": ("secure_sums.roster", "the parties' public keys, signatures and certificates"),

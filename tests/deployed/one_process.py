@@ -14,7 +14,7 @@ from spinney.deployment.party.tables import (
 )
 from spinney.protocols.genetic_tree.gathered import gather_trees
 from spinney.protocols.secure_sums.simulated import secure_parties
-from spinney.protocols.spec import Site
+from spinney.protocols.spec import PartySite
 from spinney.transport.in_process import InProcess
 
 
@@ -30,7 +30,7 @@ def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
             whole = read_whole_table(party, agreed)
             ledger = books.enter_context(closing(open_ledger(party)))
             memory = open_label_memory(party, settings, whole)
-            site = Site(
+            site = PartySite(
                 name, 1, ledger, party.ledger.data, memory=memory, is_masked=agreed.is_masked
             )
             sides[name] = agreed.spec.party(choose_rows(whole, party, agreed), settings, site)

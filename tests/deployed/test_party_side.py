@@ -33,7 +33,7 @@ from spinney.errors import (
 )
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import GrowingJob
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
 from spinney.protocols.secure_sums.roster import secure_channel
 from spinney.tables.holding import Holding
@@ -189,7 +189,7 @@ def test_a_curious_coordinator_cannot_ask_outside_the_job(clinics):
     trained(agreed, channel)
     level = [ask for ask in asked if isinstance(ask, LevelAsk)][-1]
     deeper = replace(level.job.settings, max_depth=9)
-    other = Job(
+    other = GrowingJob(
         deeper,
         *(
             getattr(level.job, f)

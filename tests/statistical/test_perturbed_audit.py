@@ -9,7 +9,7 @@ import pytest
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
-from spinney.protocols.accounts.account import Account
+from spinney.protocols.accounts.account import PartyAccount
 from spinney.protocols.row_forest.perturbed_input import (
     InputPlan,
     _codes,
@@ -40,7 +40,7 @@ def perturbed_evidence(record: Any, epsilon: Fraction, n: int) -> Any:
     rows = copies(record, n)
     privacy = PrivacySettings(job="q", mechanism="perturbed_input", epsilon=str(epsilon))
     plan, ledger = InputPlan(SCHEMA, privacy, 1), Ledger.in_memory("one")
-    account = Account(ledger, rows)
+    account = PartyAccount(ledger, rows)
     account.join(plan)
     seen = _codes(perturb_table(rows, plan, account))
     assert ledger.spent("q", Unit.RECORD_REPLACE) == epsilon

@@ -20,7 +20,7 @@ from spinney.protocols.private_tree.messages import PublicTree, TreeSoFar
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
-from spinney.trees.public_cells import Cells
+from spinney.trees.public_cells import PublicCells
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import (  # type: ignore[import-not-found]
     Watched,
@@ -203,7 +203,9 @@ def test_published_algorithm_6_is_caught(monkeypatch):
 
     def published(self, node_budgets):
         nothing = np.zeros(len(node_budgets.has), np.int64)
-        return _grouped(node_budgets, nothing, lambda has, _: self._laplace(has * self._bounds_share, 1))
+        return _grouped(
+            node_budgets, nothing, lambda has, _: self._laplace(has * self._bounds_share, 1)
+        )
 
     monkeypatch.setattr(TreePlan, "bounds_groups", published)
     job = partial(ONE, method="save_budget", bounds_share="9/10", leaf_share="1/10", max_depth=1)
@@ -221,8 +223,8 @@ def test_a_choice_whose_scores_are_counted_in_rows_is_caught(rows, job, monkeypa
 
 def test_looking_ahead_by_more_than_a_row_is_caught(monkeypatch):
     """A score that adds up what every pair of further cuts would leave, not the best of them."""
-    right = Cells.costs_ahead
-    monkeypatch.setattr(Cells, "costs_ahead", lambda self, pairs: 12 * right(self, pairs))
+    right = PublicCells.costs_ahead
+    monkeypatch.setattr(PublicCells, "costs_ahead", lambda self, pairs: 12 * right(self, pairs))
     found = choices(of_bits(*TURNED_AHEAD), partial(AHEAD, epsilon=Fraction(2)), 60)
     assert found.refutes(1.0), found
 

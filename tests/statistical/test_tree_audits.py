@@ -126,10 +126,10 @@ def test_a_forest_whose_trees_forget_each_other_is_caught(monkeypatch):
 
 def generous(self, data):
     """Open the job with a budget that lets the fault pass the ledger, which would catch it too."""
-    from spinney.privacy.accounting import Job  # noqa: PLC0415
+    from spinney.privacy.accounting import JobTerms  # noqa: PLC0415
     from spinney.privacy.scopes import Budget  # noqa: PLC0415
 
-    return Job(self.privacy.job, data, 1, 1, (Budget.pure(1000),))
+    return JobTerms(self.privacy.job, data, 1, 1, (Budget.pure(1000),))
 
 
 def test_a_tree_that_counts_its_leaves_without_noise_is_caught(monkeypatch):

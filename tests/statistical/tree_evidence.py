@@ -27,7 +27,7 @@ from spinney.protocols.row_forest.messages import (
     plan_of,
 )
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
-from spinney.protocols.rows.levels import PartyRows
+from spinney.protocols.rows.levels import BinnedRows
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -101,7 +101,7 @@ def exact_counts(ask: Any, rows: MemoryTable) -> Any:
     ask = replace(ask, job=replace(ask.job, settings=everything))
     if isinstance(ask, LeafAsk):
         return NoisyRows(rows, None, 1)._leaf_counts(ask).ravel()  # type: ignore[arg-type]
-    own = PartyRows(rows, 1)
+    own = BinnedRows(rows, 1)
     counted = (own.binned(ask.job), ask.frontier.columns, own.standing(ask), ask.slots)
     counts = level_counts(*counted, (ask.first, ask.last), n_classes=2, n_threads=1)
     return counts.counters.ravel().astype(np.int64)

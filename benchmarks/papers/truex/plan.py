@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from spinney.errors import SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.scopes import ALL_ROWS, Budget, Spend
 from spinney.protocols.settings import PrivacySettings, fraction_of
@@ -75,12 +75,12 @@ class TruexPlan:
             names = ["class counts of leaves"]
         return [Spend(name, noise, (ALL_ROWS,)) for name, noise in zip(names, noises, strict=True)]
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         shares = self.privacy.shares(self.n_parties)
         budget = Budget.pure(fraction_of(self.privacy.epsilon or "", "epsilon"))
         honest = shares.honest if shares else 1
-        return Job(self.privacy.job, data, self.n_parties, honest, (budget,))
+        return JobTerms(self.privacy.job, data, self.n_parties, honest, (budget,))
 
     def planned(self) -> list[Spend]:
         """Return everything the job may spend."""

@@ -48,9 +48,9 @@ from spinney.privacy.release import (
     OnlyMasked,
 )
 from spinney.protocols.accounts.account import (
-    Account,
     ClaimsAsk,
     JoinReply,
+    PartyAccount,
     claims_of,
 )
 from spinney.protocols.accounts.budget import totals_disclosure
@@ -121,7 +121,7 @@ class Party:
 
     def __init__(self, table: Table, ledger: Ledger, *, data: str | None = None) -> None:
         self._table = table
-        self._account = Account(ledger, table, data)
+        self._account = PartyAccount(ledger, table, data)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""

@@ -15,12 +15,7 @@ from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
-from spinney.report.file_names import (
-    MODEL,
-    PAGE,
-    REPORT,
-    file_in,
-)
+from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.hardening import harden
 from spinney.report.release import Hardening
 from spinney.report.report import Report, load_report

@@ -9,11 +9,7 @@ from spinney.errors import SettingError, StorageError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.vertical_forest.matched import PART
 from spinney.protocols.vertical_forest.model import PartialModel
-from spinney.report.file_names import (
-    MODEL,
-    PAGE,
-    file_in,
-)
+from spinney.report.file_names import MODEL, PAGE, file_in
 from spinney.report.render import size
 from spinney.report.tree_text import tree_text
 from spinney.report.words import some

@@ -8,15 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from spinney.deployment.coordinator.runs import (
-    ABORTED,
-    FAILED,
-    FINISHED,
-    OVER,
-    PAUSED,
-    Status,
-)
-from spinney.deployment.costs import Cost, cost_of
+from spinney.deployment.coordinator.runs import ABORTED, FAILED, FINISHED, OVER, PAUSED, Status
+from spinney.deployment.costs import JobCost, cost_of
 from spinney.deployment.job import (
     EVALUATE,
     PROPOSE,
@@ -43,7 +36,7 @@ class Proposal(msgspec.Struct, frozen=True):
     name: str
     digest: str
     answers: dict[str, str]  # "" for yes, or the reason
-    cost: Cost
+    cost: JobCost
 
 
 def propose(path: Path, kit: Path, tell: Tell) -> Proposal:

@@ -19,7 +19,7 @@ _SECONDS_TO_START: Final = 20.0
 _BYTES_A_SECOND: Final = 10e6
 
 
-class Cost(msgspec.Struct, frozen=True):
+class JobCost(msgspec.Struct, frozen=True):
     """The most a job may cost each party if no party leaves; None: its settings set no limit."""
 
     epsilon: str  # "no noise" if the job is not private
@@ -44,21 +44,21 @@ class Cost(msgspec.Struct, frozen=True):
         )
 
 
-def cost_of(job: Agreed) -> Cost:
+def cost_of(job: Agreed) -> JobCost:
     """Return a job's cost, computed from public facts only."""
     settings = job.protocol_settings()
     price = None if settings.privacy is None else settings.privacy.price
     epsilon = "no noise" if price is None else f"{float(price):g}"
     bound = job.spec.bound(settings, size_of(job))
     if bound.rounds is None or bound.bytes is None:
-        return Cost(epsilon, None, None, None)
+        return JobCost(epsilon, None, None, None)
     rounds = bound.rounds + 1  # the finished model
     size = 2 * bound.bytes + JOB_LIMIT  # the model is no larger than the replies
     if job.is_masked:  # keys, letters, answers, shares
         rounds = 2 * rounds + 2 * (1 + rounds // _ROUNDS_A_KEY) + 2
         size += rounds * 1024 * len(job.parties) ** 2
     seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + size / _BYTES_A_SECOND
-    return Cost(epsilon, rounds, size, seconds, bound.bytes_a_row)
+    return JobCost(epsilon, rounds, size, seconds, bound.bytes_a_row)
 
 
 def size_of(job: Agreed) -> JobSize:

@@ -11,11 +11,7 @@ from typing import Any
 from spinney.deployment.coordinator.runs import RunFolder
 from spinney.errors import PolicyError, SettingError
 from spinney.protocols import explanation as explaining
-from spinney.protocols.explanation import (
-    ExplainAsk,
-    Explained,
-    question_of,
-)
+from spinney.protocols.explanation import ExplainAsk, Explained, question_of
 from spinney.protocols.model import ForestModel
 from spinney.report.file_names import MODEL
 from spinney.report.report import Report

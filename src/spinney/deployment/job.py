@@ -11,13 +11,7 @@ from typing import Any
 import msgspec
 
 from spinney.errors import SettingError, StorageError
-from spinney.jobs.file import (
-    JobConfig,
-    JobFile,
-    SchemaConfig,
-    SimulationConfig,
-    settings_section,
-)
+from spinney.jobs.file import JobConfig, JobFile, SchemaConfig, SimulationConfig, settings_section
 from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
 from spinney.protocols.spec import Spec, is_masked

@@ -9,16 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from spinney.deployment.client import Proposal
-from spinney.deployment.coordinator.runs import (
-    PAUSED,
-    RUNNING,
-    Status,
-)
-from spinney.deployment.job import (
-    EVALUATE,
-    PREDICT,
-    PROPOSE,
-)
+from spinney.deployment.coordinator.runs import PAUSED, RUNNING, Status
+from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE
 from spinney.deployment.party.progress import progress_in
 from spinney.report.file_names import MODEL
 

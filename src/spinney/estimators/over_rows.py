@@ -83,7 +83,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
     ) -> tuple[Any, dict[str, Any]]:
         """Train over the channel that all estimators use; return the training and the parties."""
         from spinney.protocols.secure_sums.simulated import connect_parties  # noqa: PLC0415  late
-        from spinney.protocols.spec import Site  # noqa: PLC0415
+        from spinney.protocols.spec import PartySite  # noqa: PLC0415
 
         spec, is_masked = self._spec, self._is_masked(settings, len(tables))
         memories = self._memories(tables)
@@ -91,7 +91,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
             name: spec.party(
                 table,
                 settings,
-                Site(
+                PartySite(
                     name,
                     self.n_jobs,
                     ledgers.get(name),

@@ -192,10 +192,7 @@ class VerticalForest(ForestEstimator):
         model = model or self.__dict__.get("_joined")
         if model is not None:
             return super()._predicted(X, model)
-        from spinney.protocols.vertical_forest.prediction import (  # noqa: PLC0415  loads numba
-            PredictingParty,
-            predict_rows,
-        )
+        from spinney.protocols.vertical_forest.prediction import PredictingParty, predict_rows  # noqa: PLC0415  loads numba
 
         X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)

@@ -9,11 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from spinney.estimators.inputs import is_complete
 from spinney.estimators.vertical_base import VerticalForest
 from spinney.protocols.settings import MaxFeatures
-from spinney.protocols.vertical_forest.settings import (
-    Labels,
-    Place,
-    SchemeName,
-)
+from spinney.protocols.vertical_forest.settings import Labels, Place, SchemeName
 from spinney.tables.schema import Schema
 from spinney.typing import Floats
 

@@ -14,11 +14,7 @@ import msgspec
 
 from spinney.errors import SettingError
 from spinney.jobs.registry import SPECS, spec_of
-from spinney.jobs.sections import (
-    ColumnConfig,
-    section,
-    sections,
-)
+from spinney.jobs.sections import ColumnConfig, section, sections
 from spinney.protocols.settings import Task, require_choice
 from spinney.protocols.spec import JobFacts, Spec
 from spinney.report.release import Hardening

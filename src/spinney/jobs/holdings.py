@@ -10,17 +10,8 @@ import msgspec
 import numpy as np
 
 from spinney.errors import SchemaError, SettingError
-from spinney.jobs.file import (
-    JobFile,
-    PartyConfig,
-    SchemaConfig,
-    TableConfig,
-)
-from spinney.jobs.tables import (
-    naming_party,
-    source_of,
-    tables_of,
-)
+from spinney.jobs.file import JobFile, PartyConfig, SchemaConfig, TableConfig
+from spinney.jobs.tables import naming_party, source_of, tables_of
 from spinney.tables.columns import VectorColumns
 from spinney.tables.deal import deal_columns
 from spinney.tables.holding import Holding

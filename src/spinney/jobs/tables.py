@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError
-from spinney.jobs.file import (
-    JobFile,
-    PartyConfig,
-    TableConfig,
-)
+from spinney.jobs.file import JobFile, PartyConfig, TableConfig
 from spinney.jobs.sections import ColumnConfig
 from spinney.tables.agree import agree
 from spinney.tables.describe import Findings, column_of, complete_schema, label_of

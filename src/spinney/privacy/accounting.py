@@ -25,7 +25,7 @@ _ZERO = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobTerms:
     """The terms on which a party takes part in a job.
 
     Parameters

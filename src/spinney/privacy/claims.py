@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final, Protocol, Self
 
 from spinney.errors import LedgerError, SettingError
-from spinney.privacy.accounting import Account, Job, Line, Shortfall, implied_factor
+from spinney.privacy.accounting import Account, JobTerms, Line, Shortfall, implied_factor
 from spinney.privacy.budget import Measure, Unit, epsilon_of, exp_bounds
 from spinney.privacy.ledger_store import (
     START,
@@ -56,7 +56,7 @@ class Books:
 
     anchor: Anchor = START
     opened: Opened | None = None
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, JobTerms] = field(default_factory=dict)
     job_accounts: dict[str, Account] = field(default_factory=dict)
     life_accounts: dict[str, Account] = field(default_factory=dict)
     life_lines: dict[str, list[Line]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Books:
             raise LedgerError("The ledger is empty: it has no first entry.")
         return self.opened
 
-    def job(self, name: str) -> Job:
+    def job(self, name: str) -> JobTerms:
         """Return a job's terms."""
         if name not in self.jobs:
             raise LedgerError(f"The ledger has no job {name!r}. Open the job first.")
@@ -102,7 +102,7 @@ class Books:
         self.anchor = row.anchor
         return body
 
-    def _charge(self, job: Job, lines: Sequence[Line]) -> None:
+    def _charge(self, job: JobTerms, lines: Sequence[Line]) -> None:
         self.job_accounts[job.name].add(lines)
         for_life = _for_life(job, lines)
         self.life_lines.setdefault(job.data, []).extend(for_life)
@@ -117,7 +117,7 @@ class Books:
         account.add(self.life_lines.get(life.data, []))
         return account
 
-    def shortfall(self, job: Job, lines: Sequence[Line]) -> Shortfall | None:
+    def shortfall(self, job: JobTerms, lines: Sequence[Line]) -> Shortfall | None:
         """Return the job or lifetime budget that the lines would overspend, or None."""
         short = self.job_accounts[job.name].shortfall(lines)
         life = self.life_accounts.get(job.data)
@@ -139,7 +139,7 @@ class Books:
         return found
 
 
-def _for_life(job: Job, lines: Iterable[Line]) -> list[Line]:
+def _for_life(job: JobTerms, lines: Iterable[Line]) -> list[Line]:
     """Return the lines in the data set's account: jobs read the same rows, so costs add up."""
     step = Step(f"job {job.name}")
     return [Line(Scope((step, *ln.scope.path)), ln.cost, ln.times) for ln in lines]
@@ -175,19 +175,19 @@ class Claim:
         return self.text
 
 
-class Source(Protocol):
+class ClaimSource(Protocol):
     """A source of claims: a ledger."""
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all entries."""
         ...
 
-    def job(self, name: str) -> Job:
+    def job(self, name: str) -> JobTerms:
         """Return a job's terms."""
         ...
 
 
-def claims(ledger: Source, job: str) -> tuple[Claim, ...]:
+def claims(ledger: ClaimSource, job: str) -> tuple[Claim, ...]:
     """Return what the job promises, one claim per unit and view."""
     terms = ledger.job(job)
     bodies = [entry.body for entry in ledger.entries()]
@@ -210,7 +210,7 @@ def claims(ledger: Source, job: str) -> tuple[Claim, ...]:
     )
 
 
-def _claim(unit: str, view: View, job: Job, releases: Sequence[Charged | Disclosed]) -> Claim:
+def _claim(unit: str, view: View, job: JobTerms, releases: Sequence[Charged | Disclosed]) -> Claim:
     """Return the claim for one unit, given the releases that one view sees."""
     paid: list[Charged] = []
     hidden: list[Disclosed] = []
@@ -267,7 +267,7 @@ def _bears_on(units: Sequence[str], unit: str) -> bool:
 
 
 def _price(
-    unit: Unit, job: Job, paid: Sequence[Charged]
+    unit: Unit, job: JobTerms, paid: Sequence[Charged]
 ) -> tuple[Fraction | None, Fraction | None, str]:
     """Return epsilon, delta and both in words."""
     account = Account(job.measure)

@@ -24,14 +24,14 @@ _BITS = 192  # initial precision of the thresholds; doubled if it is not enough
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class InversionTable:
     """A distribution prepared for bulk inversion."""
 
     law: Law
     thresholds: Keys  # floor(F(k) * 2**64), up to the first that is 2**64 - 1
 
     @classmethod
-    def of(cls, law: Law) -> "Table":
+    def of(cls, law: Law) -> "InversionTable":
         """Return the table of a law; raise the precision until every threshold is certain."""
         bits = _BITS
         while True:

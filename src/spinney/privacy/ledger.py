@@ -25,7 +25,7 @@ from typing import Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from spinney.errors import LedgerError, SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Measure, Unit
 from spinney.privacy.claims import Books, Entry
 from spinney.privacy.entropy import is_seeded
@@ -109,7 +109,7 @@ class Ledger:
                 books.life_account(body)  # refuses budgets that cannot measure earlier charges
                 self._write([body])
 
-    def open_job(self, job: Job) -> None:
+    def open_job(self, job: JobTerms) -> None:
         """Take part in a job; opening it again on the same terms changes nothing."""
         with self._turn("open") as books:
             known = books.jobs.get(job.name)
@@ -222,7 +222,7 @@ class Ledger:
         """The owner of the ledger."""
         return self._books.owner.party
 
-    def job(self, name: str) -> Job:
+    def job(self, name: str) -> JobTerms:
         """Return a job's terms."""
         with self._reading() as books:
             return books.job(name)
@@ -339,7 +339,7 @@ class Ledger:
         return reply
 
 
-def _charged(question: Question, spend: Spend, job: Job) -> Charged:
+def _charged(question: Question, spend: Spend, job: JobTerms) -> Charged:
     """Return the charge for a spend; its cost is computed here from the mechanism's parameters."""
     parameters = spend.mechanism.parameters()
     return Charged(
@@ -358,7 +358,7 @@ def _charged(question: Question, spend: Spend, job: Job) -> Charged:
     )
 
 
-def _check(books: Books, job: Job, charges: Sequence[Charged]) -> None:
+def _check(books: Books, job: JobTerms, charges: Sequence[Charged]) -> None:
     """Raise `BudgetError` unless both budgets allow the charges together."""
     short = books.shortfall(job, [line for charge in charges for line in charge.lines])
     if short is not None:

@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from spinney.errors import InternalError, LedgerError, SpinneyError
-from spinney.privacy.accounting import Job, Line
+from spinney.privacy.accounting import JobTerms, Line
 from spinney.privacy.budget import Cost
 from spinney.privacy.scopes import Budget, Disclosure, Question, Scope, View
 
@@ -122,7 +122,7 @@ class LifeBudgets:
 class JobOpened:
     """The party takes part in a job."""
 
-    job: Job
+    job: JobTerms
 
 
 @dataclass(frozen=True, slots=True)

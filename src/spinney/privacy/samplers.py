@@ -26,7 +26,7 @@ import numpy as np
 
 from spinney.privacy import entropy, wide_shares
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.inversion import Law, Table, invert, uniform_below
+from spinney.privacy.inversion import InversionTable, Law, invert, uniform_below
 from spinney.typing import Bools, Integers
 
 __all__ = [
@@ -154,7 +154,7 @@ def _leading_place(decay: Fraction) -> int:
 
 
 @lru_cache(maxsize=64)
-def _share_table(decay: Fraction, honest: int) -> Table:
+def _share_table(decay: Fraction, honest: int) -> InversionTable:
     """NB(1/t, alpha): P[0] = (1 - alpha)**(1/t), P[k+1] = P[k] * alpha * (k + 1/t) / (k + 1)."""
 
     def law(bits: int) -> Iterator[tuple[int, int]]:
@@ -172,11 +172,11 @@ def _share_table(decay: Fraction, honest: int) -> Table:
             low, high = low * alpha_low * times // over, -(-high * alpha_high * times // over)
             k += 1
 
-    return Table.of(law)
+    return InversionTable.of(law)
 
 
 @lru_cache(maxsize=64)
-def _digit_table(decay: Fraction) -> Table:
+def _digit_table(decay: Fraction) -> InversionTable:
     """A digit below the radix B: F(k) = (1 - alpha**(k+1)) / (1 - alpha**B)."""
 
     def law(bits: int) -> Iterator[tuple[int, int]]:
@@ -188,11 +188,11 @@ def _digit_table(decay: Fraction) -> Table:
             yield below // (one - end_low), above // (one - end_high) + 1
         yield one, one
 
-    return Table.of(law)
+    return InversionTable.of(law)
 
 
 @lru_cache(maxsize=64)
-def _gaussian_table(variance: Fraction) -> Table:
+def _gaussian_table(variance: Fraction) -> InversionTable:
     """The discrete Gaussian in the order 0, 1, -1, 2, -2, ..."""
 
     def weights(bits: int) -> Iterator[tuple[int, int]]:
@@ -221,11 +221,11 @@ def _gaussian_table(variance: Fraction) -> Table:
                 sum_low, sum_high = sum_low + low, sum_high + high
                 yield (sum_low << bits) // norm_high, -(-(sum_high << bits) // norm_low)
 
-    return Table.of(law)
+    return InversionTable.of(law)
 
 
 @lru_cache(maxsize=64)
-def _keep_table(epsilon: Fraction, n_categories: int) -> Table:
+def _keep_table(epsilon: Fraction, n_categories: int) -> InversionTable:
     """Keep with probability 1 / (1 + (n_categories - 1) exp(-epsilon))."""
 
     def law(bits: int) -> Iterator[tuple[int, int]]:
@@ -235,7 +235,7 @@ def _keep_table(epsilon: Fraction, n_categories: int) -> Table:
         yield (one << bits) // (one + others * high), -(-(one << bits) // (one + others * low))
         yield one, one
 
-    return Table.of(law)
+    return InversionTable.of(law)
 
 
 def _coin(x: Fraction) -> Law:

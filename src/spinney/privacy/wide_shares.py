@@ -27,7 +27,7 @@ import numpy as np
 
 from spinney.privacy import entropy
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.inversion import Law, Table, invert, uniform_below
+from spinney.privacy.inversion import InversionTable, Law, invert, uniform_below
 from spinney.typing import Bools, Integers
 
 _FIRST = 14  # the first block begins at 2**14
@@ -107,7 +107,7 @@ def _by_rho(size: Integers, honest: int) -> Bools:
 
 
 @lru_cache(maxsize=64)
-def _table(decay: Fraction, honest: int) -> Table:
+def _table(decay: Fraction, honest: int) -> InversionTable:
     """The table of small numbers, followed by the blocks."""
     power = Fraction(honest - 1, honest)
 
@@ -152,7 +152,7 @@ def _table(decay: Fraction, honest: int) -> Table:
             sum_low, sum_high = sum_low + low, sum_high + high
             yield (sum_low << bits) // norm_high, -(-(sum_high << bits) // norm_low)
 
-    return Table.of(law)
+    return InversionTable.of(law)
 
 
 def _rho(size: int, honest: int) -> Law:

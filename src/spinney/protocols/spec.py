@@ -37,7 +37,7 @@ from spinney.typing import Progress
 Asks = tuple[type[Ask[Any]], ...]
 
 
-class Settings(Protocol):
+class CommonSettings(Protocol):
     """The settings of every protocol: frozen, and the same at every party."""
 
     @property
@@ -51,19 +51,19 @@ class Settings(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=CommonSettings)
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The [settings] of a job file: the parameters of the protocol's estimator.
 
     Each protocol defines a subclass with one field for every key it accepts, including the four of
-    `Running`. A key that is left out takes the estimator's default. The order of the fields is part
-    of a job's digest: add new ones where they do not change it.
+    `RunSettings`. A key that is left out takes the estimator's default. The order of the fields is
+    part of a job's digest: add new ones where they do not change it.
     """
 
 
-class Running(Protocol):
+class RunSettings(Protocol):
     """The part of any `JobSettings` that the outer layers read: how a job runs."""
 
     @property
@@ -115,7 +115,7 @@ class JobFacts:
 
 
 @dataclass(frozen=True)
-class Site:
+class PartySite:
     """What a party's side needs from its own site; the job does not fix any of it."""
 
     name: str
@@ -203,7 +203,7 @@ class Spec(ABC, Generic[S]):
         """Return the checked settings of a job file; without classes, check what is possible."""
 
     @abstractmethod
-    def party(self, table: Any, settings: S, site: Site) -> Answering:
+    def party(self, table: Any, settings: S, site: PartySite) -> Answering:
         """Return a party's side for its table, or for its `Holding` if columns are divided."""
 
     @abstractmethod
@@ -256,7 +256,7 @@ class Spec(ABC, Generic[S]):
     # --- what a simulation compares with -------------------------------------------------------
 
     @abstractmethod
-    def baseline(self, settings: S) -> tuple[str, Settings]:
+    def baseline(self, settings: S) -> tuple[str, CommonSettings]:
         """Return the noiseless protocol, name and settings, that a job is compared with."""
 
     @abstractmethod
@@ -305,7 +305,7 @@ class ColumnsSpec(Spec[S]):
         """Return how many labels node membership reveals, as measured by the label party."""
 
 
-def is_masked(given: Running, settings: Settings) -> bool:
+def is_masked(given: RunSettings, settings: CommonSettings) -> bool:
     """Return whether a job's sums are masked: on request, or because its noise is in shares."""
     privacy = settings.privacy
     return bool(given.secure_sum) or (privacy is not None and privacy.in_shares)

@@ -17,11 +17,7 @@ from spinney.protocols.training import Trained
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report import plots
 from spinney.report.budgets import budgets_of
-from spinney.report.explained import (
-    explanation_of,
-    impurity_importances,
-    with_losses,
-)
+from spinney.report.explained import explanation_of, impurity_importances, with_losses
 from spinney.report.facts import (
     FORMAT,
     DisclosureRow,

@@ -9,11 +9,7 @@ import msgspec
 from spinney.errors import StorageError
 from spinney.files import replace_file
 from spinney.protocols.model import ForestModel
-from spinney.report.file_names import (
-    MODEL,
-    PAGE,
-    REPORT,
-)
+from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.hardening import harden
 from spinney.report.page.page import page_of
 from spinney.report.release import Hardening

@@ -15,14 +15,10 @@ from spinney.jobs.file import JobFile
 from spinney.jobs.holdings import holdings_of, pool_holdings
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import ColumnsSpec, Site
+from spinney.protocols.spec import ColumnsSpec, PartySite
 from spinney.protocols.training import Roles, Training
 from spinney.report.holders import holders_of
-from spinney.simulation.comparison import (
-    Comparison,
-    PartyComparison,
-    compare_scores,
-)
+from spinney.simulation.comparison import Comparison, PartyComparison, compare_scores
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
@@ -47,7 +43,7 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     read = tuple(fact for fact in facts if fact.endswith(f" of {label.name!r}"))
     ledgers = {holder: Ledger.in_memory(holder)} if settings.privacy is not None else {}
     n_jobs = job.settings.n_jobs
-    sites = {name: Site(name, n_jobs, ledgers.get(name), read_facts=read) for name in holdings}
+    sites = {name: PartySite(name, n_jobs, ledgers.get(name), read_facts=read) for name in holdings}
     own = [name for name, held in holdings.items() if held.columns]
     stages.expect(2 + len(own))
     n_trees = spec.n_trees(settings)
@@ -124,7 +120,7 @@ def _joint(
     spec: ColumnsSpec[Any],
     holdings: Mapping[str, Holding],
     settings: Any,
-    sites: Mapping[str, Site],
+    sites: Mapping[str, PartySite],
     step: Step,
     *,
     heard: Heard = lambda *_: None,
@@ -155,7 +151,7 @@ def _alone(
     spec: ColumnsSpec[Any], holding: Holding, settings: Any, n_jobs: int | None, step: Step
 ) -> ForestModel:
     """Return the forest of one party that holds everything."""
-    sites = {"all": Site("all", n_jobs)}
+    sites = {"all": PartySite("all", n_jobs)}
     return _joint(spec, {"all": holding}, settings, sites, step)[0].model
 
 

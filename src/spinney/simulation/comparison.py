@@ -20,19 +20,14 @@ from spinney.privacy.ledger import Ledger
 from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import Explained
 from spinney.protocols.secure_sums.simulated import connect_parties
-from spinney.protocols.spec import Site, Spec
+from spinney.protocols.spec import PartySite, Spec
 from spinney.protocols.training import Trained, Training
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.facts import Holder, PartyQuality
 from spinney.report.report import Report
 from spinney.simulation.intervals import Interval, intervals
 from spinney.simulation.progress import Stages, Step
-from spinney.simulation.scores import (
-    LESS_IS_BETTER,
-    predict_table,
-    score_names,
-    scores_of,
-)
+from spinney.simulation.scores import LESS_IS_BETTER, predict_table, score_names, scores_of
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.table import MemoryTable
@@ -66,9 +61,9 @@ class Running:
     secure_sum: bool = False
     honest: int | None = None  # the number of parties that secure sums trust
 
-    def site(self, name: str, ledger: Ledger | None) -> Site:
+    def site(self, name: str, ledger: Ledger | None) -> PartySite:
         """Return the site of a simulated party."""
-        return Site(name, self.n_jobs, ledger, is_masked=self.secure_sum)
+        return PartySite(name, self.n_jobs, ledger, is_masked=self.secure_sum)
 
     def alone(self) -> "Running":
         """Return how a party trains alone, without masks."""

@@ -5,18 +5,10 @@ from pathlib import Path
 import msgspec
 
 from spinney import __version__
-from spinney.report.file_names import (
-    MODEL,
-    PAGE,
-    REPORT,
-)
+from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
-from spinney.simulation.comparison import (
-    Comparison,
-    PartyComparison,
-    Scores,
-)
+from spinney.simulation.comparison import Comparison, PartyComparison, Scores
 
 
 class Outcome(msgspec.Struct, frozen=True):

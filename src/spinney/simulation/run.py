@@ -9,16 +9,8 @@ from pathlib import Path
 import msgspec
 
 from spinney.jobs.file import JobFile, load_job
-from spinney.jobs.own_table import (
-    job_of_table,
-    require_no_table,
-    without_ids,
-)
-from spinney.jobs.rows import (
-    deal_out,
-    own_tables,
-    warn_of_shared_rows,
-)
+from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
+from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
 from spinney.protocols.settings import with_read_facts
 from spinney.protocols.spec import is_masked
@@ -26,11 +18,7 @@ from spinney.report.file_names import PAGE
 from spinney.report.release import Hardening
 from spinney.report.run_folder import require_writable, write_run
 from spinney.simulation.columns import compare_columns
-from spinney.simulation.comparison import (
-    Comparison,
-    Running,
-    compare,
-)
+from spinney.simulation.comparison import Comparison, Running, compare
 from spinney.simulation.evolved import compare_personal
 from spinney.simulation.outcome import Outcome, outcome_of
 from spinney.simulation.progress import Stages

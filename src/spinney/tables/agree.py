@@ -60,7 +60,8 @@ def _differences(first: str, reference: Schema, party: str, schema: Schema) -> I
     if schema.names != reference.names and set(schema.names) == set(reference.names):
         yield (
             f"Party {party!r} orders its columns differently from party {first!r}: "
-            f"{join_words(schema.names)}. Declare them at both in the order {join_words(reference.names)}."
+            f"{join_words(schema.names)}. Declare them at both in the order "
+            f"{join_words(reference.names)}."
         )
     yield from _unequal(first, party, "the label", reference.label, schema.label)
 

@@ -63,6 +63,11 @@ class Journal:
             data = self._path(number).read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StorageError(
+                f"The coordinator cannot read round {number}: {error.strerror or error}. "
+                f"Mend {str(self._path(number))!r} and resume the job."
+            ) from None
         return codec.decode(data, Finished)
 
     def rounds(self) -> tuple[Round, ...]:

@@ -23,7 +23,7 @@ COST_BITS = 4  # a cost is counted in sixteenths of a row
 
 
 @dataclass(frozen=True)
-class Cells:
+class PublicCells:
     """The cells of all columns, one after another; the same number in every node."""
 
     columns: Columns

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spinney.cli.main import app
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Exact
@@ -22,7 +22,7 @@ def ledger_file(tmp_path):
     ledger = Ledger.open(path, "north")
     ledger.allow_for_life("admissions", [Budget.pure(4)])
     for name in ("q3", "q4"):
-        ledger.open_job(Job.agreed(name, "admissions", 5, [Budget.pure(1)]))
+        ledger.open_job(JobTerms.agreed(name, "admissions", 5, [Budget.pure(1)]))
     noise = DiscreteLaplace(Fraction(1, 4), sensitivity=Fraction(1))
 
     def draw(charges):

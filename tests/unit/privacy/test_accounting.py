@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.errors import BudgetError, InternalError, SettingError
-from spinney.privacy.accounting import Account, Job, Line, Shortfall, WorstPath, implied_factor
+from spinney.privacy.accounting import Account, JobTerms, Line, Shortfall, WorstPath, implied_factor
 from spinney.privacy.budget import Cost, Measure, Unit, bootstrap_cost, subsampled_cost
 from spinney.privacy.scopes import ALL_ROWS, Budget, Scope
 
@@ -289,33 +289,33 @@ def test_what_other_jobs_spent_stays_at_home():
 
 @pytest.mark.parametrize(("n_parties", "t_honest"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
 def test_half_of_the_parties_are_promised_honest(n_parties, t_honest):
-    assert Job.agreed("q3", "data", n_parties).t_honest == t_honest
+    assert JobTerms.agreed("q3", "data", n_parties).t_honest == t_honest
 
 
 def test_a_job_counts_as_its_budgets_do():
-    assert Job.agreed("q3", "data", 3, [Budget.zcdp(1, 1e-6)]).measure is Measure.ZCDP
-    assert Job.agreed("q3", "data", 3).measure is Measure.PURE
+    assert JobTerms.agreed("q3", "data", 3, [Budget.zcdp(1, 1e-6)]).measure is Measure.ZCDP
+    assert JobTerms.agreed("q3", "data", 3).measure is Measure.PURE
 
 
 @pytest.mark.parametrize("t_honest", [0, 4, -1])
 def test_the_honest_are_some_of_the_parties(t_honest):
     with pytest.raises(SettingError, match="t_honest must be between 1 and the 3 parties; got"):
-        Job("q3", "data", 3, t_honest)
+        JobTerms("q3", "data", 3, t_honest)
 
 
 def test_two_parties_cannot_promise_that_both_are_honest():
     with pytest.raises(SettingError, match="With two parties, t_honest must be 1"):
-        Job("q3", "data", 2, 2)
+        JobTerms("q3", "data", 2, 2)
 
 
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"data": ""}, {"name": "q\n3"}])
 def test_a_job_has_printable_names(wrong):
     with pytest.raises(SettingError, match="needs printable names"):
-        Job(**({"name": "q3", "data": "data", "n_parties": 3, "t_honest": 2} | wrong))
+        JobTerms(**({"name": "q3", "data": "data", "n_parties": 3, "t_honest": 2} | wrong))
 
 
 def test_noise_in_shares_keeps_the_promise_of_the_job():
-    job = Job("q3", "data", 5, 3)
+    job = JobTerms("q3", "data", 5, 3)
 
     assert job.honest_for("level 4", {}) == 1
     assert job.honest_for("level 4", {"honest": "2", "parties": "5"}) == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spinney.privacy import entropy
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Cost, Measure, Unit, epsilon_of
 from spinney.privacy.claims import Verdict, claims
 from spinney.privacy.ledger import Ledger
@@ -49,7 +49,7 @@ def ledger():
 def released(ledger, spends=(), disclosures=(), *, budgets=ONE, n_parties=5, t=3):
     """Return a job's claims by unit and view."""
     measure = budgets[0].measure if budgets else Measure.PURE
-    ledger.open_job(Job("q3", "data", n_parties, t, tuple(budgets), measure))
+    ledger.open_job(JobTerms("q3", "data", n_parties, t, tuple(budgets), measure))
     ledger.answer(Question.of("q3", 0, b""), spends, lambda _: b"", disclosures)
     return {(claim.unit, claim.view): claim for claim in claims(ledger, "q3")}
 
@@ -222,7 +222,7 @@ def test_zcdp_is_read_at_its_delta_and_rounded_up(ledger):
 
 
 def test_zcdp_without_a_delta_states_rho(ledger):
-    ledger.open_job(Job("z", "data", 5, 3, measure=Measure.ZCDP))
+    ledger.open_job(JobTerms("z", "data", 5, 3, measure=Measure.ZCDP))
     spend = Spend("counts", DiscreteGaussian(Fraction(1, 100)))
     ledger.reserve(Question.of("z", 0, b""), [spend])
     claim = claims(ledger, "z")[0]
@@ -273,13 +273,13 @@ def test_views_of_a_vertical_job_appear_when_named(ledger):
 
 
 def test_a_job_that_released_nothing_promises_nothing(ledger):
-    ledger.open_job(Job.agreed("idle", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("idle", "data", 5, [Budget.pure(1)]))
 
     assert {claim.verdict for claim in claims(ledger, "idle")} == {Verdict.NOTHING}
 
 
 def test_claims_of_one_job_leave_out_the_others(ledger):
-    ledger.open_job(Job.agreed("other", "data", 5))
+    ledger.open_job(JobTerms.agreed("other", "data", 5))
     ledger.reserve(Question.of("other", 0, b""), [Spend("level 0", SHARED)], [MEANS])
 
     assert released(ledger, [Spend("level 0", SHARED)])[RECORD, View.READER].epsilon == Fraction(

@@ -9,7 +9,7 @@ import pytest
 
 from spinney.errors import InternalError, SettingError
 from spinney.privacy import entropy
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpack_bits
 from spinney.privacy.ledger import Ledger
@@ -21,7 +21,7 @@ from spinney.protocols.extra_trees.estimates import Estimates
 
 def released(response, labels):
     ledger = Ledger.in_memory("north")
-    ledger.open_job(Job.agreed("q", "data", 2))
+    ledger.open_job(JobTerms.agreed("q", "data", 2))
     (charge,) = ledger.reserve(Question.of("q", 0, b""), [Spend("labels", response)])
     return response.release(Exact(labels), charge).values
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from spinney.errors import BudgetError, LedgerError, SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from spinney.privacy.scopes import (
@@ -39,13 +39,13 @@ def test_a_job_is_resumed_on_its_terms_only(ledger):
     with pytest.raises(
         LedgerError, match="Job 'q3' was opened on other terms, which cannot change"
     ):
-        ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(2)]))
+        ledger.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(2)]))
 
 
 def test_all_jobs_debit_the_life_of_the_data_set(ledger):
     ledger.allow_for_life("data", [Budget.pure(Fraction(3, 2))])
     ledger.reserve(ask(0), [level(0, n_releases=4)])
-    ledger.open_job(Job.agreed("q4", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q4", "data", 5, [Budget.pure(1)]))
     ledger.reserve(Question.of("q4", 0, b""), [level(0, n_releases=2)])
 
     assert ledger.left_for_life("data", RECORD) == 0
@@ -59,7 +59,7 @@ def test_all_jobs_debit_the_life_of_the_data_set(ledger):
 
 def test_another_data_set_has_a_life_of_its_own(ledger):
     ledger.allow_for_life("data", [Budget.pure(Fraction(1, 4))])
-    ledger.open_job(Job.agreed("q4", "other data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q4", "other data", 5, [Budget.pure(1)]))
     ledger.reserve(Question.of("q4", 0, b""), [level(0, n_releases=4)])
 
     assert ledger.left_for_life("data", RECORD) == Fraction(1, 4)
@@ -83,7 +83,7 @@ def test_a_new_budget_for_life_counts_what_was_spent_before(ledger):
 def test_a_life_in_zcdp_holds_pure_and_zcdp_jobs(ledger):
     ledger.allow_for_life("data", [Budget.zcdp(4, 1e-6)])
     ledger.reserve(ask(0), [level(0)])
-    ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(2, 1e-6)]))
+    ledger.open_job(JobTerms.agreed("z", "data", 5, [Budget.zcdp(2, 1e-6)]))
     gaussian = DiscreteGaussian(Fraction(1, 100))
     ledger.reserve(Question.of("z", 0, b""), [Spend("counts", gaussian)])
 
@@ -99,7 +99,7 @@ def test_a_zcdp_job_does_not_fit_a_pure_life(ledger):
     with pytest.raises(
         SettingError, match="Job 'z' counts in zCDP, which has no cost in pure epsilon"
     ):
-        ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(2, 1e-6)]))
+        ledger.open_job(JobTerms.agreed("z", "data", 5, [Budget.zcdp(2, 1e-6)]))
 
 
 def test_a_life_needs_a_budget(ledger):
@@ -108,7 +108,7 @@ def test_a_life_needs_a_budget(ledger):
 
 
 def test_a_job_without_a_budget_is_counted_and_never_refused(ledger):
-    ledger.open_job(Job.agreed("faithful", "data", 5))
+    ledger.open_job(JobTerms.agreed("faithful", "data", 5))
     ledger.reserve(Question.of("faithful", 0, b""), [level(0, n_releases=900)])
 
     assert ledger.spent("faithful", RECORD) == 225
@@ -117,7 +117,7 @@ def test_a_job_without_a_budget_is_counted_and_never_refused(ledger):
 
 def test_a_label_budget_stands_beside_a_record_budget(ledger):
     budgets = [Budget.pure(1), Budget.pure(3, Unit.LABEL)]
-    ledger.open_job(Job.agreed("both", "data", 5, budgets))
+    ledger.open_job(JobTerms.agreed("both", "data", 5, budgets))
     ledger.reserve(Question.of("both", 0, b""), [level(0, n_releases=4)])
 
     assert ledger.left("both", RECORD) == 0
@@ -146,7 +146,7 @@ def published_algorithm_6(ledger, job, p, *, corrected):
 
 @pytest.mark.parametrize(("p", "true_epsilon"), [(10, "2.125"), (25, "4"), (50, "7.125")])
 def test_published_algorithm_6_costs_more_than_it_claims_and_is_refused(ledger, p, true_epsilon):
-    ledger.open_job(Job.agreed("counted", "data", 5))
+    ledger.open_job(JobTerms.agreed("counted", "data", 5))
     published_algorithm_6(ledger, "counted", p, corrected=False)
     assert ledger.spent("counted", RECORD) == Fraction(true_epsilon)
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from spinney.errors import BudgetError, LedgerError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Measure
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
@@ -32,7 +32,7 @@ def test_an_account_outlives_the_process(tmp_path):
     path = tmp_path / "ledger.db"
     with closing(Ledger.open(path, "north")) as ledger:
         ledger.allow_for_life("data", [Budget.pure(2)])
-        ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
+        ledger.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(1)]))
         reply = ledger.answer(ask(0), [level(0)], noised)
     with closing(Ledger.open(path, "north")) as ledger:
         assert ledger.party == "north"
@@ -63,7 +63,7 @@ def test_a_ledger_opened_to_be_read_exists_and_is_not_written(tmp_path):
     with closing(Ledger.open(path)) as ledger:
         assert ledger.verify().seq == 1
         with pytest.raises(LedgerError, match=r"opened read-only. Name its party to write"):
-            ledger.open_job(Job.agreed("q3", "data", 5))
+            ledger.open_job(JobTerms.agreed("q3", "data", 5))
 
 
 def test_a_ledger_without_a_first_entry_is_nobodys(tmp_path):
@@ -77,7 +77,7 @@ def test_an_overspent_ledger_does_not_pass_verification(tmp_path):
     """Only a program that skips the check could write it; the chain itself is sound."""
     path = tmp_path / "ledger.db"
     with closing(Ledger.open(path, "north")) as ledger:
-        ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
+        ledger.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(1)]))
         ledger.reserve(ask(0), [level(0, n_releases=4)])
         body = ledger.entries()[-1].body
         with ledger._turn("forge"):
@@ -135,7 +135,7 @@ PRELUDE = """
     import os, signal, sys, time
     from fractions import Fraction
     from spinney.errors import BudgetError
-    from spinney.privacy.accounting import Job
+    from spinney.privacy.accounting import JobTerms
     from spinney.privacy.ledger import Ledger
     from spinney.privacy.mechanisms import DiscreteLaplace
     from spinney.privacy.scopes import Budget, Question, Spend
@@ -153,7 +153,7 @@ def test_two_coordinators_at_once_cannot_overspend_one_account(tmp_path):
     sys.stdin.readline()
     ledger = Ledger.open(path, "north")
     ledger.allow_for_life("data", [Budget.pure(1)])
-    ledger.open_job(Job.agreed(me, "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed(me, "data", 5, [Budget.pure(1)]))
     paid = 0
     for n in range(60):
         try:
@@ -182,7 +182,7 @@ def test_two_processes_with_one_question_send_the_same_bytes(tmp_path):
     print("ready", flush=True)
     sys.stdin.readline()
     ledger = Ledger.open(path, "north")
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(1)]))
     for n in range(30):
         question = Question.of("q", n, b"")
         print(ledger.answer(question, [Spend("counts", NOISE)], lambda _: os.urandom(8)).hex())
@@ -199,7 +199,7 @@ def test_two_processes_with_one_question_send_the_same_bytes(tmp_path):
 def test_a_question_that_another_process_has_just_answered_gets_that_reply(tmp_path):
     path = tmp_path / "ledger.db"
     with closing(Ledger.open(path, "north")) as other:
-        other.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
+        other.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(1)]))
 
         def overtake(step):
             if step == "reserve: asked":
@@ -214,7 +214,7 @@ def test_nobody_else_charges_between_the_check_and_the_entry(tmp_path):
     path = tmp_path / "ledger.db"
     locked = []
     with closing(Ledger.open(path, "north", busy_seconds=0.01)) as other:
-        other.open_job(Job.agreed("q3", "data", 5, [Budget.pure(Fraction(1, 4))]))
+        other.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(Fraction(1, 4))]))
 
         def intrude(step):
             if step == "reserve: locked":
@@ -233,7 +233,7 @@ def test_a_charge_is_on_disk_before_it_is_handed_out(tmp_path):
     path = tmp_path / "ledger.db"
     seen: dict[str, object] = {}
     with closing(Ledger.open(path, "north")) as other:
-        other.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
+        other.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(1)]))
 
         def look(step):
             if step == "reserve: on disk":
@@ -284,7 +284,7 @@ def test_a_process_killed_at_any_step_has_paid_for_what_it_drew(tmp_path, step):
         return os.urandom(8)
     armed = False
     ledger = Ledger.open(path, "north", watch=watch)
-    ledger.open_job(Job.agreed("q", "data", 5, [Budget.pure(Fraction(3, 40))]))
+    ledger.open_job(JobTerms.agreed("q", "data", 5, [Budget.pure(Fraction(3, 40))]))
     for n in range(3):
         armed = n == 1
         reply = ledger.answer(Question.of("q", n, b""), [Spend("counts", NOISE)], draw)

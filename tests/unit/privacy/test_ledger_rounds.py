@@ -7,7 +7,7 @@ import pytest
 
 from spinney.errors import BudgetError, InternalError, LedgerError, SettingError
 from spinney.privacy import entropy
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Charged, Disclosed
 from spinney.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
@@ -79,7 +79,7 @@ def test_a_refused_charge_draws_nothing_and_writes_nothing(ledger, draws):
 
 def test_a_budget_smaller_than_one_release_refuses_the_first(draws):
     with closing(Ledger.in_memory()) as ledger:
-        ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(0.1)]))
+        ledger.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(0.1)]))
         message = (
             "Charge refused for level 4: asked epsilon=0.25, left epsilon=0.1. "
             "Nothing was released."
@@ -153,7 +153,7 @@ def test_a_batch_is_paid_for_together_or_not_at_all(ledger):
 
 def test_the_cost_is_computed_from_the_parameters(ledger):
     """A Gaussian in shares costs more per number; the entry holds the mechanism's cost."""
-    ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(4, 1e-6)]))
+    ledger.open_job(JobTerms.agreed("z", "data", 5, [Budget.zcdp(4, 1e-6)]))
     gaussian = DiscreteGaussian(Fraction(1, 8), shares=Shares(5))
     question = Question.of("z", 0, b"")
 
@@ -168,7 +168,7 @@ def test_the_cost_is_computed_from_the_parameters(ledger):
 
 
 def test_pure_noise_in_a_zcdp_job_costs_half_its_square(ledger):
-    ledger.open_job(Job.agreed("z", "data", 5, [Budget.zcdp(4, 1e-6)]))
+    ledger.open_job(JobTerms.agreed("z", "data", 5, [Budget.zcdp(4, 1e-6)]))
     (charge,) = ledger.reserve(Question.of("z", 0, b""), [level(0)])
 
     assert ledger.spent("z", RECORD) == Fraction(1, 32)

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from spinney.errors import InternalError, LedgerError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import START, LedgerStore, Opened, decode_entry
 from spinney.privacy.mechanisms import DiscreteLaplace
@@ -34,7 +34,7 @@ def filled(path, key=None):
     """Return a ledger with an entry of every kind."""
     ledger = Ledger.open(path, "north", key=key, busy_seconds=0.05)
     ledger.allow_for_life("data", [Budget.pure(8)])
-    ledger.open_job(Job.agreed("q3", "data", 5, [Budget.pure(1)]))
+    ledger.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(1)]))
     exact = Disclosure("class names", Protection.UNPROTECTED, "exact", ("label",))
     ledger.answer(
         Question.of("q3", 0, b"level 0"),

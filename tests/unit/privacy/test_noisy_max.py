@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.noisy_max import NoisyMax
 from spinney.privacy.release import Exact, Shares
@@ -16,7 +16,7 @@ from spinney.privacy.scopes import Budget, Question, Spend
 
 def drawn(mechanism, n):
     with_ledger = Ledger.in_memory()
-    with_ledger.open_job(Job.agreed("job", "data", 5, [Budget.pure(10)]))
+    with_ledger.open_job(JobTerms.agreed("job", "data", 5, [Budget.pure(10)]))
     (charge,) = with_ledger.reserve(Question.of("job", 0, b""), [Spend("a choice", mechanism)])
     return mechanism.release(Exact(np.zeros(n, np.int64)), charge).values
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spinney.privacy import entropy, inversion, samplers, wide_shares
 from spinney.privacy.budget import exp_bounds, log_bounds
-from spinney.privacy.inversion import Table, invert
+from spinney.privacy.inversion import InversionTable, invert
 
 TOP = 2**64 - 1
 
@@ -245,7 +245,7 @@ def test_a_threshold_that_the_first_precision_leaves_open_is_computed_again():
         yield one // 3 - blur // 2, one // 3 + blur // 2
         yield one, one
 
-    assert Table.of(law).thresholds.tolist() == [2**64 // 3, TOP]
+    assert InversionTable.of(law).thresholds.tolist() == [2**64 // 3, TOP]
     assert asked == [192, 384]
 
 
@@ -256,7 +256,7 @@ def test_a_law_that_is_too_short_for_its_precision_is_asked_again():
         if bits > 192:
             yield one, one
 
-    table = Table.of(law)
+    table = InversionTable.of(law)
     assert table.thresholds.tolist() == [2**64 // 3, TOP]
     assert invert(law, TOP, 64) == 1
 

@@ -307,9 +307,9 @@ def test_a_full_disk_is_told(parties, tmp_path, monkeypatch):
     assert len(Journal(tmp_path)) == 0
 
 
-def test_what_stands_where_a_round_is_written_is_told_too(parties, tmp_path):
+def test_a_round_that_cannot_be_read_is_told_too(parties, tmp_path):
     (tmp_path / "000001.round").mkdir()
-    with pytest.raises(StorageError, match="cannot store round 1: Is a directory"):
+    with pytest.raises(StorageError, match="cannot read round 1: Is a directory. Mend '.*000001"):
         finished(Journaled(channel_over(Wire(parties)), Journal(tmp_path)), 1)
 
 

@@ -10,7 +10,7 @@ from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.leaf_counts import NumberedLeaves
 from spinney.trees.public_cells import (
     COST_BITS,
-    Cells,
+    PublicCells,
     fixed_costs,
     noisy_gain,
     noisy_impurity,
@@ -57,7 +57,7 @@ def stand_ins(table, binning):
 
 
 def test_cells_are_counted_as_by_hand(binning, table):
-    cells = Cells(binning.columns, 5)
+    cells = PublicCells(binning.columns, 5)
     assert cells.parts.tolist() == [5, 2, 4]
     assert cells.start.tolist() == [0, 6, 9, 14]
     counts = cells.counts(table, np.zeros(table.n_rows, np.int64), roots(binning.columns, 1), 3)
@@ -73,7 +73,7 @@ def test_cells_are_counted_as_by_hand(binning, table):
 
 
 def test_rows_of_no_open_node_are_not_counted(binning, table):
-    cells = Cells(binning.columns, 5)
+    cells = PublicCells(binning.columns, 5)
     nowhere = np.full(table.n_rows, -1, np.int64)
     assert not cells.counts(table, nowhere, roots(binning.columns, 1), 3).any()
 
@@ -81,7 +81,7 @@ def test_rows_of_no_open_node_are_not_counted(binning, table):
 @pytest.mark.parametrize("n_parts", [2, 5, 7, 50])
 def test_every_cut_sends_left_what_was_counted_left(binning, table, n_parts):
     """The oracle of the whole tree: the sides of a cut are the leaves it makes, at any depth."""
-    cells, columns = Cells(binning.columns, n_parts), binning.columns
+    cells, columns = PublicCells(binning.columns, n_parts), binning.columns
     rows = stand_ins(table, binning)
     levels = random_levels(columns, 1, 2, np.random.default_rng(1))
     grown = (levels[0], levels[1].replaced(**opened(levels[1])))
@@ -111,7 +111,7 @@ def opened(level):
 
 
 def test_cuts_that_part_nothing_are_told(binning):
-    cells = Cells(binning.columns, 5)
+    cells = PublicCells(binning.columns, 5)
     frontier = roots(binning.columns, 1)
     narrow = frontier.high.copy()
     narrow[0, 0] = 1  # two bins are left of the number
@@ -121,7 +121,7 @@ def test_cuts_that_part_nothing_are_told(binning):
 
 
 def test_pairs_are_counted_as_by_hand(binning, table):
-    cells, root = Cells(binning.columns, 5), roots(binning.columns, 1)
+    cells, root = PublicCells(binning.columns, 5), roots(binning.columns, 1)
     pairs = cells.pairs(table, root, 3)
     each = [
         cells.counts(table, np.where(np.arange(table.n_rows) == row, 0, -1), root, 3)[0].sum(axis=1)
@@ -134,7 +134,7 @@ def test_pairs_are_counted_as_by_hand(binning, table):
 
 
 def test_a_cost_ahead_is_that_of_the_best_two_further_cuts(binning, table):
-    cells, root = Cells(binning.columns, 5), roots(binning.columns, 1)
+    cells, root = PublicCells(binning.columns, 5), roots(binning.columns, 1)
     found = cells.costs_ahead(cells.pairs(table, root, 3))
     single = [
         cells.counts(table, np.where(np.arange(table.n_rows) == row, 0, -1), root, 3)[0].sum(axis=1)
@@ -184,7 +184,7 @@ def test_the_cost_s_sensitivity_holds_for_large_counts_too():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_record_more_raises_a_cost_ahead_by_at_most_a_row_and_never_lowers_it(binning, seed):
     random = np.random.RandomState(seed)
-    cells, root = Cells(binning.columns, 4), roots(binning.columns, 1)
+    cells, root = PublicCells(binning.columns, 4), roots(binning.columns, 1)
     n = 24
     values = np.stack(
         [random.random_sample(n), random.randint(0, 2, n), random.randint(0, 4, n)]

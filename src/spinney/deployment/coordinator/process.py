@@ -21,29 +21,14 @@ from spinney.deployment.coordinator.runs import (
     Status,
 )
 from spinney.deployment.coordinator.unfinished import add_run_facts
-from spinney.deployment.evaluation import (
-    digest_of,
-    evaluate_model,
-    find_run,
-)
-from spinney.deployment.job import (
-    EVALUATE,
-    PREDICT,
-    PROPOSE,
-    Agreed,
-)
+from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
+from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.process import run_of
 from spinney.deployment.prediction import ROLES, predict_matched_rows
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.deployment.text import standing_of
-from spinney.errors import (
-    LedgerError,
-    PartyLostError,
-    ProtocolError,
-    SpinneyError,
-    StorageError,
-)
+from spinney.errors import LedgerError, PartyLostError, ProtocolError, SpinneyError, StorageError
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.channel import RevealAsk

@@ -10,11 +10,7 @@ import msgspec
 
 from spinney.errors import StorageError
 from spinney.files import replace_file, write_whole
-from spinney.report.file_names import (
-    MODEL,
-    PAGE,
-    REPORT,
-)
+from spinney.report.file_names import MODEL, PAGE, REPORT
 
 COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
 """The environment variable in which `spinney coordinator run` names the coordinator's file."""

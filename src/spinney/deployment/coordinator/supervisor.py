@@ -29,11 +29,7 @@ from spinney.deployment.coordinator.runs import (
     RunFolder,
     keep_reserve,
 )
-from spinney.deployment.coordinator.supervision import (
-    Keeping,
-    is_connected,
-    parties_of,
-)
+from spinney.deployment.coordinator.supervision import Keeping, is_connected, parties_of
 from spinney.deployment.coordinator.unfinished import write_unfinished
 from spinney.deployment.place import Places, place_in
 from spinney.deployment.text import standing_of

@@ -2,13 +2,7 @@
 
 import msgspec
 
-from spinney.deployment.coordinator.runs import (
-    ABORTED,
-    FAILED,
-    PAUSED,
-    RunFolder,
-    Status,
-)
+from spinney.deployment.coordinator.runs import ABORTED, FAILED, PAUSED, RunFolder, Status
 from spinney.deployment.job import TRAIN, Agreed
 from spinney.errors import SpinneyError
 from spinney.protocols.training import Unfinished

@@ -21,7 +21,7 @@ from spinney.files import write_whole
 from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.settings import PrivacySettings
-from spinney.protocols.spec import Settings
+from spinney.protocols.spec import CommonSettings
 from spinney.report.file_names import MODEL
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask, is_summable
@@ -101,7 +101,7 @@ class Guarded:
     def __init__(
         self,
         party: Answering,
-        settings: Settings,
+        settings: CommonSettings,
         schema_digest: str | None,
         record: RunRecord,
         *,

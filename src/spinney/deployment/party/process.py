@@ -11,12 +11,7 @@ from typing import Any, Final
 
 from spinney.deployment import prediction as predicting
 from spinney.deployment.evaluation import EvaluatingParty
-from spinney.deployment.job import (
-    EVALUATE,
-    PREDICT,
-    PROPOSE,
-    Agreed,
-)
+from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.config import PartyFile, load_party
@@ -34,12 +29,7 @@ from spinney.deployment.party.tables import (
     read_whole_table,
 )
 from spinney.deployment.process import PARTY_VARIABLE
-from spinney.deployment.questions import (
-    ModelAsk,
-    ModelReply,
-    ProposalAsk,
-    ProposalReply,
-)
+from spinney.deployment.questions import ModelAsk, ModelReply, ProposalAsk, ProposalReply
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
@@ -214,7 +204,7 @@ class RunParty:
             trained = folder.with_name(agreed.model)
             return predicting.ColumnsPrediction(table, trained, folder, n_jobs=n_jobs)
         data, folder = self._party.ledger.data, self._record.folder
-        site = spec.Site(
+        site = spec.PartySite(
             self._name, n_jobs, ledger, data, folder, memory, is_masked=agreed.is_masked
         )
         side = agreed.spec.party(table, self._settings, site)

@@ -9,11 +9,7 @@ import numpy as np
 from spinney.deployment.job import EVALUATE, Agreed
 from spinney.deployment.party.config import PartyFile
 from spinney.errors import PolicyError, SettingError
-from spinney.jobs.file import (
-    JobFile,
-    SimulationConfig,
-    TableConfig,
-)
+from spinney.jobs.file import JobFile, SimulationConfig, TableConfig
 from spinney.jobs.holdings import for_columns, holding_of
 from spinney.jobs.rows import hold_back, keep_by_id
 from spinney.jobs.tables import declaration_of, source_of

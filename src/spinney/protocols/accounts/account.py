@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Protocol
 import numpy as np
 
 from spinney.errors import PolicyError, TableError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.claims import Claim, claims
 from spinney.privacy.entropy import secret_bytes
@@ -115,7 +115,7 @@ class Plan(Protocol):
         """The privacy of the job: its budget and mechanism."""
         ...
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         ...
 
@@ -124,7 +124,7 @@ class Plan(Protocol):
         ...
 
 
-class Account:
+class PartyAccount:
     """A party's ledger, and the table whose records it protects.
 
     Parameters
@@ -204,7 +204,7 @@ class Account:
         question = Question.of(self._terms(plan).name, round_, codec.encode(asked))
         return self.ledger.answer(question, spends, draw, disclosures)
 
-    def _terms(self, plan: Plan) -> Job:
+    def _terms(self, plan: Plan) -> JobTerms:
         """Return a job's terms; raise unless this party joined the job on these terms."""
         terms = plan.terms(self._data or self.fingerprint)
         agreed = self.ledger.stored_reply(_agreement(terms.name))
@@ -299,7 +299,7 @@ def _other_terms(job: str) -> PolicyError:
 
 def note_exact(ledger: Ledger, data: str, job: ExactJob, ask: Ask[Any]) -> None:
     """Record in a ledger an answer to a job without noise, before it leaves."""
-    ledger.open_job(Job(job.name, data, job.n_parties, job.honest or 1))
+    ledger.open_job(JobTerms(job.name, data, job.n_parties, job.honest or 1))
     hidden = f"only sums are opened while {job.honest} of {job.n_parties} are honest"
     told = [
         Disclosure(ask.reveals, Protection.UNPROTECTED, _EXACT, tuple(Unit)),

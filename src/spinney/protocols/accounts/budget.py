@@ -1,20 +1,15 @@
 """The terms on which every party's ledger opens a private job, and what noise does not hide."""
 
-from spinney.privacy.accounting import Job
-from spinney.privacy.scopes import (
-    PARTY_TOTALS,
-    Budget,
-    Disclosure,
-    Protection,
-)
+from spinney.privacy.accounting import JobTerms
+from spinney.privacy.scopes import PARTY_TOTALS, Budget, Disclosure, Protection
 from spinney.protocols.settings import PrivacySettings
 
 
-def job_terms(privacy: PrivacySettings, n_parties: int, data: str) -> Job:
+def job_terms(privacy: PrivacySettings, n_parties: int, data: str) -> JobTerms:
     """Return the terms on which a party's ledger opens a job for a data set."""
     shares = privacy.shares(n_parties)
     budgets = (Budget.pure(privacy.amount),) if privacy.epsilon else ()
-    return Job(privacy.job, data, n_parties, shares.honest if shares else 1, budgets)
+    return JobTerms(privacy.job, data, n_parties, shares.honest if shares else 1, budgets)
 
 
 def totals_disclosure(privacy: PrivacySettings, n_parties: int) -> Disclosure:

@@ -12,11 +12,7 @@ from spinney.errors import InternalError, PolicyError, SettingError
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Mechanism
-from spinney.protocols.accounts.account import (
-    Account,
-    JoinReply,
-    Plan,
-)
+from spinney.protocols.accounts.account import JoinReply, PartyAccount, Plan
 from spinney.protocols.rows.facts import bin_table
 from spinney.protocols.rows.quality import row_values
 from spinney.protocols.rows.setup import require_schema
@@ -42,11 +38,11 @@ class PrivateRows:
         self.schema = table.schema
         self.n_threads = thread_count(n_jobs)
         self._table = table
-        self._account = None if ledger is None else Account(ledger, table, data)
+        self._account = None if ledger is None else PartyAccount(ledger, table, data)
         self._binned: tuple[bytes, BinnedTable] | None = None
         self._last: list[tuple[RowValues, Integers]] = []
 
-    def account(self, ask: Ask[Any]) -> Account:
+    def account(self, ask: Ask[Any]) -> PartyAccount:
         """Return the account that pays for the answer to a question."""
         if self._account is None:
             raise PolicyError(

@@ -3,11 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.privacy.release import (
-    Noised,
-    OnlyMasked,
-    Shares,
-)
+from spinney.privacy.release import Noised, OnlyMasked, Shares
 from spinney.transport.channel import Vector
 from spinney.transport.messages import message
 

@@ -4,16 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from spinney.errors import ProtocolError, SettingError
-from spinney.protocols.accounts.account import (
-    claims_of,
-    join,
-)
-from spinney.protocols.extra_trees.estimates import (
-    BitSearch,
-    Estimates,
-    LabelRules,
-    value_leaves,
-)
+from spinney.protocols.accounts.account import claims_of, join
+from spinney.protocols.extra_trees.estimates import BitSearch, Estimates, LabelRules, value_leaves
 from spinney.protocols.extra_trees.labels import LabelPlan
 from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk, candidates_of, drawing_of
 from spinney.protocols.extra_trees.noisy_coordinator import grow_by_noisy_cuts
@@ -22,17 +14,10 @@ from spinney.protocols.extra_trees.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.row_forest.messages import noisy_job
 from spinney.protocols.rows.facts import class_weights, leaf_values
-from spinney.protocols.rows.levels import Job, open_nodes
+from spinney.protocols.rows.levels import GrowingJob, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
-from spinney.protocols.rows.setup import (
-    agree_on_schema,
-    lay_bins,
-)
-from spinney.protocols.training import (
-    Phases,
-    Quality,
-    Training,
-)
+from spinney.protocols.rows.setup import agree_on_schema, lay_bins
+from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import CutSearch, add_up, grow_by
@@ -73,7 +58,7 @@ def train(
             progress("binning", 0, 0)
             facts, binning = lay_bins(channel, schema, settings)
             sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
-            job = Job(settings, schema.digest(), binning, *sizes)
+            job = GrowingJob(settings, schema.digest(), binning, *sizes)
         with phases.phase("growing"):
             values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
             growth = _grow(channel, job, values, plan, **how)
@@ -99,7 +84,7 @@ def train(
 
 def _grow(
     channel: Channel,
-    job: Job,
+    job: GrowingJob,
     values: LeafValues,
     plan: LabelPlan | None,
     *,
@@ -129,7 +114,7 @@ def _grow(
 
 def _grow_level(
     channel: Channel,
-    job: Job,
+    job: GrowingJob,
     growth: Growth,
     search: CutSearch | BitSearch,
     before: tuple[str, ...] | None,
@@ -181,7 +166,7 @@ def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -
         )
 
 
-def _fits_rows(job: Job, counters: Counters) -> bool:
+def _fits_rows(job: GrowingJob, counters: Counters) -> bool:
     """Return whether sums of bits or targets are possible for the number of rows."""
     if job.n_classes == job.cell_counters:
         return True  # counts by class already give the number of rows

@@ -22,7 +22,7 @@ import numpy as np
 from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters
 from spinney.privacy.mechanisms import RandomisedResponse, project_to_simplex
 from spinney.protocols.extra_trees.labels import LabelPlan, Response
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import GrowingJob
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import Candidates, CutSearch, Decided
 from spinney.trees.forest import Forest
@@ -165,7 +165,7 @@ class BitSearch:
         return np.rint(self.estimates.counts(counters) * _STEPS).astype(np.int64)
 
 
-def value_leaves(growth: Growth, job: Job, plan: LabelPlan, values: LeafValues) -> Forest:
+def value_leaves(growth: Growth, job: GrowingJob, plan: LabelPlan, values: LeafValues) -> Forest:
     """Return the forest with estimates instead of answers."""
     forest = growth.forest(job.binning, LeafValues(np.ones(job.cell_counters)))
     estimates = Estimates(plan.response)

@@ -40,19 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.labels import BloomResponse, UnaryResponse, bloom_filters, unpack_bits
 from spinney.privacy.mechanisms import RandomisedResponse
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import ALL_ROWS, PARTY_TOTALS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import Account
-from spinney.protocols.settings import (
-    PrivacySettings,
-    Terms,
-    fraction_of,
-)
+from spinney.protocols.accounts.account import PartyAccount
+from spinney.protocols.settings import PrivacySettings, Terms, fraction_of
 from spinney.tables.records import records_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import BATCH_ROWS, Batch, Table
@@ -123,10 +119,10 @@ class LabelPlan:
         """Return everything the job may spend."""
         return [self.spend()]
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         budget = Budget.pure(self.response.cost().amount, Unit.LABEL)
-        return Job(self.privacy.job, data, self.n_parties, 1, (budget,))
+        return JobTerms(self.privacy.job, data, self.n_parties, 1, (budget,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +165,7 @@ def open_memory(folder: Path, name: str, table: Table) -> LabelMemory:
 
 
 def randomise_labels(
-    table: Table, plan: LabelPlan, account: Account, memory: LabelMemory
+    table: Table, plan: LabelPlan, account: PartyAccount, memory: LabelMemory
 ) -> LabelledTable:
     """Return the table with answers: stored ones, or new ones that are paid for and stored."""
     records = records_of(table)

@@ -9,30 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    JoinAsk,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, JoinAsk
 from spinney.protocols.accounts.replies import NoisyReply
-from spinney.protocols.row_forest.messages import (
-    LeafAsk,
-    NoisyLevelAsk,
-)
-from spinney.protocols.rows.levels import Job, OpenNodes
+from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk
+from spinney.protocols.rows.levels import GrowingJob, OpenNodes
 from spinney.protocols.rows.quality import QualityAsk
-from spinney.protocols.rows.setup import (
-    CountsReply,
-    EdgesAsk,
-    FactsAsk,
-    SchemaAsk,
-)
+from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import Beside, kept_beside, message
-from spinney.trees.cuts import (
-    Candidates,
-    Drawing,
-    draw_candidates,
-)
+from spinney.trees.cuts import Candidates, Drawing, draw_candidates
 from spinney.trees.fields import Fields
 from spinney.trees.frontier import Frontier, Slots
 from spinney.trees.ranges import Ranges
@@ -45,7 +30,7 @@ DRAWN_AT_MOST = _DRAWS * max(times for _, times in _RESERVES)
 """The maximum number of candidates of a node for each feature that is compared."""
 
 
-def drawing_of(job: Job) -> Drawing:
+def drawing_of(job: GrowingJob) -> Drawing:
     """Return how many candidates the nodes of a job get."""
     n_compared = job.settings.n_slots(job.binning.columns.n_columns)
     privacy = job.settings.privacy
@@ -60,7 +45,7 @@ def drawing_of(job: Job) -> Drawing:
 _CANDIDATES: Beside[Candidates] = Beside()
 
 
-def candidates_of(job: Job, frontier: Frontier) -> Candidates:
+def candidates_of(job: GrowingJob, frontier: Frontier) -> Candidates:
     """Return the candidates of open nodes; parties in one process draw them once."""
     return _CANDIDATES.get(
         frontier, lambda: draw_candidates(frontier, drawing_of(job), job.binning)

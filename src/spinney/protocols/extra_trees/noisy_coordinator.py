@@ -19,13 +19,9 @@ nodes x candidates x 3 x classes counters.
 from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of, drawing_of
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.row_forest.coordinator import moments_of
-from spinney.protocols.row_forest.messages import (
-    UNKNOWN_ROWS,
-    LeafAsk,
-    plan_of,
-)
+from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, LeafAsk, plan_of
 from spinney.protocols.rows.facts import given_weights, leaf_values
-from spinney.protocols.rows.levels import Job, open_nodes
+from spinney.protocols.rows.levels import GrowingJob, open_nodes
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.cuts import CutSearch, grow_by
@@ -37,7 +33,7 @@ from spinney.typing import Progress
 
 
 def grow_by_noisy_cuts(
-    channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
+    channel: Channel, schema: Schema, job: GrowingJob, *, n_threads: int, progress: Progress
 ) -> Forest:
     """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
@@ -62,7 +58,7 @@ def grow_by_noisy_cuts(
 
 
 def _grow_level(
-    channel: Channel, job: Job, plan: ForestPlan, growth: Growth, search: CutSearch
+    channel: Channel, job: GrowingJob, plan: ForestPlan, growth: Growth, search: CutSearch
 ) -> None:
     frontier, parts = growth.frontier, []
     candidates = candidates_of(job, frontier)

@@ -5,28 +5,15 @@ from typing import Any
 from spinney.errors import ProtocolError, SettingError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.accounts.account import (
-    Account,
-    ClaimsAsk,
-    ExactJob,
-    JoinAsk,
-    Plan,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, JoinAsk, PartyAccount, Plan
 from spinney.protocols.extra_trees.labels import LabelledTable, LabelPlan, randomise_labels
 from spinney.protocols.extra_trees.messages import CutsAsk, NoisyCutsAsk, RangesAsk, RangesReply
 from spinney.protocols.extra_trees.settings import NAME
 from spinney.protocols.row_forest.budget import ForestPlan
-from spinney.protocols.row_forest.messages import (
-    LeafAsk,
-    NoisyLevelAsk,
-    noisy_job,
-    plan_of,
-)
+from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
 from spinney.protocols.row_forest.party import Counting, PrivateParty, RowParty
-from spinney.protocols.rows.setup import (
-    CountsReply,
-)
+from spinney.protocols.rows.setup import CountsReply
 from spinney.protocols.settings import ForestSettings, PrivacySettings, Terms
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
@@ -80,13 +67,13 @@ class ExtraPrivateParty(PrivateParty):
     def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
         return extra_plan(self._table.schema, settings, n_parties)
 
-    def _noisy_rows(self, account: Account, n_threads: int) -> NoisyRows:
+    def _noisy_rows(self, account: PartyAccount, n_threads: int) -> NoisyRows:
         return CutRows(self._table, account, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
         return privacy.randomises_labels
 
-    def _with_noise(self, terms: Terms, account: Account) -> Table:
+    def _with_noise(self, terms: Terms, account: PartyAccount) -> Table:
         plan = LabelPlan(self._table.schema, terms.privacy, terms.n_parties)
         return randomise_labels(self._table, plan, account, self.memory)
 

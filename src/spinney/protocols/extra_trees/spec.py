@@ -8,7 +8,7 @@ from spinney.protocols.extra_trees.party import Party
 from spinney.protocols.extra_trees.settings import NAME, ExtraJobSettings, settings_of
 from spinney.protocols.row_forest.cost import levels_bound, setup_rounds
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -18,7 +18,7 @@ _AFTER = 3  # rounds at the end: quality or leaves, claims; and joining
 _SIDES = 3  # cells of a cut: left, right, missing
 
 
-class ExtraTrees(Spec[ForestSettings]):
+class ExtraTreesSpec(Spec[ForestSettings]):
     """S5: extremely randomised trees over parties that hold different rows."""
 
     name = NAME
@@ -31,7 +31,7 @@ class ExtraTrees(Spec[ForestSettings]):
         """Return the settings of a job file, checked."""
         return settings_of(given, facts)
 
-    def party(self, table: Table, settings: ForestSettings, site: Site) -> Party:
+    def party(self, table: Table, settings: ForestSettings, site: PartySite) -> Party:
         """Return a party's side; it pays from its ledger in private jobs."""
         ledger = site.ledger if settings.privacy is not None else None
         return Party(table, n_jobs=site.n_jobs, ledger=ledger, data=site.data, memory=site.memory)
@@ -94,4 +94,4 @@ class ExtraTrees(Spec[ForestSettings]):
         return replace(settings, n_estimators=1, max_depth=2)
 
 
-SPEC = ExtraTrees()
+SPEC = ExtraTreesSpec()

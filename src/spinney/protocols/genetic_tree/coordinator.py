@@ -13,13 +13,8 @@ from numpy.typing import NDArray
 
 from spinney import seeds
 from spinney.errors import PartyLostError, ProtocolError, SettingError, TableError
-from spinney.protocols.accounts.account import (
-    claims_of,
-)
-from spinney.protocols.genetic_tree.bins import (
-    category_bins_of,
-    lay_pooled_bins,
-)
+from spinney.protocols.accounts.account import claims_of
+from spinney.protocols.genetic_tree.bins import category_bins_of, lay_pooled_bins
 from spinney.protocols.genetic_tree.fitness import mean_scores, show_score
 from spinney.protocols.genetic_tree.messages import (
     ChoiceAsk,
@@ -32,14 +27,8 @@ from spinney.protocols.genetic_tree.messages import (
 from spinney.protocols.genetic_tree.noisy import NoisySearch
 from spinney.protocols.genetic_tree.settings import NAME, GeneticSettings, Settings
 from spinney.protocols.model import ForestModel
-from spinney.protocols.rows.facts import (
-    leaf_values,
-    require_few_classes,
-    target_range,
-)
-from spinney.protocols.rows.setup import (
-    agree_on_schema,
-)
+from spinney.protocols.rows.facts import leaf_values, require_few_classes, target_range
+from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Training
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel

@@ -6,17 +6,10 @@
 from typing import Any, ClassVar
 
 from spinney.errors import ProtocolError, SettingError
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    JoinReply,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, JoinReply
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply
 from spinney.protocols.genetic_tree.settings import GeneticSettings
-from spinney.protocols.rows.setup import (
-    EdgesAsk,
-    FactsAsk,
-    SchemaAsk,
-)
+from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning

@@ -29,17 +29,12 @@ from numpy.typing import NDArray
 
 from spinney import seeds
 from spinney.errors import PolicyError, ProtocolError, SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Measure, Unit
 from spinney.privacy.mechanisms import DiscreteGaussian
-from spinney.privacy.release import (
-    Charge,
-    Exact,
-    Noised,
-    OnlyMasked,
-)
+from spinney.privacy.release import Charge, Exact, Noised, OnlyMasked
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import Account, JoinReply
+from spinney.protocols.accounts.account import JoinReply, PartyAccount
 from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply
 from spinney.protocols.genetic_tree.fitness import f1_scores
@@ -135,12 +130,12 @@ class NoisyPlan:
         what = f"class counts of leaves of generation {generation}"
         return [Spend(what, self.noise, (ALL_ROWS,), n_values=self.n_values)]
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         shares = self.privacy.shares(self.n_parties)
         honest = shares.honest if shares else 1
         name = self.privacy.job
-        return Job(name, data, self.n_parties, honest, (self.budget,), Measure.ZCDP)
+        return JobTerms(name, data, self.n_parties, honest, (self.budget,), Measure.ZCDP)
 
     def planned(self) -> list[Spend]:
         """Return everything the job may spend."""
@@ -151,7 +146,7 @@ class NoisyPlan:
 class NoisyCounting:
     """A party's rows in public bins, counted with noise that its ledger has paid for."""
 
-    def __init__(self, table: Table, account: Account) -> None:
+    def __init__(self, table: Table, account: PartyAccount) -> None:
         self._table = table
         self._account = account
 

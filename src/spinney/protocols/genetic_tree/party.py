@@ -7,28 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spinney.errors import PolicyError, ProtocolError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import (
-    Account,
-    ClaimsAsk,
-)
-from spinney.protocols.genetic_tree.bins import (
-    lay_own_bins,
-)
-from spinney.protocols.genetic_tree.coordinator import (
-    LEAST_ACTIVE,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, PartyAccount
+from spinney.protocols.genetic_tree.bins import lay_own_bins
+from spinney.protocols.genetic_tree.coordinator import LEAST_ACTIVE
 from spinney.protocols.genetic_tree.fitness import MAX_ROWS, weigh_scores
-from spinney.protocols.genetic_tree.local_fit import (
-    Home,
-    HomeTree,
-    PersonalTree,
-)
+from spinney.protocols.genetic_tree.local_fit import Home, HomeTree, PersonalTree
 from spinney.protocols.genetic_tree.messages import (
     ChoiceAsk,
     DepthAsk,
@@ -49,13 +38,7 @@ from spinney.protocols.genetic_tree.noisy import NoisyCounting
 from spinney.protocols.genetic_tree.settings import NAME, GeneticSettings
 from spinney.protocols.rows.facts import bin_table
 from spinney.protocols.rows.levels import require_bins
-from spinney.protocols.rows.setup import (
-    EdgesAsk,
-    FactsAsk,
-    SchemaAsk,
-    answer_setup,
-    require_schema,
-)
+from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk, answer_setup, require_schema
 from spinney.protocols.settings import PrivacySettings, fraction_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
@@ -94,10 +77,10 @@ class SizePlan:
         """The noise: one record more or less changes the number by one."""
         return DiscreteLaplace(fraction_of(self.epsilon, "size_epsilon"), Fraction(1))
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         budget = Budget.pure(fraction_of(self.epsilon, "size_epsilon"))
-        return Job(self.job, data, self.n_parties, 1, (budget,))
+        return JobTerms(self.job, data, self.n_parties, 1, (budget,))
 
     def planned(self) -> list[Spend]:
         """Return everything the job may spend."""
@@ -107,7 +90,7 @@ class SizePlan:
 class NoisySize:
     """A party's number of rows, which weights its scores."""
 
-    def __init__(self, table: Table, account: Account | None) -> None:
+    def __init__(self, table: Table, account: PartyAccount | None) -> None:
         self._table = table
         self._account = account
         self._known: dict[SizePlan, int] = {}  # a cache of what the ledger has stored
@@ -161,7 +144,7 @@ class Party:
         self._only_noise = only_noise
         self._is_masked = is_masked
         self._n_threads = thread_count(n_jobs)
-        self._account = None if ledger is None else Account(ledger, table, data)
+        self._account = None if ledger is None else PartyAccount(ledger, table, data)
         self._sizes = NoisySize(table, self._account)
         self._noisy: NoisyCounting | None = None
         self._home: tuple[bytes, Home] | None = None

@@ -15,7 +15,7 @@ from spinney.protocols.genetic_tree.settings import (
     settings_of,
 )
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
 from spinney.trees.dtypes import MAX_BINS
@@ -28,7 +28,7 @@ _OTHERS = (
 _HEAD = 4096  # bytes of a message besides its arrays
 
 
-class GeneticTree(Spec[GeneticSettings]):
+class GeneticTreeSpec(Spec[GeneticSettings]):
     """S4: personal trees from structures that parties evolve together."""
 
     name = NAME
@@ -43,7 +43,7 @@ class GeneticTree(Spec[GeneticSettings]):
         """Return the settings of a job file, checked."""
         return settings_of(given, facts)
 
-    def party(self, table: Table, settings: GeneticSettings, site: Site) -> Party:
+    def party(self, table: Table, settings: GeneticSettings, site: PartySite) -> Party:
         """Return a party's side; it keeps its tree to itself."""
         is_private = settings.privacy is not None
         pays = is_private or settings.size_epsilon is not None
@@ -123,4 +123,4 @@ class GeneticTree(Spec[GeneticSettings]):
         return gather_trees(training, sides), home_model(training, sides)
 
 
-SPEC = GeneticTree()
+SPEC = GeneticTreeSpec()

@@ -6,34 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import (
-    claims_of,
-    join,
-)
+from spinney.protocols.accounts.account import claims_of, join
 from spinney.protocols.horizontal_forest.messages import AdaptiveAsk, LevelAsk
 from spinney.protocols.horizontal_forest.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.row_forest.coordinator import grow_noisily
-from spinney.protocols.row_forest.messages import (
-    noisy_job,
-)
+from spinney.protocols.row_forest.messages import noisy_job
 from spinney.protocols.row_forest.party import private_plan
 from spinney.protocols.rows.facts import class_weights, leaf_values
-from spinney.protocols.rows.levels import (
-    Job,
-    Search,
-    open_nodes,
-)
+from spinney.protocols.rows.levels import GrowingJob, SplitSearch, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
-from spinney.protocols.rows.setup import (
-    agree_on_schema,
-    lay_bins,
-)
-from spinney.protocols.training import (
-    Phases,
-    Quality,
-    Training,
-)
+from spinney.protocols.rows.setup import agree_on_schema, lay_bins
+from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.adaptive import merge_histograms, midpoints
 from spinney.trees.dtypes import MAX_WEIGHT
@@ -70,7 +54,7 @@ def train(
             progress("binning", 0, 0)
             facts, binning = lay_bins(channel, schema, settings)
             sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
-            job = Job(settings, schema.digest(), binning, *sizes)
+            job = GrowingJob(settings, schema.digest(), binning, *sizes)
         with phases.phase("growing"):
             values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
             growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
@@ -92,13 +76,13 @@ def train(
 
 
 def _grow(
-    channel: Channel, job: Job, values: LeafValues, *, n_threads: int, progress: Progress
+    channel: Channel, job: GrowingJob, values: LeafValues, *, n_threads: int, progress: Progress
 ) -> Growth:
     """Grow all trees, one level per round."""
     settings = job.settings
     weights = values.class_weight
     growth = Growth(open_nodes(job, ()), job.rules(), weights, target_step=values.step)
-    search = Search(
+    search = SplitSearch(
         Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
@@ -114,7 +98,7 @@ def _grow(
 
 
 def _grow_by_counts(
-    channel: Channel, job: Job, growth: Growth, search: Search, above: Above | None
+    channel: Channel, job: GrowingJob, growth: Growth, search: SplitSearch, above: Above | None
 ) -> Above | None:
     """Grow a level from summed counts; return its histograms if they came in one batch."""
     frontier = growth.frontier
@@ -138,7 +122,7 @@ def _grow_by_counts(
     return kept if growth.frontier.derived.any() else None
 
 
-def grow_adaptively(channel: Channel, job: Job, growth: Growth, search: Search) -> None:
+def grow_adaptively(channel: Channel, job: GrowingJob, growth: Growth, search: SplitSearch) -> None:
     """Grow a level from the parties' own histograms, merged (Alg. 3)."""
     frontier = growth.frontier
     parts: list[BestSplits] = []

@@ -7,23 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    JoinAsk,
-)
-from spinney.protocols.row_forest.messages import (
-    NOISY,
-)
-from spinney.protocols.rows.levels import (
-    OpenNodes,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, JoinAsk
+from spinney.protocols.row_forest.messages import NOISY
+from spinney.protocols.rows.levels import OpenNodes
 from spinney.protocols.rows.quality import QualityAsk
-from spinney.protocols.rows.setup import (
-    CountsReply,
-    EdgesAsk,
-    FactsAsk,
-    SchemaAsk,
-)
+from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.adaptive import AdaptiveHistograms

@@ -4,21 +4,12 @@ from typing import Any
 
 from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    ExactJob,
-    JoinAsk,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, JoinAsk
 from spinney.protocols.horizontal_forest.messages import AdaptiveAsk, AdaptiveReply, LevelAsk
 from spinney.protocols.horizontal_forest.settings import NAME
-from spinney.protocols.row_forest.messages import (
-    LeafAsk,
-    NoisyLevelAsk,
-)
+from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk
 from spinney.protocols.row_forest.party import Counting, PrivateParty, RowParty
-from spinney.protocols.rows.setup import (
-    CountsReply,
-)
+from spinney.protocols.rows.setup import CountsReply
 from spinney.tables.table import Table
 from spinney.trees.adaptive import stream_histograms
 from spinney.trees.histogram import level_counts

@@ -8,7 +8,7 @@ from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.horizontal_forest.settings import NAME, ForestJobSettings, settings_of
 from spinney.protocols.row_forest.cost import cells_of_columns, levels_bound, setup_rounds
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -17,7 +17,7 @@ from spinney.typing import Progress
 _AFTER = 3  # rounds at the end: quality or leaves, claims; and joining
 
 
-class HorizontalForest(Spec[ForestSettings]):
+class HorizontalForestSpec(Spec[ForestSettings]):
     """S1: a random forest over parties that hold different rows."""
 
     name = NAME
@@ -30,7 +30,7 @@ class HorizontalForest(Spec[ForestSettings]):
         """Return the settings of a job file, checked."""
         return settings_of(given, facts)
 
-    def party(self, table: Table, settings: ForestSettings, site: Site) -> Party:
+    def party(self, table: Table, settings: ForestSettings, site: PartySite) -> Party:
         """Return a party's side; it pays from its ledger in private jobs."""
         ledger = site.ledger if settings.privacy is not None else None
         return Party(
@@ -92,4 +92,4 @@ class HorizontalForest(Spec[ForestSettings]):
         return replace(settings, n_estimators=1, max_depth=2)
 
 
-SPEC = HorizontalForest()
+SPEC = HorizontalForestSpec()

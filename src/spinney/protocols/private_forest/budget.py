@@ -6,15 +6,11 @@ from functools import cached_property
 from typing import ClassVar
 
 from spinney.errors import SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.scopes import Spend
 from spinney.protocols.accounts.budget import job_terms
-from spinney.protocols.accounts.private_rows import (
-    require_classes,
-    require_ranges,
-    require_small,
-)
+from spinney.protocols.accounts.private_rows import require_classes, require_ranges, require_small
 from spinney.protocols.private_forest.settings import Settings
 from spinney.protocols.rows.facts import public_binning
 from spinney.protocols.settings import LARGEST_NOISE, PrivacySettings
@@ -74,7 +70,7 @@ class ForestPlan:
         what = f"class counts of the leaves of {self.settings.n_estimators} random trees"
         return [Spend(what, self.noise, n_values=self.n_counters)]
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         return job_terms(self.privacy, self.n_parties, data)
 

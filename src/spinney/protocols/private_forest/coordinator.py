@@ -6,19 +6,13 @@ import numpy as np
 
 from spinney import seeds
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import (
-    claims_of,
-)
-from spinney.protocols.accounts.private_rows import (
-    summed_variance,
-)
+from spinney.protocols.accounts.account import claims_of
+from spinney.protocols.accounts.private_rows import summed_variance
 from spinney.protocols.model import ForestModel
 from spinney.protocols.private_forest.budget import bins_of, plan_of
 from spinney.protocols.private_forest.messages import ForestJoinAsk, RandomLeavesAsk
 from spinney.protocols.private_forest.settings import NAME, Settings
-from spinney.protocols.rows.setup import (
-    agree_on_schema,
-)
+from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Training
 from spinney.transport.channel import Channel
 from spinney.trees.leaf_counts import NumberedLeaves, finish_trees

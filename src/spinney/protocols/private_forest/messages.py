@@ -5,18 +5,10 @@
 
 from typing import Any, ClassVar
 
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    JoinReply,
-)
-from spinney.protocols.accounts.replies import (
-    NoisyReply,
-    Signed,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, JoinReply
+from spinney.protocols.accounts.replies import NoisyReply, Signed
 from spinney.protocols.private_forest.settings import Settings
-from spinney.protocols.rows.setup import (
-    SchemaAsk,
-)
+from spinney.protocols.rows.setup import SchemaAsk
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.level import Level

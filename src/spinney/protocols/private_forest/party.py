@@ -5,25 +5,14 @@ from typing import Any
 from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge, Exact
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-)
+from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.accounts.budget import totals_disclosure
-from spinney.protocols.accounts.private_rows import (
-    PrivateRows,
-)
-from spinney.protocols.accounts.replies import (
-    NoisyReply,
-    ShareReply,
-    noisy_reply,
-)
+from spinney.protocols.accounts.private_rows import PrivateRows
+from spinney.protocols.accounts.replies import NoisyReply, ShareReply, noisy_reply
 from spinney.protocols.private_forest.budget import bins_of, plan_of
 from spinney.protocols.private_forest.messages import ForestJoinAsk, RandomLeavesAsk
 from spinney.protocols.private_forest.settings import NAME, Settings
-from spinney.protocols.rows.setup import (
-    SchemaAsk,
-    SchemaReply,
-)
+from spinney.protocols.rows.setup import SchemaAsk, SchemaReply
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask
 from spinney.trees.binning import Binning

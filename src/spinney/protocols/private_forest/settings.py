@@ -4,12 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spinney.protocols.accounts.settings import job_privacy
-from spinney.protocols.settings import (
-    PrivacySettings,
-    Task,
-    require_int,
-    require_real,
-)
+from spinney.protocols.settings import PrivacySettings, Task, require_int, require_real
 from spinney.protocols.spec import JobFacts, JobSettings
 from spinney.seeds import job_seed
 
@@ -37,7 +32,7 @@ class Settings:
         require_int("message_limit", self.message_limit, 1 << 16)
 
 
-class ForestJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
+class PrivateForestJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
     """The [settings] of a job file that counts the leaves of a random forest."""
 
     n_estimators: int | None = None
@@ -54,7 +49,7 @@ class ForestJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=Tr
 _OWN: Final = ("n_estimators", "max_depth", "shrinkage", "message_limit")
 
 
-def settings_of(given: ForestJobSettings, facts: JobFacts) -> Settings:
+def settings_of(given: PrivateForestJobSettings, facts: JobFacts) -> Settings:
     """Return the settings of a job file, checked."""
     said = {name: getattr(given, name) for name in _OWN if getattr(given, name) is not None}
     seed = job_seed(given.random_state)

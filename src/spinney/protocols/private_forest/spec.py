@@ -7,12 +7,12 @@ from spinney.protocols.private_forest.messages import ASKS, SUMMED
 from spinney.protocols.private_forest.party import Party
 from spinney.protocols.private_forest.settings import (
     NAME,
-    ForestJobSettings,
+    PrivateForestJobSettings,
     Settings,
     settings_of,
 )
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -23,20 +23,20 @@ _ROUNDS = 4  # schemas, joining, leaves, claims
 _HEAD, _NODE = 4096, 64  # bytes of a message besides its arrays, and of a node it repeats
 
 
-class PrivateForest(Spec[Settings]):
+class PrivateForestSpec(Spec[Settings]):
     """A private forest in one secure sum."""
 
     name = NAME
     settings = Settings
-    job_settings = ForestJobSettings
+    job_settings = PrivateForestJobSettings
     asks = ASKS
     summed = SUMMED
 
-    def settings_of(self, given: ForestJobSettings, facts: JobFacts) -> Settings:
+    def settings_of(self, given: PrivateForestJobSettings, facts: JobFacts) -> Settings:
         """Return the settings of a job file, checked."""
         return settings_of(given, facts)
 
-    def party(self, table: Table, settings: Settings, site: Site) -> Party:
+    def party(self, table: Table, settings: Settings, site: PartySite) -> Party:
         """Return a party's side; it always pays from its ledger."""
         del settings
         return Party(table, n_jobs=site.n_jobs, ledger=site.ledger, data=site.data)
@@ -97,4 +97,4 @@ class PrivateForest(Spec[Settings]):
         return replace(settings, n_estimators=1, max_depth=2)
 
 
-SPEC = PrivateForest()
+SPEC = PrivateForestSpec()

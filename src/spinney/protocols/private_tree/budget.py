@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError, SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.mechanisms import DiscreteLaplace, PermuteAndFlip
 from spinney.privacy.noisy_max import NoisyMax
 from spinney.privacy.release import Mechanism
@@ -44,11 +44,7 @@ from spinney.privacy.scopes import ALL_ROWS, Scope, Spend
 from spinney.protocols.accounts.budget import job_terms
 from spinney.protocols.private_tree.groups import Group
 from spinney.protocols.private_tree.settings import TreeSettings
-from spinney.protocols.settings import (
-    LARGEST_NOISE,
-    PrivacySettings,
-    fraction_of,
-)
+from spinney.protocols.settings import LARGEST_NOISE, PrivacySettings, fraction_of
 from spinney.trees.level import Level
 from spinney.trees.public_cells import COST_BITS
 from spinney.typing import Integers
@@ -151,7 +147,9 @@ class TreePlan:
 
     # --- what nodes have -------------------------------------------------------------------------
 
-    def node_budgets(self, levels: tuple[Level, ...], asked: tuple[Asked, ...]) -> list[NodeBudgets]:
+    def node_budgets(
+        self, levels: tuple[Level, ...], asked: tuple[Asked, ...]
+    ) -> list[NodeBudgets]:
         """Return the budgets of the nodes of every depth when they are reached.
 
         If nothing is saved, all nodes of a depth share one entry: the rows still asked about.
@@ -306,7 +304,7 @@ class TreePlan:
         leaf = Spend("leaves of the tree", self._laplace(left, 1), (_still_open(self.n_levels),))
         return [*levels, leaf]
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         return job_terms(self.privacy, self.n_parties, data)
 

@@ -5,13 +5,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import (
-    claims_of,
-)
+from spinney.protocols.accounts.account import claims_of
 from spinney.protocols.accounts.private_rows import summed_variance
-from spinney.protocols.accounts.replies import (
-    NoisyReply,
-)
+from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.model import ForestModel
 from spinney.protocols.private_tree.messages import (
     BoundsAsk,
@@ -26,9 +22,7 @@ from spinney.protocols.private_tree.messages import (
     TrustedCellsAsk,
 )
 from spinney.protocols.private_tree.settings import NAME, TreeSettings
-from spinney.protocols.rows.setup import (
-    agree_on_schema,
-)
+from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Training
 from spinney.transport.channel import Channel
 from spinney.trees.forest import Forest
@@ -41,7 +35,7 @@ _SURE = 3.0  # standard deviations: a node is too small only if noise cannot exp
 
 
 @dataclass(frozen=True)
-class Choice:
+class LevelChoice:
     """The cut of every open node, whether it is made, and what was asked about the node."""
 
     cut: Integers
@@ -49,12 +43,12 @@ class Choice:
     steps: Integers  # parts of the columns that were asked about
 
 
-def decide_level(channel: Channel, grown: Grown) -> Choice:
+def decide_level(channel: Channel, grown: Grown) -> LevelChoice:
     """Ask the parties and decide the open nodes."""
     return _METHODS[grown.public.settings.method](channel, grown)
 
 
-def _histograms(channel: Channel, grown: Grown) -> Choice:
+def _histograms(channel: Channel, grown: Grown) -> LevelChoice:
     """Algorithm 5: histograms of all columns; stop as the paper does, using every column."""
     columns = np.ones((grown.n_open, grown.public.plan.n_columns), np.bool_)
     counts = _asked_cells(channel, grown, columns)
@@ -66,10 +60,10 @@ def _histograms(channel: Channel, grown: Grown) -> Choice:
     cut = impurity.argmin(axis=1)
     possible = np.isfinite(impurity[np.arange(cut.size), cut])
     steps = np.full(grown.n_open, grown.public.plan.n_steps)
-    return Choice(cut, possible & ~too_small & (present > 1), steps)
+    return LevelChoice(cut, possible & ~too_small & (present > 1), steps)
 
 
-def _save_budget(channel: Channel, grown: Grown) -> Choice:
+def _save_budget(channel: Channel, grown: Grown) -> LevelChoice:
     """Algorithm 6: bounds first, then histograms of the columns that may hold the best cut.
 
     A column is dropped if its bound exceeds the lowest bound by more than the noise of both. What
@@ -97,10 +91,10 @@ def _save_budget(channel: Channel, grown: Grown) -> Choice:
     for group in plan.histogram_groups(grown.node_budgets, steps):
         deviation[group.members] = np.sqrt(summed_variance(group.noise, plan.n_parties) * width)
     mean = counts.sum(axis=(1, 2)) / n_asked
-    return Choice(cut, possible & _enough(grown, mean, deviation / np.sqrt(n_asked)), steps)
+    return LevelChoice(cut, possible & _enough(grown, mean, deviation / np.sqrt(n_asked)), steps)
 
 
-def _propose(channel: Channel, grown: Grown) -> Choice:
+def _propose(channel: Channel, grown: Grown) -> LevelChoice:
     """Let every party propose a cut, count the sides of all proposals, and take the best."""
     plan, cells = grown.public.plan, grown.public.cells
     replies = channel.ask(ProposalsAsk(grown.so_far)).values()
@@ -126,10 +120,10 @@ def _propose(channel: Channel, grown: Grown) -> Choice:
         )
     enough = _enough(grown, mean, deviation / np.sqrt(n_cuts))
     steps = np.full(grown.n_open, plan.n_steps)
-    return Choice(cuts[node, best], enough & np.isfinite(gain[node, best]), steps)
+    return LevelChoice(cuts[node, best], enough & np.isfinite(gain[node, best]), steps)
 
 
-def _noisy_max(channel: Channel, grown: Grown) -> Choice:
+def _noisy_max(channel: Channel, grown: Grown) -> LevelChoice:
     """Take one noisy maximum over all cuts; a secure multi-party (MPC) argmax could replace this.
 
     The parties' answers would then be their shares of counts and noise, and this function's result
@@ -152,7 +146,7 @@ def _noisy_max(channel: Channel, grown: Grown) -> Choice:
     able = cells.can_cut(grown.frontier)
     cut = np.where(able, scores, np.iinfo(np.int64).min).argmax(axis=1)
     steps = np.full(grown.n_open, plan.n_steps)
-    return Choice(cut, np.asarray(able.any(axis=1)), steps)
+    return LevelChoice(cut, np.asarray(able.any(axis=1)), steps)
 
 
 _METHODS = {

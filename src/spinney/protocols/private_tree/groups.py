@@ -6,11 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spinney.privacy.release import (
-    Charge,
-    Exact,
-    Mechanism,
-)
+from spinney.privacy.release import Charge, Exact, Mechanism
 from spinney.privacy.scopes import Scope, Spend
 from spinney.typing import Integers
 

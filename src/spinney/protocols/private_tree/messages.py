@@ -12,29 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    JoinReply,
-)
-from spinney.protocols.accounts.private_rows import (
-    require_classes,
-    require_ranges,
-    require_small,
-)
-from spinney.protocols.accounts.replies import (
-    NoisyReply,
-    Signed,
-)
-from spinney.protocols.private_tree.budget import (
-    Asked,
-    NodeBudgets,
-    TreePlan,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, JoinReply
+from spinney.protocols.accounts.private_rows import require_classes, require_ranges, require_small
+from spinney.protocols.accounts.replies import NoisyReply, Signed
+from spinney.protocols.private_tree.budget import Asked, NodeBudgets, TreePlan
 from spinney.protocols.private_tree.settings import TreeSettings, choose_method
 from spinney.protocols.rows.facts import public_binning
-from spinney.protocols.rows.setup import (
-    SchemaAsk,
-)
+from spinney.protocols.rows.setup import SchemaAsk
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import Beside, message
@@ -42,7 +26,7 @@ from spinney.trees.binning import Binning
 from spinney.trees.frontier import Frontier
 from spinney.trees.leaf_counts import NumberedLeaves
 from spinney.trees.level import Level
-from spinney.trees.public_cells import Cells
+from spinney.trees.public_cells import PublicCells
 from spinney.trees.public_trees import frontiers
 from spinney.typing import Integers
 
@@ -56,7 +40,7 @@ class PublicTree:
     settings: TreeSettings  # with the method that is used
     why: str  # the reason for that method
     binning: Binning
-    cells: Cells
+    cells: PublicCells
     plan: TreePlan
 
     @property
@@ -78,7 +62,7 @@ class PublicTree:
         found = choose_method(given, len(schema.columns), n_parties)
         settings = found.settings
         binning = public_binning(schema, settings.fine_bins)
-        cells = Cells(binning.columns, settings.n_bins)
+        cells = PublicCells(binning.columns, settings.n_bins)
         plan = TreePlan(settings, binning.columns.n_columns, n_classes, n_parties)
         per_node = cells.n_cells * n_classes + cells.cuts.n
         require_small(

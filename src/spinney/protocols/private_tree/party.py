@@ -10,17 +10,10 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, View
-from spinney.protocols.accounts.account import (
-    Account,
-    ClaimsAsk,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, PartyAccount
 from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.private_rows import PrivateRows
-from spinney.protocols.accounts.replies import (
-    NoisyReply,
-    ShareReply,
-    noisy_reply,
-)
+from spinney.protocols.accounts.replies import NoisyReply, ShareReply, noisy_reply
 from spinney.protocols.private_tree.budget import TreePlan
 from spinney.protocols.private_tree.groups import GroupedNoise
 from spinney.protocols.private_tree.messages import (
@@ -38,10 +31,7 @@ from spinney.protocols.private_tree.messages import (
     TrustedReply,
 )
 from spinney.protocols.private_tree.settings import NAME, TreeSettings
-from spinney.protocols.rows.setup import (
-    SchemaAsk,
-    SchemaReply,
-)
+from spinney.protocols.rows.setup import SchemaAsk, SchemaReply
 from spinney.tables.table import Table
 from spinney.transport import codec
 from spinney.transport.channel import Ask
@@ -214,7 +204,7 @@ class Party:
             lambda: grown.leaves.counts(self._rows.batches(public.binning), n_classes),
         )
 
-    def _held(self, ask: Ask[Any], plan: TreePlan, tree: TreeSoFar) -> Account:
+    def _held(self, ask: Ask[Any], plan: TreePlan, tree: TreeSoFar) -> PartyAccount:
         """Return the account; raise unless the question continues the tree of those before it.
 
         There is one question of each kind per level.

@@ -5,14 +5,9 @@ from dataclasses import replace
 from spinney.protocols.private_tree.coordinator import train
 from spinney.protocols.private_tree.messages import ASKS, MOST_PAIRS, SUMMED
 from spinney.protocols.private_tree.party import Party
-from spinney.protocols.private_tree.settings import (
-    NAME,
-    TreeJobSettings,
-    TreeSettings,
-    settings_of,
-)
+from spinney.protocols.private_tree.settings import NAME, TreeJobSettings, TreeSettings, settings_of
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, Site, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -24,7 +19,7 @@ _HEAD, _NODE = 4096, 64  # bytes of a message besides its arrays, and of a node 
 _NOISY_MAX = ("noisy_max", "auto")
 
 
-class PrivateTree(Spec[TreeSettings]):
+class PrivateTreeSpec(Spec[TreeSettings]):
     """S3: one private tree over parties that hold different rows."""
 
     name = NAME
@@ -37,7 +32,7 @@ class PrivateTree(Spec[TreeSettings]):
         """Return the settings of a job file, checked."""
         return settings_of(given, facts)
 
-    def party(self, table: Table, settings: TreeSettings, site: Site) -> Party:
+    def party(self, table: Table, settings: TreeSettings, site: PartySite) -> Party:
         """Return a party's side; it always pays from its ledger."""
         del settings
         return Party(table, n_jobs=site.n_jobs, ledger=site.ledger, data=site.data)
@@ -118,4 +113,4 @@ class PrivateTree(Spec[TreeSettings]):
         return replace(settings, max_depth=2)
 
 
-SPEC = PrivateTree()
+SPEC = PrivateTreeSpec()

@@ -35,15 +35,10 @@ from typing import ClassVar
 import numpy as np
 
 from spinney.errors import InternalError, SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Cost, Measure, Unit, exp_bounds, log_bounds, subsampled_cost
 from spinney.privacy.mechanisms import DiscreteLaplace
-from spinney.privacy.scopes import (
-    ALL_ROWS,
-    Disclosure,
-    Scope,
-    Spend,
-)
+from spinney.privacy.scopes import ALL_ROWS, Disclosure, Scope, Spend
 from spinney.protocols.accounts.budget import job_terms, totals_disclosure
 from spinney.protocols.settings import ForestSettings, PrivacySettings, fraction_of
 from spinney.trees.dtypes import MAX_WEIGHT, TARGET_BITS
@@ -198,7 +193,7 @@ class ForestPlan:
         spends = [s for depth in range(self.n_levels) for s in self.level_spends(depth, trees)]
         return spends + (self.leaf_spends(self.n_levels, trees) if self.counts_leaves else [])
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         return job_terms(self.privacy, self.n_parties, data)
 

@@ -6,15 +6,8 @@ from spinney.errors import ProtocolError
 from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, LeafAsk, NoisyLevelAsk, plan_of
-from spinney.protocols.rows.facts import (
-    given_weights,
-    leaf_values,
-)
-from spinney.protocols.rows.levels import (
-    Job,
-    Search,
-    open_nodes,
-)
+from spinney.protocols.rows.facts import given_weights, leaf_values
+from spinney.protocols.rows.levels import GrowingJob, SplitSearch, open_nodes
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
@@ -26,13 +19,13 @@ from spinney.typing import Progress
 
 
 def grow_noisily(
-    channel: Channel, schema: Schema, job: Job, *, n_threads: int, progress: Progress
+    channel: Channel, schema: Schema, job: GrowingJob, *, n_threads: int, progress: Progress
 ) -> Forest:
     """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
     growth = Growth(open_nodes(job, ()), job.rules(), weights)
-    search = Search(
+    search = SplitSearch(
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,

@@ -9,15 +9,8 @@ import numpy as np
 
 from spinney.protocols.accounts.replies import NoisyReply, Signed
 from spinney.protocols.row_forest.budget import ForestPlan
-from spinney.protocols.rows.facts import (
-    public_binning,
-)
-from spinney.protocols.rows.levels import (
-    Job,
-    OpenNodes,
-    frontier_after,
-    splits_only,
-)
+from spinney.protocols.rows.facts import public_binning
+from spinney.protocols.rows.levels import GrowingJob, OpenNodes, frontier_after, splits_only
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask
@@ -42,7 +35,7 @@ class NoisyLevelAsk(OpenNodes, Signed, Ask[NoisyReply]):
 class LeafAsk(Signed, Ask[NoisyReply]):
     """What do the leaves of this forest hold, with noise?"""
 
-    job: Job
+    job: GrowingJob
     levels: tuple[Level, ...]
     reveals: ClassVar[str] = "class counts, or sums of targets, of leaves, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
@@ -82,13 +75,13 @@ class LeafAsk(Signed, Ask[NoisyReply]):
 NOISY: Final[tuple[type[Ask[Any]], ...]] = (NoisyLevelAsk, LeafAsk)
 
 
-def noisy_job(schema: Schema, settings: ForestSettings, n_parties: int) -> Job:
+def noisy_job(schema: Schema, settings: ForestSettings, n_parties: int) -> GrowingJob:
     """Return the job; it follows from public facts alone, so a party can check it."""
     n_classes = len(schema.label.classes or ())
     binning = public_binning(schema, settings.max_bins)
-    return Job(settings, schema.digest(), binning, n_classes, UNKNOWN_ROWS, n_parties)
+    return GrowingJob(settings, schema.digest(), binning, n_classes, UNKNOWN_ROWS, n_parties)
 
 
-def plan_of(job: Job) -> ForestPlan:
+def plan_of(job: GrowingJob) -> ForestPlan:
     """Return how the job's budget is divided."""
     return ForestPlan(job.settings, job.binning.columns.n_columns, job.n_classes, job.n_parties)

@@ -32,22 +32,14 @@ import numpy as np
 
 from spinney.errors import InternalError, ProtocolError
 from spinney.privacy.mechanisms import DiscreteLaplace
-from spinney.privacy.release import (
-    Charge,
-    Exact,
-)
-from spinney.protocols.accounts.account import Account
+from spinney.privacy.release import Charge, Exact
+from spinney.protocols.accounts.account import PartyAccount
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply, noisy_reply
 from spinney.protocols.row_forest.budget import ForestPlan, trees_by_levels
 from spinney.protocols.row_forest.dealing import deal_rows_to_trees
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
-from spinney.protocols.rows.facts import (
-    bin_table,
-)
-from spinney.protocols.rows.levels import (
-    Job,
-    PartyRows,
-)
+from spinney.protocols.rows.facts import bin_table
+from spinney.protocols.rows.levels import BinnedRows, GrowingJob
 from spinney.protocols.rows.quality import row_values
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask
@@ -61,10 +53,10 @@ from spinney.typing import Integers
 _CHUNK: Final = 65536
 
 
-class NoisyRows(PartyRows):
+class NoisyRows(BinnedRows):
     """A party's rows, dealt to the trees by its own secret coins."""
 
-    def __init__(self, table: Table, account: Account, n_threads: int) -> None:
+    def __init__(self, table: Table, account: PartyAccount, n_threads: int) -> None:
         super().__init__(table, n_threads)
         self._account = account
 
@@ -157,7 +149,7 @@ class NoisyRows(PartyRows):
                     np.add.at(out, (leaf, 1), target)
         return out
 
-    def _dealt(self, job: Job, n_rows: int) -> list[Integers]:
+    def _dealt(self, job: GrowingJob, n_rows: int) -> list[Integers]:
         """Return the rows of every tree; the key of the coins is drawn when first needed."""
         privacy = plan_of(job).privacy
         key = b""
@@ -166,10 +158,10 @@ class NoisyRows(PartyRows):
             key = self._account.coins(privacy.job, claims_rest_on_them=is_sampled)
         return deal_rows_to_trees(privacy, job.settings.n_estimators, n_rows, key)
 
-    def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
+    def _at_roots(self, job: GrowingJob, table: BinnedTable) -> Standing:
         return standing_of_rows(table, self._dealt(job, table.n_rows))
 
-    def _read(self, job: Job) -> BinnedTable:
+    def _read(self, job: GrowingJob) -> BinnedTable:
         table = bin_table(
             self.table, job.binning, n_threads=self._n_threads, target_bits=TARGET_BITS
         )

@@ -11,22 +11,11 @@ from typing import Any, ClassVar
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
-from spinney.protocols.accounts.account import (
-    Account,
-    ClaimsAsk,
-    ExactJob,
-    JoinAsk,
-    Plan,
-)
-from spinney.protocols.row_forest.messages import (
-    LeafAsk,
-    NoisyLevelAsk,
-    noisy_job,
-    plan_of,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, JoinAsk, PartyAccount, Plan
+from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
 from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
-from spinney.protocols.rows.levels import PartyRows
+from spinney.protocols.rows.levels import BinnedRows
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
     EdgesAsk,
@@ -71,7 +60,7 @@ class PrivateParty:
     ) -> None:
         self._table = table
         self._exact = exact
-        self._account = None if ledger is None else Account(ledger, table, data)
+        self._account = None if ledger is None else PartyAccount(ledger, table, data)
         self._rows = None if self._account is None else self._noisy_rows(self._account, n_threads)
         self._noised: tuple[Terms, Table] | None = None
 
@@ -114,14 +103,14 @@ class PrivateParty:
     def _plan(self, settings: ForestSettings, n_parties: int) -> Plan:
         return private_plan(self._table.schema, settings, n_parties)
 
-    def _noisy_rows(self, account: Account, n_threads: int) -> NoisyRows:
+    def _noisy_rows(self, account: PartyAccount, n_threads: int) -> NoisyRows:
         return NoisyRows(self._table, account, n_threads)
 
     def _carries_noise(self, privacy: PrivacySettings) -> bool:
         """Return whether rows carry noise themselves, so that they may be counted exactly."""
         return privacy.perturbs_input
 
-    def _with_noise(self, terms: Terms, account: Account) -> Table:
+    def _with_noise(self, terms: Terms, account: PartyAccount) -> Table:
         """Return the rows with the noise that the job's terms ask for."""
         plan = InputPlan(self._table.schema, terms.privacy, terms.n_parties)
         return perturb_table(self._table, plan, account)
@@ -141,7 +130,7 @@ class Counting(ABC):
         self.table = table
         self.is_masked = is_masked
         self._n_threads = n_threads
-        self._rows = PartyRows(table, n_threads)
+        self._rows = BinnedRows(table, n_threads)
 
     def answer(self, ask: Any) -> Any:
         """Answer a question."""

@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import PARTY_TOTALS, Budget, Disclosure, Protection, Spend
-from spinney.protocols.accounts.account import Account
+from spinney.protocols.accounts.account import PartyAccount
 from spinney.protocols.settings import PrivacySettings, Terms
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -97,14 +97,14 @@ class InputPlan:
             for name, noise in zip(names, self.noises, strict=True)
         ]
 
-    def terms(self, data: str) -> Job:
+    def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         budget = Budget.pure(self.privacy.amount, Unit.RECORD_REPLACE)
         budgets = (budget,) if self.privacy.epsilon else ()
-        return Job(self.privacy.job, data, self.n_parties, 1, budgets)
+        return JobTerms(self.privacy.job, data, self.n_parties, 1, budgets)
 
 
-def perturb_table(table: Table, plan: InputPlan, account: Account) -> MemoryTable:
+def perturb_table(table: Table, plan: InputPlan, account: PartyAccount) -> MemoryTable:
     """Return the table with noise, which is drawn and paid for once per job."""
     question = Terms(plan.privacy, plan.n_parties)
 

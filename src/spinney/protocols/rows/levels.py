@@ -32,7 +32,7 @@ _MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, so growth nee
 
 
 @message
-class Job:
+class GrowingJob:
     """What every question about trees repeats, so that it can be answered on its own."""
 
     settings: ForestSettings
@@ -143,7 +143,7 @@ class Job:
 class OpenNodes:
     """A range of open nodes of a growing forest."""
 
-    job: Job
+    job: GrowingJob
     levels: tuple[Level, ...]
     first: int  # open nodes first to last, in the order of the frontier
     last: int
@@ -182,7 +182,7 @@ class _Derivations:
         self._known: list[tuple[bytes, tuple[Level, ...], Frontier]] = []
         self._lock = Lock()
 
-    def of(self, job: Job, levels: tuple[Level, ...]) -> Frontier:
+    def of(self, job: GrowingJob, levels: tuple[Level, ...]) -> Frontier:
         """Return the open nodes after some levels; raise if the levels do not fit."""
         depth, frontier = self._nearest(job.digest, levels)
         if frontier is not None and depth == len(levels):
@@ -215,7 +215,7 @@ class _Derivations:
 _DERIVED: Final = _Derivations()
 
 
-def open_nodes(job: Job, levels: tuple[Level, ...]) -> Frontier:
+def open_nodes(job: GrowingJob, levels: tuple[Level, ...]) -> Frontier:
     """Return the open nodes of a job's trees after some levels."""
     return _DERIVED.of(job, levels)
 
@@ -227,7 +227,7 @@ def splits_only(levels: tuple[Level, ...]) -> tuple[Level, ...]:
     )
 
 
-def frontier_after(job: Job, levels: tuple[Level, ...]) -> list[Frontier]:
+def frontier_after(job: GrowingJob, levels: tuple[Level, ...]) -> list[Frontier]:
     """Return the open nodes of every depth; raise if a level does not fit the nodes before it."""
     frontiers = [job.roots()]
     for level in levels:
@@ -252,7 +252,7 @@ def require_bins(binning: Binning, schema: Schema) -> None:
 
 
 @dataclass(frozen=True)
-class Search:
+class SplitSearch:
     """The coordinator's search for the best cuts."""
 
     criterion: Criterion
@@ -288,7 +288,7 @@ class _Kept:
         return self.job == nodes.job.digest and self.levels == nodes.levels[: len(self.levels)]
 
 
-class PartyRows:
+class BinnedRows:
     """A party's binned table and the node of each row; both are a cache and can be rebuilt."""
 
     def __init__(self, table: Table, n_threads: int) -> None:
@@ -297,7 +297,7 @@ class PartyRows:
         self._binned: tuple[bytes, BinnedTable] | None = None
         self._kept: _Kept | None = None
 
-    def binned(self, job: Job) -> BinnedTable:
+    def binned(self, job: GrowingJob) -> BinnedTable:
         """Return the table in the job's bins."""
         if job.n_classes != len(self.table.schema.label.classes or ()):
             raise ProtocolError("The question's number of classes does not match the schema.")
@@ -309,7 +309,7 @@ class PartyRows:
             self._kept = None
         return self._binned[1]
 
-    def _read(self, job: Job) -> BinnedTable:
+    def _read(self, job: GrowingJob) -> BinnedTable:
         return bin_table(
             self.table,
             job.binning,
@@ -332,7 +332,7 @@ class PartyRows:
         self._kept = _Kept(nodes.job.digest, nodes.levels, standing)
         return standing
 
-    def _at_roots(self, job: Job, table: BinnedTable) -> Standing:
+    def _at_roots(self, job: GrowingJob, table: BinnedTable) -> Standing:
         """Return every tree's rows at its root."""
         keys = tree_keys(job.settings.seed, job.settings.n_estimators)
         try:

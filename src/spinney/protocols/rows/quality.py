@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.rows.levels import (
-    Job,
-    PartyRows,
-    open_nodes,
-    splits_only,
-)
+from spinney.protocols.rows.levels import BinnedRows, GrowingJob, open_nodes, splits_only
 from spinney.protocols.training import Quality
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
@@ -162,7 +157,7 @@ _QUALITY_ROWS = 2048  # rows that a party scores the forest on, unless it must u
 class QualityAsk(Ask[QualityReply]):
     """How well does the finished forest predict your rows?"""
 
-    job: Job
+    job: GrowingJob
     levels: tuple[Level, ...]
     leaf_moments: Counts
     class_weight: Floats  # empty for regression: the forest then predicts fixed-point targets
@@ -194,12 +189,12 @@ class QualityAsk(Ask[QualityReply]):
         )
 
 
-def _dropped_bits(job: Job) -> int:
+def _dropped_bits(job: GrowingJob) -> int:
     """Return how many bits targets must lose so that squares over all rows can be summed."""
     return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
 
 
-def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityReply:
+def answer_quality(ask: QualityAsk, rows: BinnedRows, n_threads: int) -> QualityReply:
     """Score the forest on a party's rows."""
     settings, forest = ask.job.settings, ask.forest
     rows.forget_standing()
@@ -217,7 +212,7 @@ def answer_quality(ask: QualityAsk, rows: PartyRows, n_threads: int) -> QualityR
 
 
 def quality_over_parties(
-    channel: Channel, job: Job, growth: Growth, values: LeafValues
+    channel: Channel, job: GrowingJob, growth: Growth, values: LeafValues
 ) -> tuple[dict[str, Quality], float | None]:
     """Return the forest's quality at each party, and its first score over all of them."""
     ask = QualityAsk(job, growth.levels, growth.leaf_moments, values.class_weight)

@@ -33,13 +33,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Final
 
 from spinney.errors import ProtocolError
-from spinney.privacy.keys import (
-    KeysAsk,
-    KeysReply,
-    SharesAsk,
-    SharesReply,
-    SumSettings,
-)
+from spinney.privacy.keys import KeysAsk, KeysReply, SharesAsk, SharesReply, SumSettings
 from spinney.privacy.masking import (
     MaskAsk,
     MaskReply,
@@ -50,15 +44,7 @@ from spinney.privacy.masking import (
 )
 from spinney.privacy.release import shares_in
 from spinney.transport import codec
-from spinney.transport.channel import (
-    Answering,
-    Ask,
-    Channel,
-    Reply,
-    Round,
-    Summand,
-    is_summable,
-)
+from spinney.transport.channel import Answering, Ask, Channel, Reply, Round, Summand, is_summable
 from spinney.transport.messages import Beside, message
 
 AskTypes = dict[str, type[Ask[Any]]]

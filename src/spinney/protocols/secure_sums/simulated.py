@@ -4,21 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from spinney.privacy.keys import (
-    KeyPair,
-    Roster,
-    SumSettings,
-)
-from spinney.privacy.masking import (
-    SecureSumParty,
-)
+from spinney.privacy.keys import KeyPair, Roster, SumSettings
+from spinney.privacy.masking import SecureSumParty
 from spinney.protocols.secure_sums.channel import SecureParty, SecureSums
 from spinney.protocols.settings import PrivacySettings
-from spinney.transport.channel import (
-    Answering,
-    Ask,
-    Channel,
-)
+from spinney.transport.channel import Answering, Ask, Channel
 from spinney.transport.in_process import InProcess
 
 

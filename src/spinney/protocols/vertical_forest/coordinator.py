@@ -7,34 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from spinney.errors import SchemaError
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-)
+from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.model import ForestModel
-from spinney.protocols.training import (
-    PartyClaim,
-    Phases,
-    Quality,
-    Roles,
-    Shape,
-)
+from spinney.protocols.training import PartyClaim, Phases, Quality, Roles, Shape
 from spinney.protocols.vertical_forest.encrypted_coordinator import EncryptedCoordination
 from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
 from spinney.protocols.vertical_forest.growth import Coordination, Owners
-from spinney.protocols.vertical_forest.job import (
-    Job,
-    Target,
-    public_settings,
-)
-from spinney.protocols.vertical_forest.messages import (
-    HoldingsAsk,
-    HoldingsReply,
-    LabelsAsk,
-    Sealed,
-)
-from spinney.protocols.vertical_forest.quality import (
-    judge_forest,
-)
+from spinney.protocols.vertical_forest.job import Job, Target, public_settings
+from spinney.protocols.vertical_forest.messages import HoldingsAsk, HoldingsReply, LabelsAsk, Sealed
+from spinney.protocols.vertical_forest.quality import judge_forest
 from spinney.protocols.vertical_forest.settings import NAME, Settings, VerticalSettings
 from spinney.transport.channel import Channel, Round
 from spinney.typing import Progress, silent

@@ -40,9 +40,7 @@ from spinney.protocols.vertical_forest.encrypted_messages import (
 )
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.growth import Coordination
-from spinney.protocols.vertical_forest.messages import (
-    SplitAsk,
-)
+from spinney.protocols.vertical_forest.messages import SplitAsk
 from spinney.transport.channel import Ask
 
 

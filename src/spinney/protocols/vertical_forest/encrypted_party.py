@@ -24,14 +24,10 @@ from spinney.protocols.vertical_forest.encrypted_messages import (
     SumsAsk,
     SumsReply,
 )
-from spinney.protocols.vertical_forest.fields import Fields
+from spinney.protocols.vertical_forest.fields import LabelFields
 from spinney.protocols.vertical_forest.growing import Growing
 from spinney.protocols.vertical_forest.job import Job, Target
-from spinney.protocols.vertical_forest.messages import (
-    Sealed,
-    SplitReply,
-    behind_split,
-)
+from spinney.protocols.vertical_forest.messages import Sealed, SplitReply, behind_split
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.transport import codec
 from spinney.trees.binning import BinnedTable
@@ -52,7 +48,7 @@ class FeatureSide:
 
     def __init__(self, job: Job, sealed: Sealed) -> None:
         self._he: AdditiveHE = of_public_key(sealed.scheme, sealed.public_key)
-        self._fields = Fields.of(job, sealed.field_bits, self._he.room)
+        self._fields = LabelFields.of(job, sealed.field_bits, self._he.room)
         self._slots: Slots | None = None
         n = job.n_rows + 1
         if len(sealed.planes) != self._fields.n_planes:
@@ -217,7 +213,7 @@ class LabelSide:
         job = ask.job
         key = new_key(scheme_of(ask.scheme), ask.key_bits)
         bits = weight.bit_length() + (0 if job.n_classes else job.target_bits)
-        fields = Fields.of(job, bits, key.room)
+        fields = LabelFields.of(job, bits, key.room)
         planes = tuple(key.dump(key.encrypt(numbers)) for numbers in fields.planes(job, target))
         kept = _Kept(key.scheme, key.public_key, key.secret_key, planes, bits)
         self._notebook.keep_note(job.digest, "key", msgspec.msgpack.encode(kept))
@@ -289,7 +285,8 @@ class LabelSide:
         key, sealed = self._kept[1:]
         if reply.key_id != key.key_id:
             raise foreign_ciphertexts()
-        counters = self._opened(key, Fields.of(job, sealed.field_bits, key.room), reply, counts)
+        fields = LabelFields.of(job, sealed.field_bits, key.room)
+        counters = self._opened(key, fields, reply, counts)
         if job.n_classes:
             rest = counts - counters.sum(axis=1, keepdims=True)
             counters = np.hstack([rest, counters])
@@ -314,7 +311,7 @@ class LabelSide:
         return _Candidates(number, node, foreign.place.astype(np.int64), slot, best)
 
     def _opened(
-        self, key: SecretHE, fields: Fields, reply: SumsReply, counts: Integers
+        self, key: SecretHE, fields: LabelFields, reply: SumsReply, counts: Integers
     ) -> Integers:
         """Return the label sums of all cells, (n_cells, n_fields)."""
         held = np.flatnonzero(counts[:, 0] > 0)

@@ -15,7 +15,7 @@ from spinney.typing import Integers
 
 
 @dataclass(frozen=True)
-class Fields:
+class LabelFields:
     """The packing of label sums in a number: one field per class but the first, or one target."""
 
     field_bits: int
@@ -23,7 +23,7 @@ class Fields:
     room: int
 
     @classmethod
-    def of(cls, job: Job, field_bits: int, room: int) -> "Fields":
+    def of(cls, job: Job, field_bits: int, room: int) -> "LabelFields":
         """Return the fields of a job's labels."""
         if not 0 < field_bits < room:
             raise ProtocolError("The labels' fields do not fit the key.")

@@ -11,25 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.vertical_forest.job import (
-    Job,
-    OwnTable,
-    Target,
-)
+from spinney.protocols.vertical_forest.job import Job, OwnTable, Target
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.frontier import Slots
 from spinney.trees.layout import LeafValues
-from spinney.trees.own_columns import (
-    OwnBest,
-    OwnNodes,
-    OwnSearch,
-    OwnSplits,
-    moments_of,
-    own_best,
-)
+from spinney.trees.own_columns import OwnBest, OwnNodes, OwnSearch, OwnSplits, moments_of, own_best
 from spinney.trees.partial import PartialForest, partial_forest
 from spinney.trees.partition import Bytes, Partition
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf

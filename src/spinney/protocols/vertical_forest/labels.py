@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from spinney.errors import PolicyError
-from spinney.privacy.accounting import Job as Terms
+from spinney.privacy.accounting import JobTerms as Terms
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, RandomisedResponse

@@ -39,15 +39,8 @@ from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.protocols.vertical_forest.party import ASKS as FOREST_ASKS
 from spinney.protocols.vertical_forest.party import Party as ForestParty
-from spinney.protocols.vertical_forest.prediction import (
-    PartAsk,
-    PartReply,
-    join_parts,
-)
-from spinney.protocols.vertical_forest.settings import (
-    NAME,
-    MatchedSettings,
-)
+from spinney.protocols.vertical_forest.prediction import PartAsk, PartReply, join_parts
+from spinney.protocols.vertical_forest.settings import NAME, MatchedSettings
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Integers, Progress, silent

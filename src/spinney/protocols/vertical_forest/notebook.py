@@ -7,9 +7,7 @@ from pathlib import Path
 from spinney.errors import ProtocolError
 from spinney.files import replace_file
 from spinney.trees import storage
-from spinney.trees.own_columns import (
-    OwnSplits,
-)
+from spinney.trees.own_columns import OwnSplits
 
 _KIND = "own cuts of a level"
 

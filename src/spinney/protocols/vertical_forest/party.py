@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import (
-    ClaimsAsk,
-    ClaimsReply,
-    claims_in,
-)
+from spinney.protocols.accounts.account import ClaimsAsk, ClaimsReply, claims_in
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.vertical_forest.encrypted_messages import ASKS as ENCRYPTED_ASKS
 from spinney.protocols.vertical_forest.encrypted_party import EncryptedSide
@@ -43,13 +39,9 @@ from spinney.protocols.vertical_forest.messages import (
 )
 from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
-from spinney.protocols.vertical_forest.prediction import (
-    JudgeAsk,
-    LeavesAsk,
-    LeavesReply,
-)
+from spinney.protocols.vertical_forest.prediction import JudgeAsk, LeavesAsk, LeavesReply
 from spinney.protocols.vertical_forest.quality import (
-    Finished,
+    FinishedPart,
     JudgedRows,
     membership_of,
     name_judged_leaves,
@@ -218,10 +210,10 @@ class Party:
         """The party's part of the finished forest."""
         return self._finished().model
 
-    def _finished(self) -> Finished:
+    def _finished(self) -> FinishedPart:
         if self.growing is None or self.model is None or self._own is None:
             raise ProtocolError("This party has no finished part of a forest.")
-        return Finished(self.growing, self.model, self._own[1].binning)
+        return FinishedPart(self.growing, self.model, self._own[1].binning)
 
 
 ASKS: tuple[type[Ask[Any]], ...] = (

@@ -19,11 +19,7 @@ from spinney.protocols.rows.quality import (
 )
 from spinney.protocols.training import Quality, Roles
 from spinney.protocols.vertical_forest.growing import Growing
-from spinney.protocols.vertical_forest.job import (
-    Job,
-    Target,
-    values_of_leaves,
-)
+from spinney.protocols.vertical_forest.job import Job, Target, values_of_leaves
 from spinney.protocols.vertical_forest.leakage import Membership
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
@@ -39,7 +35,7 @@ _QUALITY_ROWS = 2048  # rows that the forest is scored on, unless it must be all
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedPart:
     """A party that has its part and still has its training rows."""
 
     growing: Growing
@@ -71,14 +67,14 @@ def n_judged_in(job: Job) -> int:
     return job.n_rows if job.settings.oob_score else min(job.n_rows, _QUALITY_ROWS)
 
 
-def _judged(held: Finished, n_judged: int) -> Integers:
+def _judged(held: FinishedPart, n_judged: int) -> Integers:
     n_rows = held.growing.job.n_rows
     if n_judged != n_judged_in(held.growing.job):  # fewer would single rows out
         raise ProtocolError("The question is not about the rows that the job is scored on.")
     return np.linspace(0, n_rows - 1, n_judged).astype(np.int64)
 
 
-def training_sets(held: Finished, n_judged: int, n_threads: int) -> LeafSets:
+def training_sets(held: FinishedPart, n_judged: int, n_threads: int) -> LeafSets:
     """Return which leaves some training rows may reach."""
     rows = _judged(held, n_judged)
     values = np.zeros((0, rows.size), np.float32)
@@ -87,7 +83,7 @@ def training_sets(held: Finished, n_judged: int, n_threads: int) -> LeafSets:
     return leaf_sets(held.model.part, values, n_threads)
 
 
-def name_judged_leaves(held: Finished, ask: JudgeAsk, n_threads: int) -> JudgedRows:
+def name_judged_leaves(held: FinishedPart, ask: JudgeAsk, n_threads: int) -> JudgedRows:
     """Return the leaves of the scored rows, from all parties' sets."""
     rows = _judged(held, ask.n_judged)
     leaves = ask.named.leaves
@@ -109,7 +105,7 @@ def dropped_bits(job: Job) -> int:
     return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
 
 
-def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
+def quality_counts(held: FinishedPart, judged: JudgedRows) -> QualityReply:
     """Count how well the trees predict rows that they have not seen."""
     growing, part = held.growing, held.model.part
     n_classes = growing.job.n_classes
@@ -124,7 +120,7 @@ def quality_counts(held: Finished, judged: JudgedRows) -> QualityReply:
     return QualityReply(count_judged(target, out, n_judges, n_classes, dropped_bits(growing.job)))
 
 
-def membership_of(held: Finished, judged: JudgedRows, true_labels: Target) -> Membership:
+def membership_of(held: FinishedPart, judged: JudgedRows, true_labels: Target) -> Membership:
     """Return what a curious party knows about the scored rows, with their true labels added."""
     job = held.growing.job
     drawn = judged.seen if job.settings.bootstrap else np.ones_like(judged.seen)

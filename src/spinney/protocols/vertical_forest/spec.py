@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import Bound, ColumnsSpec, JobFacts, JobSize, Site
+from spinney.protocols.spec import Bound, ColumnsSpec, JobFacts, JobSize, PartySite
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.leakage import LabelLeakage, measure_label_leakage
@@ -30,7 +30,7 @@ _CIPHERTEXT = 2 * 3072 // 8  # bytes; Paillier's are twice the modulus
 _CELLS = 256
 
 
-class VerticalForest(ColumnsSpec[MatchedSettings]):
+class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
     """S2: a random forest over parties that hold different columns."""
 
     name = NAME
@@ -44,7 +44,7 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
         """Return the settings of a job file, checked."""
         return settings_of(given, facts)
 
-    def party(self, table: Holding, settings: MatchedSettings, site: Site) -> Party:
+    def party(self, table: Holding, settings: MatchedSettings, site: PartySite) -> Party:
         """Return a party's side; the label party pays from its ledger for randomised labels."""
         pays = settings.privacy is not None
         account = LabelAccount(site.ledger, site.data, site.read_facts) if pays else LabelAccount()
@@ -136,4 +136,4 @@ class VerticalForest(ColumnsSpec[MatchedSettings]):
         return measure_label_leakage(side.forest)
 
 
-SPEC = VerticalForest()
+SPEC = VerticalForestSpec()

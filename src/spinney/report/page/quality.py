@@ -5,13 +5,7 @@ from collections.abc import Mapping, Sequence
 from spinney.report.facts import PartyQuality, ReportFacts
 from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, join_html, table, tag
-from spinney.report.verdicts import (
-    LESS_IS_BETTER,
-    score_names,
-    verdict,
-    why_not_judged,
-    word_of,
-)
+from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, why_not_judged, word_of
 from spinney.report.words import capital
 
 MODELS = {"local": "alone", "": "together", "pooled": "pooled"}

@@ -15,13 +15,7 @@ from zipfile import ZipFile
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from spinney.errors import (
-    MissingExtraError,
-    PolicyError,
-    ProtocolError,
-    SettingError,
-    SpinneyError,
-)
+from spinney.errors import MissingExtraError, PolicyError, ProtocolError, SettingError, SpinneyError
 from spinney.transport.flare.jobs import write_job
 
 RESULT_KIND, RESULT_NAME = "LOG", "result"

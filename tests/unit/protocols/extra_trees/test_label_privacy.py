@@ -17,7 +17,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Charged
 from spinney.protocols import extra_trees
 from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk
-from spinney.protocols.rows.levels import Job
+from spinney.protocols.rows.levels import GrowingJob
 from spinney.protocols.rows.setup import CountsReply, FactsAsk
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
@@ -244,7 +244,7 @@ def test_no_value_is_told_where_cuts_are_public():
     edges = (np.zeros(1, np.float32),) * 4
     no_bins = (np.zeros(0, np.uint8),) * 4
     binning = Binning(edges, no_bins, np.zeros(4, np.bool_))
-    job = Job(settings_of(privacy=None), schema_of().digest(), binning, 2, N)
+    job = GrowingJob(settings_of(privacy=None), schema_of().digest(), binning, 2, N)
     with pytest.raises(
         ProtocolError, match="draws its cuts in public ranges; no value is revealed"
     ):

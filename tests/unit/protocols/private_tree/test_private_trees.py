@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import BudgetError
-from spinney.privacy.accounting import Job
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Charged
@@ -95,7 +95,9 @@ def test_savings_go_down_the_tree_and_end_in_its_leaves():
         child_bits=np.ones(2, np.uint8),
         child_derived=np.zeros(2, np.bool_),
     )
-    thrifty, lavish = (plan.node_budgets((level,), (np.array([step]),))[-1] for step in (1, plan.n_steps))
+    thrifty, lavish = (
+        plan.node_budgets((level,), (np.array([step]),))[-1] for step in (1, plan.n_steps)
+    )
     assert lavish.has == (plan.level_epsilon,) * 2
     assert thrifty.has[0] > plan.level_epsilon
     assert thrifty.spent[0] < lavish.spent[0] == plan.level_epsilon
@@ -145,7 +147,7 @@ def test_published_algorithm_6_is_refused_at_the_budget_it_claims(monkeypatch, p
     assert refused.spent() <= {0, Fraction(1, 2)}
 
     def generous(self, data):
-        return Job(self.privacy.job, data, 1, 1, (Budget.pure(100),))
+        return JobTerms(self.privacy.job, data, 1, 1, (Budget.pure(100),))
 
     monkeypatch.setattr(TreePlan, "terms", generous)
     counted = Run(private_tree, tree_job("save_budget", max_depth=1), 1, table)

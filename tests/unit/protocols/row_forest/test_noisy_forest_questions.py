@@ -20,9 +20,9 @@ from spinney.privacy.ledger_store import Disclosed
 from spinney.privacy.scopes import PARTY_TOTALS
 from spinney.protocols import horizontal_forest
 from spinney.protocols.accounts.account import (
-    Account,
     ExactJob,
     JoinAsk,
+    PartyAccount,
 )
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.horizontal_forest.party import Party
@@ -192,7 +192,7 @@ def test_a_question_that_is_not_private_and_not_exact():
 
 def test_rows_with_noise_are_not_asked_for_anything_else():
     with pytest.raises(InternalError, match="is not answered with noise"):
-        NoisyRows(table(), Account(Ledger.in_memory("one"), table()), 1).answer(SchemaAsk())
+        NoisyRows(table(), PartyAccount(Ledger.in_memory("one"), table()), 1).answer(SchemaAsk())
 
 
 def test_joining_without_privacy_settings():

@@ -14,7 +14,7 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Budget
 from spinney.protocols import horizontal_forest
-from spinney.protocols.accounts.account import Account, JoinAsk
+from spinney.protocols.accounts.account import JoinAsk, PartyAccount
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
 from spinney.protocols.rows.setup import FactsAsk
@@ -70,7 +70,7 @@ def noised(whole: MemoryTable, **privacy: Any) -> MemoryTable:
     """Return the table as others see it."""
     ledger = Ledger.in_memory("one")
     plan = InputPlan(whole.schema, job(**privacy).privacy or pytest.fail("the job is private"), 1)
-    account = Account(ledger, whole)
+    account = PartyAccount(ledger, whole)
     account.join(plan)
     return perturb_table(whole, plan, account)
 
