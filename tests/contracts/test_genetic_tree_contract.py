@@ -121,7 +121,7 @@ def test_what_is_wrong_with_party_is_said(kind):
         model.predict(X, party="x")
     with pytest.raises(SettingError, match="for each of the 150 rows; got 3 names"):
         model.predict(X, party=[0, 1, 0])
-    with pytest.raises(SettingError, match="There is no party 7. Parties with trees: 0, 1"):
+    with pytest.raises(SettingError, match=r"There is no party 7\. Parties with trees: 0, 1"):
         model.tree_of_[7]
     assert 1 in model.tree_of_
 

@@ -309,7 +309,7 @@ def test_a_full_disk_is_told(parties, tmp_path, monkeypatch):
 
 def test_a_round_that_cannot_be_read_is_told_too(parties, tmp_path):
     (tmp_path / "000001.round").mkdir()
-    with pytest.raises(StorageError, match="cannot read round 1: Is a directory. Mend '.*000001"):
+    with pytest.raises(StorageError, match=r"cannot read round 1: Is a directory\. Mend '.*000001"):
         finished(Journaled(channel_over(Wire(parties)), Journal(tmp_path)), 1)
 
 
