@@ -75,11 +75,11 @@ class EchoConductor(CoordinatorSide):
 def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         federation = Federation(Path(place) / "federation")
-        federation.environment["PYTHONPATH"] += f":{Path(__file__).parent}:{ROOT / 'tests'}"
+        here = Path(__file__).parent
+        federation.environment["PYTHONPATH"] += f":{here}:{here / 'echo_gate'}:{ROOT / 'tests'}"
         federation.environment.pop("NUMBA_NUM_THREADS")
         wide.write_tables(federation, int(os.environ.get("SPINNEY_BENCH_ROWS", "20000")))
         federation.enrol()
-        open_to_the_echo(federation)
         federation.start()
         try:
             folder = Path(place) / "echo"
@@ -120,19 +120,8 @@ def main() -> None:
     print(json.dumps(result, indent=1))
 
 
-def open_to_the_echo(federation) -> None:
-    """Let the benchmark's own classes in, at this federation only."""
-    for name in ("coordinator", *federation.parties):
-        path = federation.root / name / "kit" / "local" / "resources.json"
-        settings = json.loads(path.read_text())
-        settings["class_allow_list"].append("bench_deployed.")
-        settings.pop("app_validator", None)
-        path.write_text(json.dumps(settings))
-
-
 def close_again(federation) -> None:
     """Have the gates back."""
-
     for name in federation.parties:
         kits.settle_party(federation.root / name / "kit")
 
