@@ -12,7 +12,9 @@ from spinney.jobs.sections import ColumnConfig
 from spinney.protocols.spec import JobSize
 from spinney.transport.flare.jobs import JOB_LIMIT
 
-_UNKNOWN_COLUMNS: Final = 10  # if the parties' files list the columns
+_UNKNOWN_COLUMNS: Final = 10  # assumed if the parties' files list the columns
+_UNKNOWN_CATEGORIES: Final = 255  # assumed if the parties' files list a column's categories
+_NAME: Final = 256  # bytes of a category's name
 _ROUNDS_A_KEY: Final = 32  # the number of sums per set of mask keys
 _SECONDS_A_ROUND: Final = 0.2
 _SECONDS_TO_START: Final = 20.0
@@ -27,6 +29,7 @@ class JobCost(msgspec.Struct, frozen=True):
     bytes: int | None
     seconds: float | None
     bytes_a_row: int = 0  # in addition, per row over all parties
+    assumes: str = ""  # what the bounds assume, because the job does not say it
 
     def __str__(self) -> str:
         if self.rounds is None or self.bytes is None:
@@ -38,9 +41,10 @@ class JobCost(msgspec.Struct, frozen=True):
         time = (
             "" if self.seconds is None else f"; about {self.seconds:.0f} s, counting not included"
         )
+        assumes = f", assuming {self.assumes}" if self.assumes else ""
         return (
             f"epsilon {self.epsilon}; at most {self.rounds} rounds and {self.bytes / 1e6:.1f} "
-            f"MB{rows}{time}"
+            f"MB{rows} if no party leaves{assumes}{time}"
         )
 
 
@@ -49,16 +53,20 @@ def cost_of(job: Agreed) -> JobCost:
     settings = job.protocol_settings()
     price = None if settings.privacy is None else settings.privacy.price
     epsilon = "no noise" if price is None else f"{float(price):g}"
-    bound = job.spec.bound(settings, size_of(job))
+    job_size = size_of(job)
+    bound = job.spec.bound(settings, job_size)
     if bound.rounds is None or bound.bytes is None:
         return JobCost(epsilon, None, None, None)
     rounds = bound.rounds + 1  # the finished model
     size = 2 * bound.bytes + JOB_LIMIT  # the model is no larger than the replies
+    n_unknown = sum(1 for n in job_size.categories if n is None)
+    schema = len(msgspec.json.encode(job.schema)) + n_unknown * _UNKNOWN_CATEGORIES * _NAME
+    size += 4 * schema  # a party's own, the shared one, the model's
     if job.is_masked:  # keys, letters, answers, shares
         rounds = 2 * rounds + 2 * (1 + rounds // _ROUNDS_A_KEY) + 2
         size += rounds * 1024 * len(job.parties) ** 2
     seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + size / _BYTES_A_SECOND
-    return JobCost(epsilon, rounds, size, seconds, bound.bytes_a_row)
+    return JobCost(epsilon, rounds, size, seconds, bound.bytes_a_row, _assumed(job))
 
 
 def size_of(job: Agreed) -> JobSize:
@@ -68,6 +76,16 @@ def size_of(job: Agreed) -> JobSize:
     if isinstance(declared, dict):
         columns = tuple(_categories(column) for column in declared.values())
     return JobSize(len(job.parties), len(job.schema.classes or ()), columns)
+
+
+def _assumed(job: Agreed) -> str:
+    """Return what the bounds assume about the parties' tables; empty if the job says it all."""
+    declared = job.schema.columns
+    if not declared:
+        return f"{_UNKNOWN_COLUMNS} columns with at most {_UNKNOWN_CATEGORIES} categories each"
+    if isinstance(declared, dict) and None not in map(_categories, declared.values()):
+        return ""
+    return f"at most {_UNKNOWN_CATEGORIES} categories in columns whose categories are not listed"
 
 
 def _categories(column: ColumnConfig) -> int | None:

@@ -90,14 +90,27 @@ def is_summable(ask: Ask[Any]) -> bool:
 
 
 def sum_replies(first: Summand, others: Iterable[Summand]) -> Summand:
-    """Return the sum of replies, accumulated in the memory of the first.
+    """Return the sum of replies; no reply is written into.
 
-    Each reply is freed before the next is made, so at most two are held.
+    Each reply is freed before the next is made, so at most the sum and two replies are held.
     """
-    totals, coming = first.vectors(), iter(others)
+    coming = iter(others)
+    second = next(coming, None)
+    if second is None:
+        return first
+    kind, totals = type(first), _fresh_sum(first.vectors(), second.vectors())
+    del first, second
     while _add_next(totals, coming):
         pass
-    return type(first).of_vectors(totals)
+    return kind.of_vectors(totals)
+
+
+def _fresh_sum(some: tuple[Vector, ...], others: tuple[Vector, ...]) -> tuple[Vector, ...]:
+    """Return the sum of two replies in memory of its own."""
+    totals = tuple(map(np.empty_like, some))
+    for total, one, other in zip(totals, some, others, strict=True):
+        _add(one, other, total)
+    return totals
 
 
 def _add_next(totals: tuple[Vector, ...], replies: Iterator[Any]) -> bool:
@@ -106,9 +119,7 @@ def _add_next(totals: tuple[Vector, ...], replies: Iterator[Any]) -> bool:
     if reply is None:
         return False
     for total, vector in zip(totals, reply.vectors(), strict=True):
-        if total.shape != vector.shape:
-            raise ProtocolError("The replies of two parties differ in shape; nothing was used.")
-        _add(total, vector)
+        _add(total, vector, total)
     return True
 
 
@@ -121,15 +132,17 @@ if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's t
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def _add(total: Vector, vector: Vector) -> None:
-    """Add in place; a large vector uses all cores."""
+def _add(one: Vector, other: Vector, total: Vector) -> None:
+    """Write the sum of two vectors into a third; a large vector uses all cores."""
+    if one.shape != other.shape:
+        raise ProtocolError("The replies of two parties differ in shape; nothing was used.")
     pieces = max(1, total.nbytes // _PIECE_BYTES)
+    if pieces == 1:
+        np.add(one, other, out=total)
+        return
     cuts = [len(total) * i // pieces for i in range(pieces + 1)]
     parts = [slice(a, b) for a, b in pairwise(cuts)]
-    if pieces == 1:
-        np.add(total, vector, out=total)
-        return
-    list(_pool().map(lambda part: np.add(total[part], vector[part], out=total[part]), parts))
+    list(_pool().map(lambda part: np.add(one[part], other[part], out=total[part]), parts))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ open nodes (`frontier`).
 """
 
 import struct
+from dataclasses import FrozenInstanceError
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,28 +27,43 @@ class Level:
     This is not a dataclass: a codec would encode its fields instead of calling `pack`.
     """
 
+    feature: NDArray[np.int32]  # (n_open,) -1: stays a leaf
+    cut: NDArray[np.uint8]  # (n_open,)
+    missing_left: Bools  # (n_open,)
+    subset: NDArray[np.int32]  # (n_open,) row of bin_sets, -1 for numbers
+    bin_sets: NDArray[np.uint64]  # (n_sets, 4)
+    child_open: Bools  # (2 * n_split,) left and right child of each split node
+    child_bits: NDArray[np.uint8]  # (open children,) bits of the row count over all parties
+    child_derived: Bools  # (open children,) derived from parent and sibling
+    threshold: NDArray[np.float32]  # (n_open,) instead of cuts; empty unless adaptive
+
     def __init__(
         self,
         *,
-        feature: NDArray[np.int32],  # (n_open,) -1: stays a leaf
-        cut: NDArray[np.uint8],  # (n_open,)
-        missing_left: Bools,  # (n_open,)
-        subset: NDArray[np.int32],  # (n_open,) row of bin_sets, -1 for numbers
-        bin_sets: NDArray[np.uint64],  # (n_sets, 4)
-        child_open: Bools,  # (2 * n_split,) left and right child of each split node
-        child_bits: NDArray[np.uint8],  # (open children,) bits of the row count over all parties
-        child_derived: Bools,  # (open children,) derived from parent and sibling
-        threshold: NDArray[np.float32],  # (n_open,) instead of cuts; empty unless adaptive
+        feature: NDArray[np.int32],
+        cut: NDArray[np.uint8],
+        missing_left: Bools,
+        subset: NDArray[np.int32],
+        bin_sets: NDArray[np.uint64],
+        child_open: Bools,
+        child_bits: NDArray[np.uint8],
+        child_derived: Bools,
+        threshold: NDArray[np.float32],
     ) -> None:
-        self.feature = feature
-        self.cut = cut
-        self.missing_left = missing_left
-        self.subset = subset
-        self.bin_sets = bin_sets
-        self.child_open = child_open
-        self.child_bits = child_bits
-        self.child_derived = child_derived
-        self.threshold = threshold
+        self.__dict__.update(
+            feature=feature,
+            cut=cut,
+            missing_left=missing_left,
+            subset=subset,
+            bin_sets=bin_sets,
+            child_open=child_open,
+            child_bits=child_bits,
+            child_derived=child_derived,
+            threshold=threshold,
+        )
+
+    def __setattr__(self, name: str, _: object) -> NoReturn:
+        raise FrozenInstanceError(f"A level is part of messages: {name!r} cannot be changed.")
 
     def replaced(self, **changes: NDArray[Any]) -> "Level":
         """Return the same decisions with some changes."""

@@ -160,6 +160,14 @@ def test_replies_of_different_shapes_are_not_added():
         )
 
 
+@pytest.mark.parametrize("n_parties", [1, 2, 3])
+def test_no_reply_is_written_into(n_parties):
+    replies = [HeadcountReply(np.array([i, 2], np.int64)) for i in range(n_parties)]
+    total = sum_replies(replies[0], replies[1:])
+    assert total.vectors()[0].tolist() == [sum(range(n_parties)), 2 * n_parties]
+    assert [r.vectors()[0].tolist() for r in replies] == [[i, 2] for i in range(n_parties)]
+
+
 def test_what_can_be_added_says_so():
     assert is_summable(HeadcountAsk(1))
     assert not is_summable(NameAsk())

@@ -21,7 +21,7 @@ from spinney.protocols.rows.facts import public_binning
 from spinney.protocols.rows.setup import SchemaAsk
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask, Vector
-from spinney.transport.messages import Beside, message
+from spinney.transport.messages import message
 from spinney.trees.binning import Binning
 from spinney.trees.frontier import Frontier
 from spinney.trees.leaf_counts import NumberedLeaves
@@ -103,14 +103,10 @@ class TreeSoFar:
         return state.digest()
 
     def grown(self, public: PublicTree) -> "Grown":
-        """Return the tree so far and what follows from it; parties in one process share it."""
-
-        def lay_out() -> Grown:
-            made = Grown(self, public)
-            made.frontier  # noqa: B018  raises if the levels do not fit
-            return made
-
-        return _GROWN.get(self, lay_out)
+        """Return the tree so far and what follows from it; raise if the levels do not fit."""
+        made = Grown(self, public)
+        made.frontier  # noqa: B018  raises
+        return made
 
 
 @dataclass(frozen=True)
@@ -156,9 +152,6 @@ class Grown:
                 f"The question is about level {self.so_far.depth}, which has {self.n_open} open "
                 f"nodes; the tree has {n_levels} levels. Nothing was released."
             )
-
-
-_GROWN: Final[Beside[Grown]] = Beside()
 
 
 class AboutTree:

@@ -6,12 +6,13 @@ from typing import Final
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, JobSize
 from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.quantiles import DIGITS
 
 _HEAD: Final = 4096  # bytes of a message besides its arrays
 _NODE: Final = 64  # bytes of a node in a question that repeats the levels so far
 _COUNTER: Final = 8  # bytes of a counter, masked or not
+_CATEGORY: Final = 4  # bytes of a category's bin in a question
 _FACTS: Final = 4 * 4096 + 64  # bytes of a column's counts: by magnitude, and missing values
-_EDGES: Final = 3  # rounds that find quantiles
 _DEEP: Final = 12  # levels; deeper, the rows bound the number of nodes better than doubling
 
 
@@ -55,8 +56,11 @@ def levels_bound(
     depth = settings.max_depth
     if depth is None:
         return Bound(None, None)
+    n_categories = sum(MAX_BINS if n is None else n for n in size.categories)
     bins = size.n_columns * (4 * MAX_BINS + 2 * MAX_BINS + 64)  # every question repeats the bins
-    once = _FACTS * size.n_columns * 2 + others * (_HEAD + bins)
+    bins += _CATEGORY * n_categories
+    once = _FACTS * size.n_columns * 2 + _COUNTER * n_categories + others * (_HEAD + bins)
+    once += _edges(settings, size) + _COUNTER * size.n_classes**2  # the quality counts
     node = node_cells * cell_bytes + 16 * size.n_columns
     rounds, fixed, a_row = others, once, 0
     n_batches: Callable[[int], int] = lambda n: 1 + 2 * n * node // settings.message_limit  # noqa: E731
@@ -77,6 +81,14 @@ def levels_bound(
     return Bound(rounds, fixed, a_row)
 
 
+def _edges(settings: ForestSettings, size: JobSize) -> int:
+    """Return the bytes of the counts between proposed cut points, which find the quantiles."""
+    if settings.binning != "quantiles":
+        return 0
+    cells = settings.max_bins * sum(1 for n in size.categories if not n)
+    return sum(_COUNTER * (cells + (cells << bits)) for bits in DIGITS)
+
+
 def setup_rounds(settings: ForestSettings) -> int:
     """Return the number of rounds before the trees: schemas, facts and quantiles."""
-    return 2 + (_EDGES if settings.binning == "quantiles" else 0)
+    return 2 + (len(DIGITS) if settings.binning == "quantiles" else 0)

@@ -19,7 +19,8 @@ of one job differ as two seeds do. Without a bootstrap and held-out rows they ar
 **Rounds and bytes.** The sum of both; one more with `join_parts`.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from spinney.protocols.training import Phases
 from spinney.protocols.vertical_forest import matching_messages
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
 from spinney.protocols.vertical_forest.coordinator import train as grow_forest
+from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
 from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.matching import MatchingParty, match
@@ -179,20 +181,37 @@ class Party:
 
     def _require_agreed(self, ask: Ask[Any]) -> None:
         """Raise if a question is not about the job that this party agreed to."""
-        job, agreed = getattr(ask, "job", None), self._settings.vertical
+        agreed = self._settings.vertical
         if isinstance(ask, PartAsk) and not self._settings.join_parts:
             raise _outside("join_parts")
-        if not isinstance(job, Job):
-            return
-        terms = (
-            ("settings", job.settings, public_settings(agreed.forest)),
-            ("labels", job.labels, agreed.labels),
-            ("label_epsilon", job.label_epsilon, agreed.label_epsilon),
-            ("name", job.name, agreed.job),
-        )
+        terms: list[tuple[str, object, object]] = []
+        for job in _jobs_in(ask):
+            terms += [
+                ("settings", job.settings, public_settings(agreed.forest)),
+                ("labels", job.labels, agreed.labels),
+                ("label_epsilon", job.label_epsilon, agreed.label_epsilon),
+                ("name", job.name, agreed.job),
+            ]
+        if isinstance(ask, SealAsk):
+            terms += [
+                ("scheme", ask.scheme, agreed.scheme),
+                ("key_bits", ask.key_bits, agreed.key_bits),
+            ]
         for name, asked, right in terms:
             if asked != right:
                 raise _outside(name)
+
+
+def _jobs_in(value: object) -> Iterator[Job]:
+    """Return every job that a question states, however deep."""
+    if isinstance(value, Job):
+        yield value
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _jobs_in(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from _jobs_in(inner)
 
 
 def _outside(what: str) -> ProtocolError:

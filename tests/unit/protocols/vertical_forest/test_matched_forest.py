@@ -10,6 +10,7 @@ from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
 from spinney.protocols import vertical_forest
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest import matched as matched_forest
+from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
 from spinney.protocols.vertical_forest.messages import (
     FinishAsk,
@@ -198,6 +199,17 @@ def test_labels_that_are_to_be_encrypted_are_given_to_nobody():
         hidden.answer(shown)
     with pytest.raises(ProtocolError, match="has encrypted labels; they are not shared"):
         hidden.answer(LabelsAsk(replace(shown.job, labels="encrypted")))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "key_bits", "what"), [("auto", 3072, "scheme"), ("paillier", 2048, "key_bits")]
+)
+def test_labels_are_encrypted_with_the_agreed_key_only(scheme, key_bits, what):
+    shown = asked_of(job(), LabelsAsk)
+    hidden = sides_of(job(matching=None, labels="encrypted", key_bits=3072))["bank"]
+    ask = SealAsk(replace(shown.job, labels="encrypted"), scheme, key_bits)
+    with pytest.raises(ProtocolError, match=f"agreed to: different {what}"):
+        hidden.answer(ask)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""The stated bytes of a job hold for wide tables, many classes and many categories, too."""
+
+import numpy as np
+import pytest
+
+from spinney.deployment.costs import cost_of
+from spinney.deployment.job import agreement_of
+from spinney.jobs.file import load_job
+from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.spec import PartySite
+from spinney.tables.columns import VectorColumns
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import MemoryTable
+from spinney.transport.in_process import InProcess
+
+PARTIES = ("a", "b", "c")
+SMALL = "n_estimators = 1\nmax_depth = 2\n"
+MASKED = SMALL + "secure_sum = true\n"
+NUMBER = 'kind = "number"\nrange = [0, 1]'
+
+
+def job_in(folder, schema, settings, *, protocol="horizontal_forest", declares="all"):
+    """Return the agreed job over a schema: it declares all of it, names only, or nothing."""
+    names = ", ".join(f'"{column.name}"' for column in schema.columns)
+    columns = {"all": "", "names": f"columns = [{names}]", "nothing": ""}[declares]
+    if declares == "all":
+        for column in schema.columns:
+            values = ", ".join(f'"{name}"' for name in column.categories or ())
+            kind = f'kind = "category"\nvalues = [{values}]' if values else NUMBER
+            columns += f"[schema.columns.{column.name}]\n{kind}\n"
+    path = folder / "job.toml"
+    classes = ", ".join(f'"{name}"' for name in schema.label.classes)
+    path.write_text(
+        f'[job]\nname = "q"\nprotocol = "{protocol}"\ntask = "classification"\n'
+        f"parties = {list(PARTIES)}\n[settings]\n{settings}"
+        f'[schema]\nlabel = "y"\nclasses = [{classes}]\n{columns}\n'
+    )
+    return agreement_of(load_job(path, deployed=True))
+
+
+def schema_of(n_numbers=1, n_categories=0, n_classes=2):
+    columns = [Column(f"x{i}", "number", range=(0.0, 1.0)) for i in range(n_numbers)]
+    if n_categories:
+        names = tuple(f"diagnosis {i}" for i in range(n_categories))
+        columns.append(Column("code", "category", categories=names))
+    return Schema(tuple(columns), Label("y", "class", tuple(f"c{i}" for i in range(n_classes))))
+
+
+def table_of(schema, seed, n_rows=1500):
+    rng = np.random.default_rng(seed)
+    values = tuple(
+        (rng.integers(0, len(c.categories), n_rows) if c.categories else rng.random(n_rows)).astype(
+            np.float32
+        )
+        for c in schema.columns
+    )
+    label = rng.integers(0, len(schema.label.classes), n_rows).astype(np.int32)
+    return MemoryTable(schema, VectorColumns(values), label)
+
+
+def moved_in(job, schema):
+    """Run the job in process; return the bytes to and from the busiest party, and the rows."""
+    settings = job.protocol_settings()
+    tables = {name: table_of(schema, seed) for seed, name in enumerate(PARTIES)}
+    sides = {n: job.spec.party(t, settings, PartySite(n, 1)) for n, t in tables.items()}
+    channel = (
+        connect_parties(sides, job.spec.summed, is_masked=True, privacy=settings.privacy)
+        if job.is_masked
+        else InProcess(sides)
+    )
+    job.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
+    moved = {
+        n: sum(r.bytes_up.get(n, 0) + r.bytes_down.get(n, 0) for r in channel.rounds)
+        for n in PARTIES
+    }
+    return max(moved.values()), sum(table.n_rows for table in tables.values())
+
+
+@pytest.mark.parametrize(
+    ("schema", "settings", "protocol"),
+    [
+        (schema_of(8), MASKED, "horizontal_forest"),
+        (schema_of(60), MASKED, "horizontal_forest"),
+        (schema_of(60), MASKED + 'binning = "quantiles"\n', "extra_trees"),
+        (schema_of(n_classes=600), SMALL + 'binning = "ranges"\n', "horizontal_forest"),
+        (schema_of(n_categories=20_000), SMALL, "horizontal_forest"),
+    ],
+    ids=["8 masked", "60 masked", "60 masked extra", "600 classes", "20000 categories"],
+)
+def test_no_party_moves_more_than_is_stated(schema, settings, protocol, tmp_path):
+    job = job_in(tmp_path, schema, settings, protocol=protocol)
+    cost = cost_of(job)
+    moved, n_rows = moved_in(job, schema)
+    assert moved <= cost.bytes + cost.bytes_a_row * n_rows
+    assert cost.assumes == ""
+    assert "if no party leaves; about" in str(cost)
+
+
+def test_what_the_bounds_assume_is_said(tmp_path):
+    schema = schema_of(3)
+    nothing = cost_of(job_in(tmp_path, schema, SMALL, declares="nothing"))
+    assert "assuming 10 columns with at most 255 categories each" in str(nothing)
+    names = cost_of(job_in(tmp_path, schema, SMALL, declares="names"))
+    assert "assuming at most 255 categories in columns whose" in str(names)
