@@ -40,8 +40,20 @@ class Packable(Protocol):
         ...
 
 
-Progress = Callable[[str, int, int], None]  # (phase, steps done, steps in all or 0 if unknown)
-"""A callback; long computations call it after every step."""
+Progress = Callable[[str, int, int], None]  # (phase, steps done, steps in all)
+"""A callback; long computations call it before or after every step.
+
+A phase without steps has 0 in all; one whose steps have no known end has `ENDLESS`. What follows a
+comma in the phase is about the last step: "evolving, best f1 0.8".
+"""
+ENDLESS = -1
+
+
+def step_under_way(done: int, total: int) -> int:
+    """Return the number of the present step, counted from 1; 0 if the phase has no steps."""
+    if not total:
+        return 0
+    return done + 1 if total < 0 else min(done + 1, total)
 
 
 def silent(phase: str, done: int, total: int) -> None:

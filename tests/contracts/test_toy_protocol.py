@@ -1,9 +1,13 @@
 """A protocol is added by a folder and a line in the registry; no outer layer is touched."""
 
 import json
+import re
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from deployed.handmade import (  # type: ignore[import-not-found]
@@ -20,14 +24,17 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from spinney import load_report
 from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
+from spinney.deployment.coordinator.runs import RunFolder
 from spinney.deployment.costs import cost_of
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import progress_in
+from spinney.deployment.text import standing_of
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.registry import SPECS
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.simulation.progress import _BarStages
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
@@ -109,6 +116,46 @@ def test_it_runs_deployed_with_progress_policy_and_cost(tmp_path, secure_sum):
         progress = progress_in(kept)
         assert progress is not None
         assert (progress.level, progress.levels) == (3, 3)
+
+
+def test_its_steps_are_shown_as_it_counts_them(tmp_path, monkeypatch):
+    shown = []
+    write = RunFolder.write
+
+    def noted(self, status):
+        shown.extend(re.findall(r"running; (counting.*), round", standing_of(status)))
+        return write(self, status)
+
+    monkeypatch.setattr(RunFolder, "write", noted)
+    monkeypatch.setattr("spinney.deployment.coordinator.process._TELL_EVERY", 0.0)
+    clinics_in(tmp_path)
+    alone = {"n_estimators": None, "max_depth": None}
+    agreed = agreed_job(tmp_path, f'protocol = "{NAME}"', times=3, **alone)
+    sites = Sites(tmp_path, agreed)
+    Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    sites.close()
+    levels = [f"counting 1 trees, level {number} of 3" for number in (1, 2, 3)]
+    assert list(dict.fromkeys(shown)) == levels
+
+
+def test_its_steps_move_the_bar_of_a_simulation():
+    bar = Progress(console=Console(file=StringIO()))
+    stages = _BarStages(bar)
+    stages.expect(1)
+    step = stages.begin("joint forest", 1, SPEC.step)
+    seen = []
+
+    def noted(*told):
+        step(*told)
+        seen.append((bar.tasks[0].description, bar.tasks[0].completed))
+
+    sides = {name: ToyParty(table) for name, table in tables().items()}
+    channel = connect_parties(sides, SPEC.summed, is_masked=False)
+    settings = ToySettings(task="classification", times=3)
+    SPEC.train(channel, settings, n_jobs=None, progress=noted)
+    assert [text.rpartition(", ")[2] for text, _ in seen] == [f"level {n} of 3" for n in (1, 2, 3)]
+    done = [completed for _, completed in seen]
+    assert done == sorted(set(done))
 
 
 def test_a_policy_knows_it_by_its_contract(tmp_path):

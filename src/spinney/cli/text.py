@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from spinney.jobs.registry import spec_of
 from spinney.report.render import size
 from spinney.report.words import some
 from spinney.simulation.outcome import Outcome
@@ -52,9 +53,10 @@ def opening(outcome: Outcome) -> str:
     held = f"{rows[0]:,} rows in common" if outcome.shares_rows else f"{sum(rows):,} rows"
     who = f"{outcome.name}: {some(len(outcome.parties), 'party', 'parties')} with {held}"
     trees = some(outcome.n_trees, "tree", "trees")
+    verb = spec_of(outcome.protocol).verb
     if outcome.is_personal:
-        return f"{who} evolved one tree each, of depth {outcome.depth} at most."
-    return f"{who} grew a forest of {trees}, depth {outcome.depth}."
+        return f"{who} {verb} one tree each, of depth {outcome.depth} at most."
+    return f"{who} {verb} a forest of {trees}, depth {outcome.depth}."
 
 
 def joining(outcome: Outcome) -> str:
@@ -93,9 +95,9 @@ def _identity(outcome: Outcome) -> Text:
     if outcome.identical_to_pooled:
         return Text("The federated forest is identical to the pooled one, bit for bit.", "green")
     if not outcome.expects_identical:
-        return Text(
-            "The federated forest differs from the pooled one: adaptive histograms are approximate."
-        )
+        why = spec_of(outcome.protocol).differs
+        because = f": {why}" if why else ""
+        return Text(f"The federated forest differs from the pooled one{because}.")
     return Text(
         "WARNING: THE FEDERATED FOREST IS NOT IDENTICAL TO THE POOLED ONE. It should be: this is "
         "a bug in Spinney. Please report it with the job and its report.",

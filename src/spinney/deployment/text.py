@@ -13,6 +13,7 @@ from spinney.deployment.coordinator.runs import PAUSED, RUNNING, Status
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE
 from spinney.deployment.party.progress import progress_in
 from spinney.report.file_names import MODEL
+from spinney.typing import step_under_way
 
 _KINDS: Final = {PROPOSE: "proposal", EVALUATE: "evaluation", PREDICT: "prediction"}
 
@@ -32,11 +33,9 @@ def standing_of(status: Status) -> str:
     kind = f"{_KINDS[status.kind]} " if status.kind in _KINDS else ""
     parts = [f"{kind}{status.state}"]
     if status.state == RUNNING:
-        stepping = is_stepping(status)
-        # A level is counted when it begins, a generation when it is done.
-        number = status.level + 1 if status.phase == "growing" else max(status.level, 1)
-        level = f" {status.step} {number}" if stepping else ""
-        of = f" of {status.levels}" if level and status.levels else ""
+        number = step_under_way(status.level, status.levels)
+        level = f" {status.step} {number}" if number else ""
+        of = f" of {status.levels}" if status.levels > 0 else ""
         trees = f" {status.trees} trees," if level and status.trees else ""
         phase = status.phase or "starting"
         parts.append(f"{phase}{trees}{level}{of}, round {status.rounds + 1}")
@@ -53,14 +52,9 @@ def standing_of(status: Status) -> str:
     return "; ".join(parts)
 
 
-def is_stepping(status: Status) -> bool:
-    """Return whether a run is in a phase that has steps."""
-    return status.phase == "growing" or status.levels > 0
-
-
 def seconds_left(status: Status) -> float | None:
     """Return an estimate of the time left, from the steps done; None if there is none."""
-    if not is_stepping(status) or not status.levels or status.level < 2:
+    if status.levels <= 0 or status.level < 2:
         return None
     done = status.updated - status.since
     return done / status.level * (status.levels - status.level)

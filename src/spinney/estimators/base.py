@@ -182,5 +182,5 @@ def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:
 
 def print_progress(phase: str, done: int, total: int) -> None:
     """Print progress as lines."""
-    step = f" {done}/{total}" if total else f" {done}" if done else ""
+    step = f" {done}/{total}" if total > 0 else f" {done}" if done else ""
     print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  verbose

@@ -9,11 +9,13 @@ name, settings, job_settings    its name, what a job fixes, the keys of a job fi
 settings_of                     turns a job file into checked settings
 party, train                    the party's side and the coordinator's side
 asks, summed                    every question a party answers; those whose replies are summed
+all_stay_in                     the phases in which a masked job cannot drop a party
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
 n_trees, step, steps_at_most    what progress shows
 bound                           the most rounds and bytes a job takes
 baseline, is_pooled, small      what a simulation compares with
+differs, verb                   its words in the outcome of a simulation
 ```
 """
 
@@ -30,6 +32,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import PrivacySettings, Task
 from spinney.protocols.training import Trained
+from spinney.tables.holding import Holding
 from spinney.tables.schema import Category
 from spinney.transport.channel import Answering, Ask, Channel
 from spinney.typing import Progress
@@ -184,6 +187,13 @@ class Spec(ABC, Generic[S]):
     begins_anew_until
         A run that is interrupted before this question was answered starts again, because parties
         store none of their earlier answers. None: a run always resumes where it stopped.
+    differs
+        Why the model may differ from the pooled one if no noise is the reason; empty: not stated.
+    verb
+        What the parties did to get their trees, in the past tense: they "grew" or "evolved" them.
+    all_stay_in
+        The phases (see `Progress`) in which a job with masked sums cannot drop a party, because the
+        phase's sums would be asked again over fewer: the difference would be one party's counts.
     """
 
     name: ClassVar[str]
@@ -195,6 +205,9 @@ class Spec(ABC, Generic[S]):
     leaves: ClassVar[Literal["one model", "own models", "parts"]] = "one model"
     step: ClassVar[str] = "level"
     begins_anew_until: ClassVar[type[Ask[Any]] | None] = None
+    all_stay_in: ClassVar[tuple[str, ...]] = ()
+    differs: ClassVar[str] = ""
+    verb: ClassVar[str] = "grew"
 
     # --- the two sides -------------------------------------------------------------------------
 
@@ -210,7 +223,10 @@ class Spec(ABC, Generic[S]):
     def train(
         self, channel: Channel, settings: S, *, n_jobs: int | None, progress: Progress
     ) -> Trained:
-        """Train with the parties on the channel; the coordinator's side."""
+        """Train with the parties on the channel; the coordinator's side.
+
+        It reports its phases and their steps to `progress`, in the units of `step`.
+        """
 
     # --- what policies and schemas must know ---------------------------------------------------
 
@@ -286,11 +302,29 @@ class Spec(ABC, Generic[S]):
         raise NotImplementedError(f"{self.name} does not leave own models: {training}, {sides}")
 
 
+class ColumnsSide(Answering, Protocol):
+    """A party's side in a vertical protocol; the rows are known once they are matched."""
+
+    @property
+    def training(self) -> Holding:
+        """The party's data for the rows that are trained on."""
+        ...
+
+    @property
+    def held_out(self) -> Holding:
+        """The party's data for the rows that are held back."""
+        ...
+
+
 class ColumnsSpec(Spec[S]):
     """A vertical protocol: its model is in parts, and one party holds the labels."""
 
     divides = "columns"
     leaves = "parts"
+
+    @abstractmethod
+    def party(self, table: Any, settings: S, site: PartySite) -> ColumnsSide:
+        """Return a party's side for its `Holding`."""
 
     @abstractmethod
     def label_party(self, settings: S) -> str:

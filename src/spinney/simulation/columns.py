@@ -15,7 +15,7 @@ from spinney.jobs.file import JobFile
 from spinney.jobs.holdings import holdings_of, pool_holdings
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import ColumnsSpec, PartySite
+from spinney.protocols.spec import ColumnsSide, ColumnsSpec, PartySite
 from spinney.protocols.training import Roles, Training
 from spinney.report.holders import holders_of
 from spinney.simulation.comparison import Comparison, PartyComparison, compare_scores
@@ -27,7 +27,7 @@ from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
 
-Sides = Mapping[str, Any]
+Sides = Mapping[str, ColumnsSide]
 
 
 def compare_columns(job: JobFile, stages: Stages) -> Comparison:
@@ -47,17 +47,17 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     own = [name for name, held in holdings.items() if held.columns]
     stages.expect(2 + len(own))
     n_trees = spec.n_trees(settings)
-    step = stages.begin("joint forest", n_trees)
+    step = stages.begin("joint forest", n_trees, spec.step)
     with stages.compiling():
         joint, sides, roles = _joint(spec, holdings, settings, sites, step, heard=stages.heard)
     held_out = {name: side.held_out for name, side in sides.items()}
     training = {name: side.training for name, side in sides.items()}
     _, plain = spec.baseline(settings)
-    step = stages.begin("pooled forest", n_trees)
+    step = stages.begin("pooled forest", n_trees, spec.step)
     whole = _alone(spec, pool_holdings(training), plain, n_jobs, step)
     local = {}
     for name in own:
-        step = stages.begin(f"forest of {name!r}'s columns alone", n_trees)
+        step = stages.begin(f"forest of {name!r}'s columns alone", n_trees, spec.step)
         local[name] = _alone(spec, _labelled(training, name), plain, n_jobs, step)
     parties = _judged(_Grown(joint.model, whole, local), held_out, training, n_jobs)
     same = None if ledgers else _bare_bytes(joint.model) == _bare_bytes(whole)

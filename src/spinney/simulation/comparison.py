@@ -159,7 +159,7 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
         _warm_up(parties.training, settings, running)
     ledgers = _ledgers(parties.training, settings)
     n_trees = running.protocol.n_trees(settings)
-    step = stages.begin("joint forest", n_trees)
+    step = stages.begin("joint forest", n_trees, running.protocol.step)
     channel = _channel(parties.training, settings, running, ledgers, stages.heard)
     with reporting_early_end(
         running.protocol.name, channel, running.protocol.described(settings), ledgers
@@ -175,11 +175,11 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     alone = replace(running.alone(), protocol=spec_of(name))
     pooled = None
     if parties.pooled is not None:
-        step = stages.begin("pooled forest", n_trees)
+        step = stages.begin("pooled forest", n_trees, alone.protocol.step)
         pooled = _train({"all": parties.pooled}, without_noise, alone, step)
     local = {}
     for name in local_names:
-        step = stages.begin(f"forest of {name!r} alone", n_trees)
+        step = stages.begin(f"forest of {name!r} alone", n_trees, alone.protocol.step)
         local[name] = _train_alone(parties.rows[name].training, without_noise, alone, step)
     trained = {"federated": joint, "pooled": pooled}
     compared = tuple(

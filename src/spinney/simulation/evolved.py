@@ -27,7 +27,7 @@ def compare_personal(
 ) -> Comparison:
     """Train models for all parties; score them, the parties' own models and the pooled one."""
     stages.expect(1 + (parties.pooled is not None))
-    step = stages.begin("evolved trees")
+    step = stages.begin("own trees", unit=running.protocol.step)
     ledgers = {name: Ledger.in_memory(name) for name in parties.training}
     with stages.compiling():
         training, homes = _trained(
@@ -35,9 +35,9 @@ def compare_personal(
         )
     pooled = None
     if parties.pooled is not None:
-        step = stages.begin("pooled tree")
         name, few = running.protocol.baseline(settings)
         alone = replace(running.alone(), protocol=spec_of(name))
+        step = stages.begin("pooled tree", unit=alone.protocol.step)
         _, own = _trained({"all": parties.pooled}, few, alone, step, ledgers={})
         pooled = own.of_owner("all")
     n_threads = thread_count(running.n_jobs)

@@ -34,6 +34,7 @@ class Outcome(msgspec.Struct, frozen=True):
     privacy: tuple[str, ...] = ()  # the guarantees of private jobs
     is_personal: bool = False  # whether every party has its own tree
     shares_rows: bool = False  # whether all parties have the same rows
+    protocol: str = ""
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -75,4 +76,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         privacy=tuple(in_words(report.parties, report.privacy)) if report.is_private else (),
         is_personal=is_personal,
         shares_rows=comparison.shares_rows,
+        protocol=report.protocol,
     )

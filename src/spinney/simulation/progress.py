@@ -20,11 +20,10 @@ from rich.progress import (
 )
 from rich.table import Column
 
-Step = Callable[[str, int, int], None]  # phase, steps done, total steps or 0 if unknown
+Step = Callable[[str, int, int], None]  # see `spinney.typing.Progress`
 COMPILING = "compiling kernels, once: later runs skip it"
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster
-_EVOLVING = "evolving"  # its phases also give the best score
-_SHARE_OF_PHASE = {"binning": (0.0, 0.15), "growing": (0.15, 0.75), "judging": (0.9, 0.1)}
+_STEPS_FROM, _STEPS_TO = 0.15, 0.9  # the part of a stage in which steps are done
 _UNKNOWN_DEPTH = 8  # half of the bar, where the depth has no limit
 
 
@@ -34,9 +33,12 @@ class Stages:
     def expect(self, n_stages: int) -> None:
         """Set the number of stages."""
 
-    def begin(self, title: str, n_trees: int = 0) -> Step:
-        """Begin the next stage, which may grow trees; return a function that receives its steps."""
-        del title, n_trees
+    def begin(self, title: str, n_trees: int = 0, unit: str = "level") -> Step:
+        """Begin the next stage, which may grow trees; return a function that receives its steps.
+
+        `unit` says what a step is; see `Spec.step`.
+        """
+        del title, n_trees, unit
         return _ignored
 
     def heard(self, n_answered: int, n_parties: int) -> None:
@@ -72,20 +74,28 @@ class _BarStages(Stages):
         self._begun = 0
         self._bar.update(self._task, total=n_stages, completed=0)
 
-    def begin(self, title: str, n_trees: int = 0) -> Step:
+    def begin(self, title: str, n_trees: int = 0, unit: str = "level") -> Step:
         """Begin the next stage, which may grow trees; return a function that receives its steps."""
         done = self._begun
         self._begun += 1
         self._heard = ""
         self._say(title, done)
         trees = f"{n_trees} trees, " if n_trees else ""
+        share = 0.0
 
         def step(phase: str, n_done: int, total: int) -> None:
-            level = f"level {n_done + 1}" + (f" of {total}" if total else "")
-            text = f"{title}: {trees}{level}" if phase == "growing" else f"{title}: {phase}"
-            if phase.startswith(_EVOLVING):
-                text = f"{title}: generation {n_done} of {total}{phase.removeprefix(_EVOLVING)}"
-            self._say(text, done + _share(phase, n_done, total))
+            from spinney.typing import step_under_way  # noqa: PLC0415  it loads numpy
+
+            nonlocal share
+            text = f"{title}: {phase}"
+            if number := step_under_way(n_done, total):
+                of = f" of {total}" if total > 0 else ""
+                _, comma, more = phase.partition(",")
+                text = f"{title}: {trees}{unit} {number}{of}{comma}{more}"
+                share = _share(n_done, total)
+            elif share:  # all steps are done
+                share = _STEPS_TO
+            self._say(text, done + share)
 
         return step
 
@@ -127,15 +137,10 @@ def bar_on(console: Console) -> Progress:
     return Progress(*columns, console=console, transient=True, expand=True)
 
 
-def _share(phase: str, n_done: int, total: int) -> float:
-    """Return the share of a stage that is done."""
-    if phase.startswith(_EVOLVING):
-        return n_done / max(total, 1)
-    start, length = _SHARE_OF_PHASE.get(phase, (0.0, 0.0))
-    if phase != "growing":
-        return start
-    known = n_done / total if total else n_done / (n_done + _UNKNOWN_DEPTH)
-    return start + length * min(known, 1.0)
+def _share(n_done: int, total: int) -> float:
+    """Return the share of a stage that is done, in a phase with steps."""
+    known = n_done / total if total > 0 else n_done / (n_done + _UNKNOWN_DEPTH)
+    return _STEPS_FROM + (_STEPS_TO - _STEPS_FROM) * min(known, 1.0)
 
 
 def _ignored(phase: str, n_done: int, total: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_report
 from spinney.errors import StorageError
 from spinney.report.facts import FORMAT, Holder, PartyQuality
+from spinney.report.page.disclosed import what_left
 from spinney.report.render import size
 from spinney.report.report import Report
 
@@ -135,6 +136,21 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
     ):
         assert words in told, told
     assert max(map(len, told.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ("shared", "The label of every row left its party, and so did which rows share a node."),
+        ("encrypted", "Labels left only encrypted, and so did which rows share a node."),
+        (None, "Not differentially private: no noise was added.</p>"),
+    ],
+)
+def test_a_page_tells_of_labels_only_what_the_settings_tell(report, labels, words):
+    settings = report.settings | ({"labels": labels} if labels else {})
+    holders = (Holder("bank", ("a",), 7, holds_label=True, consents=False),)
+    page = str(what_left(msgspec.structs.replace(report, settings=settings, holders=holders)))
+    assert words in page
 
 
 def test_a_printed_private_report_has_each_budget(ward_table, ward_labels):

@@ -22,6 +22,7 @@ from spinney.simulation.progress import (
     show_progress,
 )
 from spinney.simulation.watching import watch_parties
+from spinney.typing import ENDLESS
 
 SPINNEY = str(Path(sys.executable).with_name("spinney"))
 
@@ -58,9 +59,26 @@ def test_a_bar_goes_on_by_stage_phase_and_level(bar):
     assert done[-1] < 1
     step = stages.begin("forest of 'north' alone")
     assert state(bar) == ("forest of 'north' alone", 1, 2)
-    step("growing", 40, 0)  # no limit to the depth
+    step("growing", 40, ENDLESS)  # no limit to the depth
     assert state(bar)[0] == "forest of 'north' alone: level 41"
     assert 1 < state(bar)[1] < 2
+
+
+def test_a_bar_counts_the_steps_of_any_phase_in_the_unit_of_the_protocol(bar):
+    stages = progress._BarStages(bar)
+    stages.expect(1)
+    step = stages.begin("own trees", unit="generation")
+    shown = []
+    for done in (1, 2, 3):
+        step(f"evolving, best f1 0.{done}", done, 3)
+        shown.append(state(bar)[0])
+    step("choosing", 0, 0)
+    assert shown == [
+        "own trees: generation 2 of 3, best f1 0.1",
+        "own trees: generation 3 of 3, best f1 0.2",
+        "own trees: generation 3 of 3, best f1 0.3",
+    ]
+    assert state(bar) == ("own trees: choosing", 0.9, 1)
 
 
 def test_a_narrow_terminal_still_shows_who_answered_and_the_time_left():

@@ -244,12 +244,12 @@ class Run:
         """Record who has answered, and whether the job can go on without the others.
 
         A masked sum that some parties have opened cannot be repeated over fewer parties: the
-        difference would be one party's counts. For the same reason, bins cannot be computed again
-        over fewer.
+        difference would be one party's counts. For the same reason, nobody may leave in some
+        phases; see `Spec.all_stay_in`.
         """
         known = self._status.together
         self._count()
-        opening = hearing.question == _OPENED or self._status.phase == "binning"
+        opening = hearing.question == _OPENED or self._status.phase in self._agreed.spec.all_stay_in
         together = self._status.together or (self._agreed.is_masked and opening)
         answered = tuple(hearing.answered)
         force = together != known

@@ -42,8 +42,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int = 0  # completed and stored
     trees: int = 0  # number of trees to grow; 0: unknown
     phase: str = ""
-    level: int = 0
-    levels: int = 0  # total; 0: unknown
+    level: int = 0  # steps done in this phase
+    levels: int = 0  # steps in all; 0: the phase has none; below 0: unknown
     step: str = "level"  # the unit of these counts: a level, a generation
     question: str = ""
     answered: tuple[str, ...] = ()

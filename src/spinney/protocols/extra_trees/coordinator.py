@@ -27,7 +27,7 @@ from spinney.trees.layout import LeafValues
 from spinney.trees.ranges import cuts_between, join_ranges
 from spinney.trees.split import Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
-from spinney.typing import Integers, Progress, silent
+from spinney.typing import ENDLESS, Integers, Progress, silent
 
 
 def train(
@@ -107,7 +107,7 @@ def _grow(
     growth = Growth(open_nodes(job, ()), rules, weights, target_step=values.step)
     before: tuple[str, ...] | None = None
     while growth.frontier.n_open:
-        progress("growing", growth.depth, settings.max_depth or 0)
+        progress("growing", growth.depth, settings.max_depth or ENDLESS)
         before = _grow_level(channel, job, growth, search, before)
     return growth
 

@@ -26,6 +26,7 @@ class ExtraTreesSpec(Spec[ForestSettings]):
     job_settings = ExtraJobSettings
     asks = ASKS
     summed = SUMMED
+    all_stay_in = ("binning",)
 
     def settings_of(self, given: ExtraJobSettings, facts: JobFacts) -> ForestSettings:
         """Return the settings of a job file, checked."""

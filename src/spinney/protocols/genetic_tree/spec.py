@@ -38,6 +38,8 @@ class GeneticTreeSpec(Spec[GeneticSettings]):
     summed = SUMMED
     leaves = "own models"
     step = "generation"
+    all_stay_in = ("binning",)
+    verb = "evolved"
 
     def settings_of(self, given: GeneticJobSettings, facts: JobFacts) -> GeneticSettings:
         """Return the settings of a job file, checked."""

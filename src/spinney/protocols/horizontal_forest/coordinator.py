@@ -26,7 +26,7 @@ from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
-from spinney.typing import Progress, silent
+from spinney.typing import ENDLESS, Progress, silent
 
 
 def train(
@@ -89,7 +89,7 @@ def _grow(
     )
     above = None
     while growth.frontier.n_open:
-        progress("growing", growth.depth, settings.max_depth or 0)
+        progress("growing", growth.depth, settings.max_depth or ENDLESS)
         if job.binning.adaptive_bins:
             grow_adaptively(channel, job, growth, search)
         else:

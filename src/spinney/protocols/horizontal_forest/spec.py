@@ -25,6 +25,8 @@ class HorizontalForestSpec(Spec[ForestSettings]):
     job_settings = ForestJobSettings
     asks = ASKS
     summed = SUMMED
+    all_stay_in = ("binning",)
+    differs = "adaptive histograms are approximate"
 
     def settings_of(self, given: ForestJobSettings, facts: JobFacts) -> ForestSettings:
         """Return the settings of a job file, checked."""

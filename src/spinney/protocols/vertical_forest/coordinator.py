@@ -18,7 +18,7 @@ from spinney.protocols.vertical_forest.messages import HoldingsAsk, HoldingsRepl
 from spinney.protocols.vertical_forest.quality import judge_forest
 from spinney.protocols.vertical_forest.settings import NAME, Settings, VerticalSettings
 from spinney.transport.channel import Channel, Round
-from spinney.typing import Progress, silent
+from spinney.typing import ENDLESS, Progress, silent
 
 
 def label_party_of(holdings: Mapping[str, HoldingsReply]) -> str:
@@ -150,7 +150,7 @@ def train(
         coordination.start()
     with phases.phase("growing"):
         while coordination.n_open:
-            progress("growing", coordination.depth, settings.forest.max_depth or 0)
+            progress("growing", coordination.depth, settings.forest.max_depth or ENDLESS)
             coordination.grow()
         coordination.finish()
     roles = Roles(channel.parties, label_party, coordination.ownership(), settings.intersect_at)

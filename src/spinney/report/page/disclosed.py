@@ -9,6 +9,11 @@ from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.privacy import in_words
 from spinney.report.render import size
 
+_LABELS = {  # by the setting `labels` of a vertical job
+    "shared": "The label of every row left its party",
+    "encrypted": "Labels left only encrypted",
+}
+
 
 def what_left(report: ReportFacts) -> Html:
     """Return the section."""
@@ -28,16 +33,16 @@ def what_left(report: ReportFacts) -> Html:
 
 def _lead(report: ReportFacts) -> str:
     """Summarise the section in a sentence or two."""
-    if report.holders:
-        shared = report.settings.get("labels") == "shared"
-        labels = "The label of every row left its party" if shared else "Labels left only encrypted"
+    labels = _LABELS.get(str(report.settings.get("labels"))) if report.holders else None
+    if labels is not None:
         words = f"{labels}, and so did which rows share a node. No other cell did."
         if report.is_private:
             return f"{words} Every label was randomised once before it left, and charged."
         return f"Not differentially private: no noise was added. {words}"
     if report.is_private:
         return "Noise was added to what left the parties, and charged to each party's ledger."
-    return "Not differentially private: no noise was added. No row left its party."
+    rows = "" if report.holders else " No row left its party."
+    return f"Not differentially private: no noise was added.{rows}"
 
 
 def _statistics(disclosures: tuple[DisclosureRow, ...]) -> Html:
