@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +164,17 @@ class Frontier:
             raise ProtocolError("A level of the forest does not fit its open nodes.")
 
     def after(self, level: Level) -> "Frontier":
-        """Return the open children, given the decisions for these nodes."""
+        """Return the open children, given the decisions for these nodes; derived once for all."""
+        known = self.__dict__.get("_known_children")
+        if known is not None:
+            same, children = known[0](), known[1]()
+            if same is not None and children is not None and same == level:
+                return cast("Frontier", children)
+        children = self._open_children(level)
+        self.__dict__["_known_children"] = (ref(level), ref(children))
+        return children
+
+    def _open_children(self, level: Level) -> "Frontier":
         self.check(level)
         n = level.child_bits.size
         tree, parent, parent_cut = (
