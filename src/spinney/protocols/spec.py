@@ -287,19 +287,22 @@ class Spec(ABC, Generic[S]):
         """Return the settings as the report shows them."""
         return asdict(settings)  # type: ignore[call-overload, no-any-return]
 
-    # --- models of single parties --------------------------------------------------------------
 
+class OwnModelsSpec(Spec[S]):
+    """A protocol that leaves "own models": each party keeps one."""
+
+    leaves = "own models"
+
+    @abstractmethod
     def own_model(self, side: Any) -> ForestModel | None:
-        """Return the model that a party keeps to itself; None if it has none (yet)."""
-        del side
-        return None
+        """Return the model that a party keeps to itself; None if it has none yet."""
 
+    @abstractmethod
     def gather(self, training: Any, sides: Mapping[str, Any]) -> tuple[Any, ForestModel]:
         """Return a training with all parties' models, and the models they would have had alone.
 
-        Only a simulation may do this, and only for protocols that leave "own models".
+        Only a simulation may do this.
         """
-        raise NotImplementedError(f"{self.name} does not leave own models: {training}, {sides}")
 
 
 class ColumnsSide(Answering, Protocol):

@@ -13,6 +13,7 @@ from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.spec import OwnModelsSpec
 from spinney.simulation.comparison import Comparison, PartyComparison, Running, compare_scores
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.scores import predict_table
@@ -67,6 +68,7 @@ def _trained(
 ) -> tuple[Any, ForestModel]:
     """Return a training with the parties' models, and the models that they train alone."""
     spec = running.protocol
+    assert isinstance(spec, OwnModelsSpec)
     parties = {
         name: spec.party(table, settings, running.site(name, ledgers.get(name)))
         for name, table in tables.items()

@@ -208,7 +208,7 @@ class RunParty:
             self._name, n_jobs, ledger, data, folder, memory, is_masked=agreed.is_masked
         )
         side = agreed.spec.party(table, self._settings, site)
-        if agreed.spec.leaves != "own models":
+        if not isinstance(agreed.spec, spec.OwnModelsSpec):
             return side
         return _Keeping(side, agreed.spec.own_model, self._record)
 

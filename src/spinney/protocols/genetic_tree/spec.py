@@ -15,7 +15,7 @@ from spinney.protocols.genetic_tree.settings import (
     settings_of,
 )
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, OwnModelsSpec, PartySite
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
 from spinney.trees.dtypes import MAX_BINS
@@ -28,7 +28,7 @@ _OTHERS = (
 _HEAD = 4096  # bytes of a message besides its arrays
 
 
-class GeneticTreeSpec(Spec[GeneticSettings]):
+class GeneticTreeSpec(OwnModelsSpec[GeneticSettings]):
     """S4: personal trees from structures that parties evolve together."""
 
     name = NAME
@@ -36,7 +36,6 @@ class GeneticTreeSpec(Spec[GeneticSettings]):
     job_settings = GeneticJobSettings
     asks = ASKS
     summed = SUMMED
-    leaves = "own models"
     step = "generation"
     all_stay_in = ("binning",)
     verb = "evolved"
