@@ -31,7 +31,7 @@ from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import PrivacySettings, Task
-from spinney.protocols.training import Trained
+from spinney.protocols.training import Roles, Trained
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Category
 from spinney.transport.channel import Answering, Ask, Channel
@@ -320,10 +320,17 @@ class ColumnsSide(Answering, Protocol):
 
 
 class ColumnsSpec(Spec[S]):
-    """A vertical protocol: its model is in parts, and one party holds the labels."""
+    """A vertical protocol: its model is in parts, and one party holds the labels.
+
+    Attributes
+    ----------
+    prediction_asks
+        Every question that a party answers in a job that predicts.
+    """
 
     divides = "columns"
     leaves = "parts"
+    prediction_asks: ClassVar[Asks]
 
     @abstractmethod
     def party(self, table: Any, settings: S, site: PartySite) -> ColumnsSide:
@@ -336,6 +343,19 @@ class ColumnsSpec(Spec[S]):
     @abstractmethod
     def join(self, sides: Mapping[str, Any]) -> ForestModel:
         """Return the model joined from all parts; only a simulation has them in one place."""
+
+    @abstractmethod
+    def predicting_party(
+        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None
+    ) -> Answering:
+        """Return a party's side of a job that predicts its present rows with its part of a model.
+
+        `trained` is its folder of the run that trained the model; predictions go to `folder`.
+        """
+
+    @abstractmethod
+    def predict(self, channel: Channel, settings: S, roles: Roles, *, n_jobs: int | None) -> int:
+        """Let the parties predict the rows they all hold; return how many there are."""
 
     @abstractmethod
     def label_leakage(self, side: Any) -> Any:

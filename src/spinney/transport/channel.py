@@ -28,7 +28,9 @@ _PIECE_BYTES = 4 << 20
 class Ask(Generic[Reply]):
     """A question, with everything needed to answer it. Subclasses are frozen dataclasses.
 
-    `reveals` describes what a reply reveals about the party's table.
+    `reveals` describes what a reply reveals about the party's table. `step` says its place in the
+    job. A question about noise carries its privacy terms as a `PrivacySettings`, in a field of its
+    own or deeper: a party finds them by their type, and refuses terms that it did not accept.
     """
 
     __slots__ = ("__weakref__",)  # nothing can be written into a question

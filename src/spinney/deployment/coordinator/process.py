@@ -25,7 +25,6 @@ from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.process import run_of
-from spinney.deployment.prediction import ROLES, predict_matched_rows
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.deployment.text import standing_of
 from spinney.errors import LedgerError, PartyLostError, ProtocolError, SpinneyError, StorageError
@@ -33,7 +32,8 @@ from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.channel import RevealAsk
 from spinney.protocols.secure_sums.roster import secure_channel
-from spinney.protocols.training import Trained
+from spinney.protocols.spec import ColumnsSpec
+from spinney.protocols.training import Roles, Trained
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
@@ -48,6 +48,7 @@ from spinney.transport.journal import Journal, Journaled
 _LOG: Final = logging.getLogger("spinney.coordinator")
 _LOGGED: Final = ("state", "phase", "level")
 _TELL_EVERY: Final = 0.5  # seconds
+_ROLES: Final = "roles.spinney"
 _OPENED: Final = RevealAsk.called()
 
 
@@ -151,10 +152,12 @@ class Run:
 
     def _predict(self) -> None:
         """Predict from the beginning, because the matching of rows is not kept."""
-        roles = (RunFolder(self._file.runs, self._agreed.model).folder / ROLES).read_bytes()
-        way = self._agreed.protocol_settings().matching
+        agreed, n_jobs = self._agreed, self._file.coordinator.n_jobs
+        assert isinstance(agreed.spec, ColumnsSpec)  # there are no other such jobs
+        trained = RunFolder(self._file.runs, agreed.model).folder
+        roles = codec.decode((trained / _ROLES).read_bytes(), Roles)
         wire = self._channel(len(self._status.present))
-        n_rows = predict_matched_rows(wire, roles, way, n_jobs=self._file.coordinator.n_jobs)
+        n_rows = agreed.spec.predict(wire, agreed.protocol_settings(), roles, n_jobs=n_jobs)
         self._tell(
             state=FINISHED,
             rounds=len(wire.rounds),
@@ -195,7 +198,7 @@ class Run:
             wire.ask(ModelAsk(model), to=present)
             digest = digest_of(model)
         if training.roles is not None:
-            write_whole(self._folder.folder / ROLES, codec.encode(training.roles))
+            write_whole(self._folder.folder / _ROLES, codec.encode(training.roles))
         self._finish(training.model, self._report(training), journaled)
         self._tell(state=FINISHED, model=digest, force=True)
         journal.clear()

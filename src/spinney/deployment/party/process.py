@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from spinney.deployment import prediction as predicting
 from spinney.deployment.evaluation import EvaluatingParty
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.logs import JsonLines
@@ -118,7 +117,8 @@ class RunParty:
         if self._agreed.kind == EVALUATE:
             kinds = (*self._agreed.summed, *masks)
         elif self._agreed.kind == PREDICT:
-            kinds = predicting.ASKS
+            assert isinstance(self._agreed.spec, spec.ColumnsSpec)
+            kinds = self._agreed.spec.prediction_asks
         elif self._agreed.kind != PROPOSE:
             kinds = (*self._agreed.spec.asks, *masks, ModelAsk)
         return {kind.__name__: kind for kind in kinds}
@@ -200,9 +200,10 @@ class RunParty:
             return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
         if agreed.kind == PREDICT:
             assert isinstance(table, Holding)
+            assert isinstance(agreed.spec, spec.ColumnsSpec)
             folder = self._record.folder
             trained = folder.with_name(agreed.model)
-            return predicting.ColumnsPrediction(table, trained, folder, n_jobs=n_jobs)
+            return agreed.spec.predicting_party(table, trained, folder, n_jobs=n_jobs)
         data, folder = self._party.ledger.data, self._record.folder
         site = spec.PartySite(
             self._name, n_jobs, ledger, data, folder, memory, is_masked=agreed.is_masked

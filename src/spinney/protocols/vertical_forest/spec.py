@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from spinney.protocols.model import ForestModel
 from spinney.protocols.spec import Bound, ColumnsSpec, JobFacts, JobSize, PartySite
+from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.leakage import LabelLeakage, measure_label_leakage
 from spinney.protocols.vertical_forest.matched import ASKS, SUMMED, Party, train
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
 from spinney.protocols.vertical_forest.model import join_model
+from spinney.protocols.vertical_forest.predicting import (
+    PREDICTION_ASKS,
+    PredictingWithPart,
+    predict_matched_rows,
+)
 from spinney.protocols.vertical_forest.settings import (
     NAME,
     MatchedSettings,
@@ -39,6 +46,7 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
     asks = ASKS
     summed = SUMMED
     begins_anew_until = CommonAsk
+    prediction_asks = PREDICTION_ASKS
 
     def settings_of(self, given: VerticalJobSettings, facts: JobFacts) -> MatchedSettings:
         """Return the settings of a job file, checked."""
@@ -130,6 +138,19 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
         """Return the forest joined from all parts, without consent: only in a simulation."""
         parts = {name: side.finished_model for name, side in sides.items()}
         return join_model(parts, tuple(parts))
+
+    def predicting_party(
+        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None
+    ) -> PredictingWithPart:
+        """Return a party that matches its present rows and passes them through its part."""
+        return PredictingWithPart(held, trained, folder, n_jobs=n_jobs)
+
+    def predict(
+        self, channel: Channel, settings: MatchedSettings, roles: Roles, *, n_jobs: int | None
+    ) -> int:
+        """Match the parties' present rows and predict them."""
+        assert settings.matching is not None  # a deployed job always matches
+        return predict_matched_rows(channel, roles, settings.matching, n_jobs=n_jobs)
 
     def label_leakage(self, side: Party) -> LabelLeakage:
         """Return how many labels node membership reveals, as the label party measures it."""

@@ -37,7 +37,7 @@ def worth_it(report: ReportFacts) -> Html:
 
 def words_of_models(report: ReportFacts) -> Words:
     """Return the name of each model in a report."""
-    return _PERSONAL if report.history else MODELS  # only evolved trees have a history
+    return _PERSONAL if report.history else MODELS  # each party then has a tree of its own
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:

@@ -26,16 +26,14 @@ from spinney.protocols.vertical_forest.prediction import (
     predict_rows,
 )
 from spinney.tables.holding import Holding
-from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Floats
 
-ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, LeavesAsk, ValuesAsk)
-ROLES: Final = "roles.spinney"
+PREDICTION_ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, LeavesAsk, ValuesAsk)
 PREDICTIONS: Final = "predictions.csv"
 
 
-class ColumnsPrediction:
+class PredictingWithPart:
     """A party that predicts with its part of a forest.
 
     Parameters
@@ -86,10 +84,9 @@ class ColumnsPrediction:
         write_whole(self._folder / PREDICTIONS, text.getvalue().encode())
 
 
-def predict_matched_rows(channel: Channel, roles: bytes, way: str, *, n_jobs: int | None) -> int:
+def predict_matched_rows(channel: Channel, roles: Roles, way: str, *, n_jobs: int | None) -> int:
     """Let the parties match their rows and predict them; return the number of rows."""
-    known = codec.decode(roles, Roles)
-    match(channel, way, lead=known.label_party)
-    values = predict_rows(known, channel, n_jobs=n_jobs)
+    match(channel, way, lead=roles.label_party)
+    values = predict_rows(roles, channel, n_jobs=n_jobs)
     assert np.isfinite(values).all()
     return len(values)
