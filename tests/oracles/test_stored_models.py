@@ -33,6 +33,8 @@ from oracles.stored_trainings import (  # type: ignore[import-not-found]
 )
 from spinney import load_model
 from spinney.privacy import entropy
+from spinney.transport.codec import encode
+from spinney.transport.in_process import InProcess
 
 STORED = Path(__file__).with_name("stored_models.json")
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -245,11 +247,29 @@ def stored():
     return json.loads(STORED.read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def sent():
+    """Every question and reply of a training in this process, and its bytes when it was sent."""
+    sent = []
+    answer = InProcess._answer
+
+    def recorded(self, name, ask, sizes):
+        asked = encode(ask)
+        reply = answer(self, name, ask, sizes)
+        sent.extend(((ask, asked), (reply, encode(reply))))
+        return reply
+
+    with patch.object(InProcess, "_answer", recorded):
+        yield sent
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_a_training_gives_the_stored_model(name, tmp_path):
+def test_a_training_gives_the_stored_model_and_writes_into_no_message(name, tmp_path, sent):
     if package := CASES[name].needs:
         pytest.importorskip(package)
     assert digest(model_of(name, tmp_path)) == stored()[name]
+    assert sent
+    assert not {type(message).__name__ for message, before in sent if encode(message) != before}
 
 
 def test_every_stored_model_has_a_case_and_no_two_are_the_same():
