@@ -70,7 +70,7 @@ def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
             JobAccount(
                 name,
                 tuple(claim.text for claim in claims(ledger, name)),
-                tuple(_release(e) for e in entries if _is_of(e, name)),
+                tuple(_release(e) for e in entries if e.is_release_of(name)),
             )
             for name in wanted
         )
@@ -94,10 +94,6 @@ def _opened(path: Path) -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
-
-
-def _is_of(entry: Entry, job: str) -> bool:
-    return isinstance(entry.body, Charged | Disclosed) and entry.body.question.job == job
 
 
 def _release(entry: Entry) -> LedgerLine:

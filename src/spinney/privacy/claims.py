@@ -49,6 +49,10 @@ class Entry:
         """Decode a row."""
         return cls(row.seq, row.at, decode_entry(row))
 
+    def is_release_of(self, job: str) -> bool:
+        """Return whether the entry is a release of this job, charged or not."""
+        return isinstance(self.body, Charged | Disclosed) and self.body.question.job == job
+
 
 @dataclass(slots=True)
 class Books:

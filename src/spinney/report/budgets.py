@@ -39,7 +39,7 @@ def budgets_of(ledgers: Mapping[str, Ledger]) -> tuple[PartyBudget, ...]:
         entries = ledger.entries()
         jobs = dict.fromkeys(e.body.question.job for e in entries if isinstance(e.body, Charged))
         for job in jobs:
-            of_job = [e for e in entries if _is_of(e, job)]
+            of_job = [e for e in entries if e.is_release_of(job)]
             units = dict.fromkeys(e.body.cost.unit for e in of_job if isinstance(e.body, Charged))
             for unit in units:
                 spent, left = ledger.spent(job, unit), ledger.left(job, unit)
@@ -65,10 +65,6 @@ def amount(text: str | None) -> str:
 def word_of_measure(measure: str) -> str:
     """Return the name of an amount in a measure: epsilon or rho."""
     return "epsilon" if measure == Measure.PURE else "rho"
-
-
-def _is_of(entry: Entry, job: str) -> bool:
-    return isinstance(entry.body, Charged | Disclosed) and entry.body.question.job == job
 
 
 def _lines(entries: Iterable[Entry]) -> tuple[ChargeLine, ...]:
