@@ -35,10 +35,11 @@ from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.settings import MatchedSettings, VerticalSettings
+from spinney.seeds import row_keys
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MemoryTable, keys_of_ids
+from spinney.tables.table import MemoryTable, hashes_of_ids
 from spinney.transport import codec
 
 DATA = Path(__file__).parent / "data" / "running"
@@ -105,7 +106,7 @@ def table_of(facts: dict[str, Any]) -> Any:
     if facts["protocol"] in ("vertical_forest", "matched_forest"):
         return Holding(len(facts["cells"][0]), columns, cells, label, target, ids)
     assert label is not None
-    keys = None if ids is None else keys_of_ids(ids)
+    keys = None if ids is None else row_keys(hashes_of_ids(ids))
     return MemoryTable(Schema(columns, label), cells, target, ids=keys)
 
 

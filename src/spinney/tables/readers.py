@@ -1,6 +1,6 @@
 """Read a party's table from a file or a database, in batches of rows.
 
-`read_table` is for a table with a schema; `describe_source` drafts a schema from the data.
+`read_table` is for a table with a schema; `findings_of_source` is for one without.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,7 @@ import numpy as np
 from spinney.errors import SchemaError, SettingError, TableError
 from spinney.tables.cells import cells_of
 from spinney.tables.databases import stream_of_url
-from spinney.tables.describe import (
-    Categorical,
-    Findings,
-    column_of,
-    findings_of,
-    findings_of_label,
-    label_of,
-    wants_categories,
-)
+from spinney.tables.describe import Findings, findings_of, findings_of_label
 from spinney.tables.files import CsvStream, ParquetStream
 from spinney.tables.frames import UnknownCategories
 from spinney.tables.opening import Frame
@@ -127,28 +119,11 @@ class SourceFindings:
     n_rows: int
 
 
-def describe_source(
-    source: Source,
-    label: str,
-    label_kind: LabelKind,
-    *,
-    categorical_features: Categorical = "from_dtype",
-    columns: Sequence[str] | None = None,
-) -> Schema:
-    """Return the schema of a source, read from all rows; parameters as `findings_of_source`."""
-    found = findings_of_source(
-        source, label, label_kind, categorical_features=categorical_features, columns=columns
-    )
-    described = tuple(column_of(name, findings) for name, findings in found.columns.items())
-    return Schema(described, label_of(label, label_kind, found.label))
-
-
 def findings_of_source(
     source: Source,
     label: str,
     label_kind: LabelKind,
     *,
-    categorical_features: Categorical = "from_dtype",
     columns: Sequence[str] | None = None,
 ) -> SourceFindings:
     """Return the findings of all rows of a source; other parties' rows may add more.
@@ -161,8 +136,6 @@ def findings_of_source(
         The column to predict.
     label_kind
         "class" or "number".
-    categorical_features
-        As for `spinney.tables.frames.describe`.
     columns
         The columns to use. Default: all but the label and the row id.
     """
@@ -170,7 +143,6 @@ def findings_of_source(
     found = stream.names()
     names = tuple(columns or (name for name in found if name not in {label, source.row_id}))
     _require_columns(stream, [*names, label], source.row_id)
-    wanted = wants_categories(categorical_features, names)
     findings = [Findings()] * len(names)
     label_findings = Findings()
     n_rows = 0
@@ -178,10 +150,8 @@ def findings_of_source(
         n_rows += len(frame.cells[0])
         label_findings |= findings_of_label(label, label_kind, frame.cells[-1])
         findings = [
-            so_far | findings_of(name, cells, wants=wants)
-            for so_far, name, cells, wants in zip(
-                findings, names, frame.cells[:-1], wanted, strict=True
-            )
+            so_far | findings_of(name, cells, wants=None)
+            for so_far, name, cells in zip(findings, names, frame.cells[:-1], strict=True)
         ]
     if not n_rows:
         raise TableError("The table has no rows. Check the file, or the query's conditions.")

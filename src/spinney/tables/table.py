@@ -41,7 +41,6 @@ __all__ = [
     "Stream",
     "Table",
     "VectorColumns",
-    "keys_of_ids",
 ]
 
 BATCH_ROWS = 16384
@@ -297,11 +296,6 @@ def _changed() -> TableError:
         "order each time. Train on a table that does not change; end the query with ORDER BY a "
         "unique column."
     )
-
-
-def keys_of_ids(ids: Any, *, name: str = "row_id") -> Keys:
-    """Return a key per row from its id's text; repeated ids get distinct keys."""
-    return row_keys(hashes_of_ids(ids, name=name))
 
 
 def hashes_of_ids(ids: Any, *, name: str = "row_id") -> Keys:

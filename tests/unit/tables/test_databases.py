@@ -10,7 +10,8 @@ import pytest
 
 from spinney.errors import MissingExtraError, SchemaError, SettingError, TableError
 from spinney.tables.databases import stream_of_url
-from spinney.tables.readers import Source, describe_source, read_table
+from spinney.tables.describe import column_of
+from spinney.tables.readers import Source, findings_of_source, read_table
 from spinney.tables.schema import Column, Label, Schema
 
 SCHEMA = Schema(
@@ -40,6 +41,11 @@ def sqlite(tmp_path):
     return source
 
 
+def described(source):
+    found = findings_of_source(source, "ill", "class")
+    return tuple(column_of(name, findings) for name, findings in found.columns.items())
+
+
 def read(source, schema=SCHEMA, size=2):
     table = read_table(source, schema)
     batches = list(table.batches(size))
@@ -61,17 +67,18 @@ def test_an_sqlite_table_is_read(sqlite):
 
 
 def test_an_sqlite_table_is_described(sqlite):
-    schema = describe_source(sqlite(), "ill", "class")
-    assert schema.columns[0] == Column("age", "number", range=(30, 60.5))
-    assert schema.columns[1] == Column("ward", "category", categories=("ear", "eye"))
-    assert schema.columns[2] == Column("smokes", "number", range=(0, 1))
+    assert described(sqlite()) == (
+        Column("age", "number", range=(30, 60.5)),
+        Column("ward", "category", categories=("ear", "eye")),
+        Column("smokes", "number", range=(0, 1)),
+    )
 
 
 def test_a_column_that_changes_its_type_on_the_way_is_refused(sqlite, monkeypatch):
     monkeypatch.setattr("spinney.tables.readers.BATCH_ROWS", 1)
     change(sqlite(), "update visits set age = 'old' where id = 3")
     with pytest.raises(TableError, match="'age' holds text in some rows and numbers in others"):
-        describe_source(sqlite(), "ill", "class")
+        described(sqlite())
     with pytest.raises(SchemaError, match="'age' is a number in the schema, but holds text"):
         read_table(sqlite(), SCHEMA)
 
@@ -152,8 +159,7 @@ def test_a_postgres_table_is_read_and_described(postgres):
     values, target = read(source)
     assert np.array_equal(values, VALUES, equal_nan=True)
     assert target == [1, 0, 1]
-    schema = describe_source(source, "ill", "class")
-    assert schema.columns == (
+    assert described(source) == (
         Column("age", "number", range=(30, 60.5)),
         Column("ward", "category", categories=("ear", "eye")),
         Column("smokes", "boolean"),

@@ -10,9 +10,9 @@ import pytest
 from spinney.errors import SpinneyError
 from spinney.tables.describe import describe
 from spinney.tables.frames import columns_of, encode_target
-from spinney.tables.readers import Source, describe_source, read_table
+from spinney.tables.readers import Source, findings_of_source, read_table
 from spinney.tables.schema import Column, Label, Schema
-from spinney.tables.table import MemoryTable, keys_of_ids
+from spinney.tables.table import MemoryTable, hashes_of_ids
 
 CANARY = "canary"
 NUMBER = 867530.9
@@ -70,7 +70,7 @@ REFUSED = {
     "text unlisted": lambda _: describe(
         [[CANARY]], [1], label_kind="number", categorical_features=None
     ),
-    "missing id": lambda _: keys_of_ids([CANARY, None]),
+    "missing id": lambda _: hashes_of_ids([CANARY, None]),
     "lengths": lambda _: MemoryTable(
         SCHEMA, columns_of(pd.DataFrame(GOOD), SCHEMA), np.zeros(8675309, dtype=np.int8)
     ),
@@ -84,7 +84,7 @@ REFUSED = {
     "csv missing": lambda folder: read_table(
         Source("csv", path=str(folder / f"{CANARY}.csv")), SCHEMA
     ),
-    "csv described": lambda folder: describe_source(
+    "csv described": lambda folder: findings_of_source(
         csv_source(folder, f"{CANARY},eye"), "ill", "class"
     ),
     "sqlite number": lambda folder: read_table(sqlite_source(folder, "select * from t"), SCHEMA),

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spinney.errors import SchemaError, SettingError, TableError
+from spinney.jobs.tables import join_findings
 from spinney.tables.frames import columns_of, encode_target
-from spinney.tables.readers import Source, describe_source, read_table
+from spinney.tables.readers import Source, findings_of_source, read_table
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 
@@ -52,6 +53,11 @@ def parquet(tmp_path):
         return Source("parquet", path=str(path), **facts)
 
     return written
+
+
+def described(source, label, kind, columns=None):
+    found = findings_of_source(source, label, kind, columns=columns)
+    return join_findings({"here": found}, {"here": Label(label, kind)}, needs_ranges=True)
 
 
 def read(source, schema=SCHEMA, size=16384):
@@ -218,7 +224,7 @@ def test_a_ragged_file_is_named_as_such_also_under_a_query(csv):
     with pytest.raises(TableError, match="more or fewer cells"):
         read_table(source, SCHEMA)
     with pytest.raises(TableError, match="more or fewer cells"):
-        describe_source(csv(CSV + "1,2\n"), "ill", "class")
+        findings_of_source(csv(CSV + "1,2\n"), "ill", "class")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +297,7 @@ def test_a_password_is_not_shown():
 
 
 def test_a_csv_file_is_described(csv):
-    schema = describe_source(csv(), "ill", "class")
+    schema = described(csv(), "ill", "class")
     assert schema == Schema(
         (
             Column("age", "number", range=(30.5, 30.5)),
@@ -306,16 +312,16 @@ def test_a_csv_file_is_described(csv):
 
 def test_a_description_can_be_steered(csv):
     source = csv("id,a,b,cost\nu,1,2,3.5\nv,2,2,4\n", row_id="id")
-    schema = describe_source(source, "cost", "number", categorical_features=["a"])
+    schema = described(source, "cost", "number")
     assert schema == Schema(
-        (Column("a", "category", categories=(1, 2)), Column("b", "number", range=(2, 2))),
+        (Column("a", "number", range=(1, 2)), Column("b", "number", range=(2, 2))),
         Label("cost", "number", range=(3.5, 4)),
     )
-    assert describe_source(source, "cost", "number", columns=["b"]).names == ("b",)
+    assert described(source, "cost", "number", columns=["b"]).names == ("b",)
     with pytest.raises(SchemaError, match="no column 'price'"):
-        describe_source(source, "price", "number")
+        described(source, "price", "number")
     with pytest.raises(TableError, match="has no rows"):
-        describe_source(csv("a,b\n"), "b", "number")
+        described(csv("a,b\n"), "b", "number")
 
 
 cells = st.one_of(
