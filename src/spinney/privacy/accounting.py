@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Self
 
 from spinney.errors import BudgetError, SettingError
-from spinney.privacy.budget import Cost, Measure, Unit, bootstrap_cost, subsampled_cost
+from spinney.privacy.budget import Cost, Measure, Unit, subsampled_cost
 from spinney.privacy.scopes import Budget, Draw, Scope, Step, format_number
 
 _ZERO = Fraction(0)
@@ -198,8 +198,6 @@ class WorstPath:
         cost = Cost(self._zero.measure, amount, self._zero.unit)
         if step.draw is Draw.OWN_COIN:
             return subsampled_cost(cost, step.rate).amount
-        if step.draw is Draw.BOOTSTRAP:
-            return bootstrap_cost(cost).amount
         times = step.rate  # group privacy: k copies cost k epsilon, or k**2 rho
         return amount * (times if cost.measure is Measure.PURE else times**2)
 

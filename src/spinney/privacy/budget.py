@@ -18,7 +18,6 @@ from spinney.errors import InternalError, SettingError
 
 _BITS = 192  # working precision of every bound in this file
 _COARSE = 96  # a rounded cost is a multiple of 2**-96
-_LARGEST_BOOTSTRAP_EPSILON = 64  # e**64 is 6e27: there is no protection to claim
 
 
 class Unit(StrEnum):
@@ -37,13 +36,6 @@ class Measure(StrEnum):
 
     PURE = "pure"
     ZCDP = "zcdp"
-
-
-class Sampling(StrEnum):
-    """How a tree's rows were secretly drawn from a party's rows."""
-
-    OWN_COIN = "each row by its own coin"
-    FIXED_SIZE = "a fixed number of rows, without replacement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,35 +158,12 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
     return _rounded_up(rho + 2 * root)
 
 
-def bootstrap_cost(cost: Cost) -> Cost:
-    """Return the cost of one tree grown on a secret Poisson bootstrap: e**epsilon - 1.
-
-    A row is drawn k ~ Poisson(1) times and then costs k epsilon, so the likelihood ratio is at most
-    E[e**(k epsilon)] = exp(e**epsilon - 1). This holds only if nobody else knows the draw; with a
-    seed that the coordinator knows, the cost is that of the largest multiplicity instead.
-
-    Parameters
-    ----------
-    cost
-        The pure cost per record, add or remove, if each row were used once: epsilon.
-    """
-    epsilon = _amplified(cost, Unit.RECORD_ADD_REMOVE, "A Poisson bootstrap")
-    if epsilon > _LARGEST_BOOTSTRAP_EPSILON:
-        raise SettingError(
-            f"A bootstrap costs e**epsilon - 1 per tree, which is no protection at epsilon="
-            f"{float(epsilon):g}; the limit is {_LARGEST_BOOTSTRAP_EPSILON}. "
-            f"Draw rows without replacement."
-        )
-    low, _ = exp_bounds(epsilon, _BITS)
-    return Cost(cost.measure, _rounded_up(Fraction(1 << _BITS, low) - 1), cost.unit)
-
-
-def subsampled_cost(cost: Cost, rate: Fraction, sampling: Sampling = Sampling.OWN_COIN) -> Cost:
+def subsampled_cost(cost: Cost, rate: Fraction) -> Cost:
     """Return the cost of a release on a secret sample: ln(1 + q (e**epsilon - 1)), rounded up.
 
-    Balle, Barthe and Gaboardi 2018, theorems 8 and 9. Each theorem holds for only one unit: rows
-    drawn by separate coins hide a record that is added or removed; a sample of fixed size hides one
-    that is replaced (adding a record would push another out of the sample).
+    Balle, Barthe and Gaboardi 2018, theorem 8. It holds for one unit only: rows drawn by separate
+    coins hide a record that is added or removed. The sample must be secret: a known sample gives no
+    amplification.
 
     Parameters
     ----------
@@ -202,28 +171,22 @@ def subsampled_cost(cost: Cost, rate: Fraction, sampling: Sampling = Sampling.OW
         The pure cost per record of the release on the sample: epsilon.
     rate
         The probability that a row is in the sample: q, at most 1.
-    sampling
-        How the sample was drawn. It must be secret: a known sample gives no amplification.
     """
     if not 0 < rate <= 1:
         raise SettingError(f"The sampling rate must be above 0 and at most 1; got {rate}.")
-    unit = Unit.RECORD_ADD_REMOVE if sampling is Sampling.OWN_COIN else Unit.RECORD_REPLACE
-    epsilon = _amplified(cost, unit, f"A sample drawn as {sampling.value!r}")
+    if cost.measure is not Measure.PURE or cost.delta:
+        raise InternalError("A sample can be accounted only for pure costs of exact samplers.")
+    if cost.unit is not Unit.RECORD_ADD_REMOVE:
+        raise InternalError(
+            f"A sample is accounted only per {Unit.RECORD_ADD_REMOVE}; got {cost.unit}."
+        )
+    epsilon = cost.amount
     # epsilon + ln(q + (1 - q) e**-epsilon) is the same number and does not need e**epsilon
     _, exp_high = exp_bounds(epsilon, _BITS)
     inner = rate + (1 - rate) * Fraction(exp_high, 1 << _BITS)
     _, log_high = log_bounds(inner, _BITS)
     amplified = min(epsilon, _rounded_up(epsilon + Fraction(log_high, 1 << _BITS)))
     return Cost(cost.measure, amplified, cost.unit)
-
-
-def _amplified(cost: Cost, unit: Unit, what: str) -> Fraction:
-    """Return the epsilon of a cost for which the sampling theorem holds; otherwise raise."""
-    if cost.measure is not Measure.PURE or cost.delta:
-        raise InternalError(f"{what} can be accounted only for pure costs of exact samplers.")
-    if cost.unit is not unit:
-        raise InternalError(f"{what} is accounted only per {unit.value}; got {cost.unit.value}.")
-    return cost.amount
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
-from math import exp, log
+from math import exp
 from typing import ClassVar, Final
 
 import numpy as np
@@ -80,24 +80,10 @@ class BloomResponse(Mechanism):
         """The probability that an unset bit is reported as set: p* = 0.35."""
         return _KEPT * _ZETA + (1 - _KEPT) * _XI
 
-    @property
-    def first_report_epsilon(self) -> float:
-        """The cost of a single instantaneous report on its own: 8 ln(13/7)."""
-        q, p = self.one_probability, self.other_probability
-        return self.n_hashes * log(q * (1 - p) / (p * (1 - q)))
-
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
         """Return 2 h ln 3, rounded up: a label is in one row, however many are reported."""
         _, high = log_bounds(Fraction(3), _BITS)
         return Cost(Measure.PURE, 2 * self.n_hashes * Fraction(high, 1 << _BITS), self.unit)
-
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        return (
-            f"Bloom filters of {WORD} bits with {self.n_hashes} hashes, as in the paper: each bit "
-            f"is kept with probability 1/2, else replaced by a fair coin; epsilon=8 ln 3=8.788898, "
-            f"protecting one {self.unit.value}."
-        )
 
     def _check(self, values: Integers) -> None:
         _require_labels(values, self.n_classes)
@@ -159,14 +145,6 @@ class UnaryResponse(Mechanism):
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
         """Return epsilon: a label is in one row, however many are reported."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
-
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        return (
-            f"Unary encoding with {self.n_classes} bits: the label's bit is a fair coin, every "
-            f"other is set with probability {self.other_probability:.4f}; "
-            f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}."
-        )
 
     def estimated_shares(self, sums: Floats) -> Floats:
         """Return unbiased class shares from mean reported bits; some may be negative."""

@@ -135,7 +135,7 @@ class Ledger:
         disclosures: Sequence[Disclosure] = (),
     ) -> bytes:
         """Return the reply to send: the stored one, or the result of `draw` on the paid charges."""
-        charges = self._reserved(question, spends, disclosures)
+        charges = self.reserve(question, spends, disclosures)
         reply = b"" if charges is None else draw(charges)  # answered: `commit` returns the stored
         return self.commit(question, reply)
 
@@ -164,19 +164,11 @@ class Ledger:
 
     def reserve(
         self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure] = ()
-    ) -> tuple[Charge, ...]:
-        """Return one charge per release, in order, once on disk; raise before anything is drawn."""
-        charges = self._reserved(question, spends, disclosures)
-        if charges is None:
-            raise LedgerError(
-                f"The question of round {question.round} has been answered; send the stored reply."
-            )
-        return charges
-
-    def _reserved(
-        self, question: Question, spends: Sequence[Spend], disclosures: Sequence[Disclosure]
     ) -> tuple[Charge, ...] | None:
-        """Return the charges, or None if the question is answered, even by another process."""
+        """Return one charge per release, in order, once on disk; raise before anything is drawn.
+
+        None: the question is answered, perhaps by another process; send the stored reply.
+        """
         with self._turn("reserve") as books:
             if question in books.answered:
                 return None

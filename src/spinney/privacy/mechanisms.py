@@ -15,7 +15,7 @@ added or removed and by 2 when one is replaced.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, sqrt
+from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,16 +78,6 @@ class DiscreteLaplace(Mechanism):
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
         """Return epsilon; the sensitivity covers all `n_values` numbers together."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
-
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        return _joined(
-            f"Whole-number (discrete Laplace) noise: epsilon={float(self.epsilon):g}, protecting "
-            f"one {self.unit.value}, which moves the numbers by at most "
-            f"{float(self.sensitivity):g} in all. Standard deviation {sqrt(self.variance):.3g} per "
-            f"number.",
-            self.shares,
-        )
 
     def _randomised(self, values: Integers) -> Integers:
         honest = self.shares.honest if self.shares else 1
@@ -154,16 +144,6 @@ class DiscreteGaussian(Mechanism):
         tau = Fraction(10 * (self._honest - 1) * high, 1 << _TAU_BITS)
         return Cost(Measure.ZCDP, self.rho + n_values * tau, self.unit)
 
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        return _joined(
-            f"Whole-number (discrete Gaussian) noise: rho={float(self.rho):g} (zCDP), protecting "
-            f"one {self.unit.value}, which moves the numbers by at most "
-            f"{sqrt(self.squared_sensitivity):.3g} in Euclidean length. Standard deviation "
-            f"{sqrt(self.variance):.3g} per number.",
-            self.shares,
-        )
-
     def _randomised(self, values: Integers) -> Integers:
         noise = samplers.discrete_gaussian(self.share_variance, values.size)
         return values + noise.reshape(values.shape)
@@ -213,27 +193,6 @@ class RandomisedResponse(Mechanism):
     def cost(self, n_values: int = 1) -> Cost:  # noqa: ARG002
         """Return epsilon: a label is in one row, however many rows are reported."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
-
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        return (
-            f"Randomised response: each of {self.n_categories} categories is reported unchanged "
-            f"with probability {self.keep_probability:.4f}, else as one of the others; "
-            f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}."
-        )
-
-    def estimated_counts(self, reported: Integers | Floats) -> Floats:
-        """Estimate the true counts from counts of reports, categories along the last axis.
-
-        Removes the bias, (reported - n q) / (p - q) with q = (1 - p) / (k - 1), then projects onto
-        the nearest nonnegative counts with the same sum n.
-        """
-        n_rows = reported.sum(axis=-1, keepdims=True)
-        keep = self.keep_probability
-        other = (1 - keep) / (self.n_categories - 1)
-        return project_to_simplex(
-            (reported - n_rows * other) / (keep - other), n_rows.astype(np.float64)
-        )
 
     def _check(self, values: Integers) -> None:
         if values.size and not 0 <= values.min() <= values.max() < self.n_categories:
@@ -293,14 +252,6 @@ class PermuteAndFlip(Mechanism):
         """Return epsilon, however many candidates there are."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        return (
-            f"A private choice of the best candidate (permute-and-flip): "
-            f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}, which moves any "
-            f"score by at most {float(self.sensitivity):g}. Only the choice is released."
-        )
-
     def _check(self, values: Integers) -> None:
         if values.ndim == 0 or values.shape[-1] == 0:
             raise InternalError("A choice needs at least one candidate.")
@@ -331,10 +282,6 @@ def _exactly(mechanism: Any, *names: str) -> None:
     for name in names:
         value = positive_epsilon(getattr(mechanism, name), name)
         object.__setattr__(mechanism, name, value)
-
-
-def _joined(text: str, shares: Shares | None) -> str:
-    return f"{text} {shares.describe()}" if shares else text
 
 
 def project_to_simplex(counts: Floats, total: Floats) -> Floats:

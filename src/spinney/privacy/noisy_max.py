@@ -57,16 +57,6 @@ class NoisyMax(Mechanism):
         """Return epsilon: only one position is shown."""
         return Cost(Measure.PURE, self.epsilon, self.unit)
 
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
-        text = (
-            f"A private choice of the best candidate (report-noisy-max): "
-            f"epsilon={float(self.epsilon):g}, protecting one {self.unit.value}, which moves any "
-            f"score by at most {float(self.sensitivity):g}. Only the choice is protected: whoever "
-            "takes the maximum sees the scores."
-        )
-        return f"{text} {self.shares.describe()}" if self.shares else text
-
     def _randomised(self, values: Integers) -> Integers:
         honest = self.shares.honest if self.shares else 1
         noise = samplers.one_sided_shares(self.decay, honest, values.size)

@@ -58,18 +58,6 @@ class Shares:
         object.__setattr__(self, "parties", parties)
         object.__setattr__(self, "honest", honest)
 
-    def describe(self) -> str:
-        """Describe in words which parties may be curious."""
-        curious = self.parties - self.honest
-        against = "the coordinator"
-        if curious:
-            against += f" and any {'one' if curious == 1 else curious} of the parties together"
-        return (
-            f"Each of {self.parties} parties adds a share of the noise; the shares of any "
-            f"{self.honest} honest ones (t={self.honest}) are enough, so the claim holds against "
-            f"{against}" + ("." if curious or self.parties == 1 else ", not against a party.")
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Values:
@@ -197,10 +185,6 @@ class Mechanism(ABC):
     @abstractmethod
     def cost(self, n_values: int = 1) -> Cost:
         """Return the cost of one release of `n_values` numbers together."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """Describe what is protected, how and at what cost, for a privacy officer."""
 
     @abstractmethod
     def _randomised(self, values: Integers) -> Integers:

@@ -9,7 +9,7 @@ everything else adds up (sequential composition):
 cost(scope) = own + sum over its partitions of (max over the parts of cost(part))
 ```
 
-Trees on the same rows are separate steps (`again`, `sampled`, `bootstrapped`): their costs add up.
+Trees on the same rows are separate steps (`again`, `sampled`): their costs add up.
 Trees on disjoint blocks of rows are parts of one partition: they cost their maximum. For a tree on
 a secret sample, the sampling theorem gives the cost from the cost of the whole tree.
 
@@ -44,7 +44,6 @@ class Draw(StrEnum):
 
     NONE = "none"
     OWN_COIN = "sampled"  # each row by its own secret coin; `rate` is its chance
-    BOOTSTRAP = "bootstrapped"  # each row Poisson(1) times, secretly
     REPEATED = "repeated"  # each row at most `rate` times, and anyone may know which
 
 
@@ -92,8 +91,7 @@ class Step:
     def __str__(self) -> str:
         if self.draw is Draw.NONE:
             return f"{self.of}: {self.part}" if self.part else self.of
-        rate = "" if self.draw is Draw.BOOTSTRAP else f" {self.rate}"
-        return f"{self.of} ({self.draw.value}{rate})"
+        return f"{self.of} ({self.draw.value} {self.rate})"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -134,10 +132,6 @@ class Scope:
         """Return rows drawn once by secret coins, each with probability `rate`."""
         return self._below(Step(name, draw=Draw.OWN_COIN, rate=rate))
 
-    def bootstrapped(self, name: str) -> Self:
-        """Return rows drawn once, each Poisson(1) times, secretly."""
-        return self._below(Step(name, draw=Draw.BOOTSTRAP))
-
     def repeated(self, name: str, times: int) -> Self:
         """Return rows that are each repeated up to `times` times, which anyone may know."""
         return self._below(Step(name, draw=Draw.REPEATED, rate=Fraction(times)))
@@ -150,7 +144,7 @@ class Scope:
     @property
     def is_sampled(self) -> bool:
         """Whether a step of the path drew the rows secretly."""
-        return any(step.draw in (Draw.OWN_COIN, Draw.BOOTSTRAP) for step in self.path)
+        return any(step.draw is Draw.OWN_COIN for step in self.path)
 
     def _below(self, step: Step) -> Self:
         return type(self)((*self.path, step))

@@ -78,8 +78,5 @@ class Hardening(msgspec.Struct, frozen=True):
                 )
 
 
-AS_IS = Hardening(1, _MOST_DIGITS, _MOST_DIGITS, exact_counts=True)
-
-
 def _told(terms: Hardening, name: str) -> str:
     return str(getattr(terms, name)).lower()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spinney.errors import BudgetError, InternalError, SettingError
 from spinney.privacy.accounting import Account, JobTerms, Line, Shortfall, WorstPath, implied_factor
-from spinney.privacy.budget import Cost, Measure, Unit, bootstrap_cost, subsampled_cost
+from spinney.privacy.budget import Cost, Measure, Unit, subsampled_cost
 from spinney.privacy.scopes import ALL_ROWS, Budget, Scope
 
 RECORD = Unit.RECORD_ADD_REMOVE
@@ -114,14 +114,6 @@ def test_a_secret_sample_is_priced_for_the_tree_as_a_whole():
     assert spent.total == subsampled_cost(pure(1), half).amount < 1
     assert spent.through(tree.part("a<1", "left")) == spent.total
     assert spent.through(ALL_ROWS) == spent.total
-
-
-def test_a_poisson_bootstrap_costs_e_minus_one():
-    spent = path()
-    spent.add((ALL_ROWS.bootstrapped("tree 0"), Fraction(1, 4)) for _ in range(4))
-
-    assert spent.total == bootstrap_cost(pure(1)).amount
-    assert float(spent.total) == pytest.approx(1.718281828459045, abs=1e-15)
 
 
 def test_known_repeats_multiply_epsilon_and_square_into_rho():

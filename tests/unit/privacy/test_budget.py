@@ -13,9 +13,7 @@ from spinney.errors import InternalError, SettingError
 from spinney.privacy.budget import (
     Cost,
     Measure,
-    Sampling,
     Unit,
-    bootstrap_cost,
     epsilon_of,
     exp_bounds,
     log_bounds,
@@ -196,23 +194,6 @@ def test_a_negative_rho_is_a_bug_and_a_bad_delta_a_setting():
         epsilon_of(Fraction(1), Fraction(2))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "cost"), [("0.1", 0.105171), (1, 1.718282), (2, 6.389056), (3, 19.085537)]
-)
-def test_a_secret_poisson_bootstrap_costs_e_to_the_epsilon_minus_one(epsilon, cost):
-    amount = bootstrap_cost(pure(epsilon)).amount
-    assert round(float(amount), 6) == cost
-    with localcontext() as context:
-        context.prec = 80
-        truth = decimal_of(Fraction(epsilon)).exp() - 1
-        assert truth <= decimal_of(amount) <= truth + Decimal(2) ** -90
-
-
-def test_a_hopeless_bootstrap_is_refused():
-    with pytest.raises(SettingError, match="is no protection at epsilon=65; the limit is 64"):
-        bootstrap_cost(pure(65))
-
-
 def test_a_subsample_costs_less():
     amount = subsampled_cost(pure(1), Fraction(632, 1000)).amount
     with localcontext() as context:
@@ -232,33 +213,16 @@ def test_the_whole_table_costs_the_whole_epsilon():
     assert subsampled_cost(pure(1), Fraction(1)).amount == 1
 
 
-def test_a_sample_of_fixed_size_is_for_replaced_records():
-    replaced = pure(1, Unit.RECORD_REPLACE)
-    amplified = subsampled_cost(replaced, Fraction(1, 2), Sampling.FIXED_SIZE)
-    assert amplified.unit is Unit.RECORD_REPLACE
-    assert amplified.amount == subsampled_cost(pure(1), Fraction(1, 2)).amount
-
-
-@pytest.mark.parametrize(
-    ("unit", "sampling"),
-    [
-        (Unit.RECORD_ADD_REMOVE, Sampling.FIXED_SIZE),
-        (Unit.RECORD_REPLACE, Sampling.OWN_COIN),
-        (Unit.LABEL, Sampling.OWN_COIN),
-        (Unit.LABEL, Sampling.FIXED_SIZE),
-    ],
-)
-def test_amplification_without_a_theorem_is_refused(unit, sampling):
+@pytest.mark.parametrize("unit", [Unit.RECORD_REPLACE, Unit.LABEL])
+def test_amplification_without_a_theorem_is_refused(unit):
     with pytest.raises(InternalError, match=r"is accounted only per record, .*; got "):
-        subsampled_cost(pure(1, unit), Fraction(1, 2), sampling)
+        subsampled_cost(pure(1, unit), Fraction(1, 2))
 
 
 @pytest.mark.parametrize("cost", [pure(1).as_zcdp(), pure(1, delta="1/9")])
 def test_amplification_is_for_pure_costs_of_exact_samplers(cost):
-    with pytest.raises(
-        InternalError, match="A Poisson bootstrap can be accounted only for pure costs of"
-    ):
-        bootstrap_cost(cost)
+    with pytest.raises(InternalError, match="A sample can be accounted only for pure costs of"):
+        subsampled_cost(cost, Fraction(1, 2))
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(-1, 2), Fraction(3, 2)])

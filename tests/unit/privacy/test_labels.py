@@ -30,7 +30,6 @@ def test_the_paper_s_scheme_has_its_known_prices():
     bloom = BloomResponse(2)
     assert float(bloom.cost().amount) == pytest.approx(8.788898, abs=1e-6)
     assert float(bloom.cost().amount) >= 8 * log(3)  # rounded up, never down
-    assert bloom.first_report_epsilon == pytest.approx(4.952313, abs=1e-6)
     assert bloom.one_probability == pytest.approx(0.65)
     assert bloom.other_probability == pytest.approx(0.35)
     assert bloom.cost().unit is Unit.LABEL
@@ -125,8 +124,3 @@ def test_labels_that_are_none_are_a_bug(response):
         released(response, np.array([0, 3]))
     with pytest.raises(SettingError, match="n_classes must be a whole number of at least 2"):
         type(response)(*([Fraction(1)] if isinstance(response, UnaryResponse) else []), 1)
-
-
-def test_officers_are_told_in_words():
-    assert "epsilon=8 ln 3=8.788898" in BloomResponse(2).describe()
-    assert "epsilon=2, protecting one label" in UnaryResponse(Fraction(2), 3).describe()

@@ -180,10 +180,3 @@ def test_two_parties_promise_one_honest_or_are_told_why():
 def test_numbers_of_parties_are_whole(parties, honest):
     with pytest.raises(SettingError, match=r"(parties|honest) must be a whole number; got"):
         Shares(parties, honest)
-
-
-def test_shares_say_whom_they_protect_against():
-    assert "t=3" in Shares(5).describe()
-    assert "the coordinator and any 2 of the parties together." in Shares(5).describe()
-    assert "against the coordinator, not against a party." in Shares(5, 5).describe()
-    assert Shares(1).describe().endswith("against the coordinator.")

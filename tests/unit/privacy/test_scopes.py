@@ -31,7 +31,6 @@ rates = st.fractions(min_value=Fraction(1, 1000), max_value=1)
 steps = st.one_of(
     st.builds(Step, names, names | st.just("")),
     st.builds(Step, names, draw=st.just(Draw.OWN_COIN), rate=rates),
-    st.builds(Step, names, draw=st.just(Draw.BOOTSTRAP)),
     st.builds(Step, names, draw=st.just(Draw.REPEATED), rate=st.integers(1, 9).map(Fraction)),
 )
 
@@ -47,7 +46,6 @@ def test_a_scope_reads_as_words():
     assert str(ALL_ROWS) == "all rows"
     assert str(ALL_ROWS.again("tree 3").part("age<=30", "left")) == "tree 3; age<=30: left"
     assert str(ALL_ROWS.sampled("tree 3", Fraction(1, 2))) == "tree 3 (sampled 1/2)"
-    assert str(ALL_ROWS.bootstrapped("tree 3")) == "tree 3 (bootstrapped)"
     assert str(ALL_ROWS.repeated("tree 3", 4)) == "tree 3 (repeated 4)"
 
 
@@ -55,7 +53,6 @@ def test_a_scope_knows_whether_it_divides_or_samples_the_rows():
     assert not ALL_ROWS.again("tree 0").is_divided
     assert ALL_ROWS.again("tree 0").part("a<1", "left").is_divided
     assert ALL_ROWS.sampled("tree 0", Fraction(1, 2)).is_sampled
-    assert ALL_ROWS.bootstrapped("tree 0").is_sampled
     assert not ALL_ROWS.repeated("tree 0", 2).is_sampled
 
 
