@@ -22,8 +22,9 @@ from spinney.protocols.extra_trees.estimates import Estimates
 def released(response, labels):
     ledger = Ledger.in_memory("north")
     ledger.open_job(JobTerms.agreed("q", "data", 2))
-    (charge,) = ledger.reserve(Question.of("q", 0, b""), [Spend("labels", response)])
-    return response.release(Exact(labels), charge).values
+    charges = ledger.reserve(Question.of("q", 0, b""), [Spend("labels", response)])
+    assert charges is not None
+    return response.release(Exact(labels), charges[0]).values
 
 
 def test_the_paper_s_scheme_has_its_known_prices():

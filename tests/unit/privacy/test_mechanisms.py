@@ -288,10 +288,10 @@ def test_there_are_at_least_two_categories(bad):
 
 def test_expected_reports_give_back_the_true_counts():
     response = RandomisedResponse(Fraction(2), 3)
-    truth = np.array([[600, 300, 100]])
+    truth = np.array([[600, 300, 100]]) * 10**9
     keep = response.keep_probability
-    reports = keep * truth + (1 - keep) / 2 * (1000 - truth)
-    estimate = Estimates(response).counts(reports)
+    reports = np.rint(keep * truth + (1 - keep) / 2 * (truth.sum() - truth))
+    estimate = Estimates(response).counts(reports.astype(np.int64))
     assert estimate == pytest.approx(truth)
 
 

@@ -17,8 +17,9 @@ from spinney.privacy.scopes import Budget, Question, Spend
 def drawn(mechanism, n):
     with_ledger = Ledger.in_memory()
     with_ledger.open_job(JobTerms.agreed("job", "data", 5, [Budget.pure(10)]))
-    (charge,) = with_ledger.reserve(Question.of("job", 0, b""), [Spend("a choice", mechanism)])
-    return mechanism.release(Exact(np.zeros(n, np.int64)), charge).values
+    charges = with_ledger.reserve(Question.of("job", 0, b""), [Spend("a choice", mechanism)])
+    assert charges is not None
+    return mechanism.release(Exact(np.zeros(n, np.int64)), charges[0]).values
 
 
 @pytest.mark.parametrize("honest", [1, 3])
