@@ -7,17 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from spinney.cli.errors import report_errors
+from spinney.cli.errors import reporting
 
 coordinator = typer.Typer(no_args_is_help=True, help="Run a federation's coordinator.")
 party = typer.Typer(no_args_is_help=True, help="Take part in a federation with your own table.")
 job = typer.Typer(no_args_is_help=True, help="Propose, start and watch jobs of a federation.")
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 CoordinatorFile = Annotated[Path, typer.Argument(help="The coordinator's file, TOML.")]
 PartyFile = Annotated[Path, typer.Argument(help="The party's file, TOML.")]
 JobFile = Annotated[Path, typer.Argument(help="The job file, TOML.")]
 Run = Annotated[str, typer.Argument(help="A run: its id, the start of its id, or its job's name.")]
+
+Follow = Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")]
 
 
 Kit = Annotated[Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="Your personal start kit.")]
@@ -33,66 +34,57 @@ _KIT = Path("kit")
 
 
 @coordinator.command("init")
-def coordinator_init(
-    context: typer.Context, path: CoordinatorFile, *, debug: Debug = False
-) -> None:
+@reporting
+def coordinator_init(path: CoordinatorFile) -> None:
     """Create the authority that signs certificates, and the coordinator's start kit."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.enrolment import init  # noqa: PLC0415
+    from spinney.deployment.enrolment import init  # noqa: PLC0415
 
-        fingerprint = init(path)
-        typer.echo(
-            f"The federation's fingerprint; give it to every party by telephone:\n{fingerprint}"
-        )
+    fingerprint = init(path)
+    typer.echo(f"The federation's fingerprint; give it to every party by telephone:\n{fingerprint}")
 
 
 @coordinator.command("approve")
+@reporting
 def coordinator_approve(
-    context: typer.Context,
     path: CoordinatorFile,
     request: Annotated[Path, typer.Argument(help="The request that you received.")],
     *,
     days: Annotated[int, typer.Option(help="How long the certificate is valid.")] = 365,
-    debug: Debug = False,
 ) -> None:
     """Sign a request, so that its sender can join."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.enrolment import approve  # noqa: PLC0415
+    from spinney.deployment.enrolment import approve  # noqa: PLC0415
 
-        made = approve(path, request, days)
-        typer.echo(f"Signed: {made.name}, as {made.role}. Send it back only if that is right.")
-        typer.echo(f"Send back: {made.signed}")
-        typer.echo(f"The federation's fingerprint: {made.fingerprint}")
+    made = approve(path, request, days)
+    typer.echo(f"Signed: {made.name}, as {made.role}. Send it back only if that is right.")
+    typer.echo(f"Send back: {made.signed}")
+    typer.echo(f"The federation's fingerprint: {made.fingerprint}")
 
 
 @coordinator.command("remove")
+@reporting
 def coordinator_remove(
-    context: typer.Context,
     path: CoordinatorFile,
     name: Annotated[str, typer.Argument(help="The party or person to remove.")],
-    *,
-    debug: Debug = False,
 ) -> None:
     """Remove a party or a person from the federation, whatever certificate it holds."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.enrolment import remove  # noqa: PLC0415
+    from spinney.deployment.enrolment import remove  # noqa: PLC0415
 
-        remove(path, name)
-        typer.echo(f"{name} is removed. Approve a new request to admit it again.")
+    remove(path, name)
+    typer.echo(f"{name} is removed. Approve a new request to admit it again.")
 
 
 @coordinator.command("run")
-def coordinator_run(context: typer.Context, path: CoordinatorFile, *, debug: Debug = False) -> None:
+@reporting
+def coordinator_run(path: CoordinatorFile) -> None:
     """Run the coordinator until it is stopped."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.process import run_coordinator  # noqa: PLC0415
+    from spinney.deployment.process import run_coordinator  # noqa: PLC0415
 
-        raise typer.Exit(run_coordinator(path, typer.echo))
+    raise typer.Exit(run_coordinator(path, typer.echo))
 
 
 @party.command("request")
+@reporting
 def party_request(
-    context: typer.Context,
     name: Annotated[str, typer.Argument(help="The party's name, or a person's e-mail address.")],
     federation: Annotated[str, typer.Argument(help="The federation's name.")],
     *,
@@ -103,19 +95,17 @@ def party_request(
     out: Annotated[Path, typer.Option(help="The folder for the key and the request.")] = Path(
         "request"
     ),
-    debug: Debug = False,
 ) -> None:
     """Create a key, which stays here, and a request, which goes to the coordinator."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.enrolment import request  # noqa: PLC0415
+    from spinney.deployment.enrolment import request  # noqa: PLC0415
 
-        made = request(name, federation, role, organisation, out)
-        typer.echo(f"Send this to the coordinator: {made}\nThe key stays in {out}; never send it.")
+    made = request(name, federation, role, organisation, out)
+    typer.echo(f"Send this to the coordinator: {made}\nThe key stays in {out}; never send it.")
 
 
 @party.command("join")
+@reporting
 def party_join(
-    context: typer.Context,
     signed: Annotated[Path, typer.Argument(help="The signed request that you received.")],
     *,
     fingerprint: Annotated[
@@ -123,208 +113,164 @@ def party_join(
     ],
     request: Annotated[Path, typer.Option(help="The folder with the key.")] = Path("request"),
     kit: Annotated[Path, typer.Option(help="The folder for the start kit.")] = _KIT,
-    debug: Debug = False,
 ) -> None:
     """Create the start kit in the place that holds the key."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.enrolment import join  # noqa: PLC0415
+    from spinney.deployment.enrolment import join  # noqa: PLC0415
 
-        join(signed, request, kit, fingerprint)
-        typer.echo(f"The start kit is in {kit}.")
+    join(signed, request, kit, fingerprint)
+    typer.echo(f"The start kit is in {kit}.")
 
 
 @party.command("check")
+@reporting
 def party_check(
-    context: typer.Context,
     path: PartyFile,
     *,
     against: Annotated[
         Path | None, typer.Option("--job", help="A job file: would this party take part?")
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Check the table and the policy, and show what a job could ask; nothing leaves."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import text as telling  # noqa: PLC0415
-        from spinney.deployment.party import status as checking  # noqa: PLC0415
+    from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment.party import status as checking  # noqa: PLC0415
 
-        found = checking.check(path, against)
-        typer.echo(telling.as_json(found) if as_json else telling.party_page(found, ()))
+    found = checking.check(path, against)
+    typer.echo(telling.as_json(found) if as_json else telling.party_page(found, ()))
 
 
 @party.command("status")
-def party_status(
-    context: typer.Context, path: PartyFile, *, as_json: Json = False, debug: Debug = False
-) -> None:
+@reporting
+def party_status(path: PartyFile, *, as_json: Json = False) -> None:
     """Show whether the party runs, what left it, and its remaining budget."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import text as telling  # noqa: PLC0415
-        from spinney.deployment.party import status as checking  # noqa: PLC0415
+    from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment.party import status as checking  # noqa: PLC0415
 
-        facts, runs = checking.status(path)
-        shown = telling.as_json({**facts, "runs": runs}) if as_json else None
-        typer.echo(shown or telling.party_page(facts, runs))
+    facts, runs = checking.status(path)
+    shown = telling.as_json({**facts, "runs": runs}) if as_json else None
+    typer.echo(shown or telling.party_page(facts, runs))
 
 
 @party.command("run")
-def party_run(context: typer.Context, path: PartyFile, *, debug: Debug = False) -> None:
+@reporting
+def party_run(path: PartyFile) -> None:
     """Join the federation and answer jobs that the policy allows, until stopped."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment.process import run_party  # noqa: PLC0415
+    from spinney.deployment.process import run_party  # noqa: PLC0415
 
-        raise typer.Exit(run_party(path, typer.echo))
+    raise typer.Exit(run_party(path, typer.echo))
 
 
 @job.command("propose")
-def job_propose(
-    context: typer.Context,
-    path: JobFile,
-    *,
-    kit: Kit = _KIT,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@reporting
+def job_propose(path: JobFile, *, kit: Kit = _KIT, as_json: Json = False) -> None:
     """Ask every party for yes or no, and show what the job would cost; starts nothing."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import text as telling  # noqa: PLC0415
 
-        made = jobs.propose(path, kit, _teller())
-        typer.echo(telling.as_json(made) if as_json else telling.proposal(made))
-        if any(made.answers.values()):
-            raise typer.Exit(30)
+    made = jobs.propose(path, kit, _teller())
+    typer.echo(telling.as_json(made) if as_json else telling.proposal(made))
+    if any(made.answers.values()):
+        raise typer.Exit(30)
 
 
 @job.command("start")
+@reporting
 def job_start(
-    context: typer.Context,
     path: JobFile,
     *,
     kit: Kit = _KIT,
-    wait: Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")] = False,
+    wait: Follow = False,
     out: Out = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Start a job; a party that refuses names the rule."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
 
-        run = jobs.start(path, kit)
-        _followed(run, kit, out, wait=wait, as_json=as_json)
+    run = jobs.start(path, kit)
+    _followed(run, kit, out, wait=wait, as_json=as_json)
 
 
 @job.command("evaluate")
+@reporting
 def job_evaluate(
-    context: typer.Context,
     run: Run,
     path: JobFile,
     *,
     kit: Kit = _KIT,
     out: Out = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Have the parties evaluate a finished run's model: its score and feature importances."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
 
-        _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
+    _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
 
 
 @job.command("predict")
-def job_predict(
-    context: typer.Context,
-    run: Run,
-    path: JobFile,
-    *,
-    kit: Kit = _KIT,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@reporting
+def job_predict(run: Run, path: JobFile, *, kit: Kit = _KIT, as_json: Json = False) -> None:
     """Predict with a forest over columns and all its parties; the label party gets the result."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
 
-        _followed(jobs.predict(run, path, kit), kit, None, wait=True, as_json=as_json)
+    _followed(jobs.predict(run, path, kit), kit, None, wait=True, as_json=as_json)
 
 
 @job.command("resume")
+@reporting
 def job_resume(
-    context: typer.Context,
     run: Run,
     path: JobFile,
     *,
     kit: Kit = _KIT,
-    wait: Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")] = False,
+    wait: Follow = False,
     out: Out = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Resume a paused run after its last completed round."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
 
-        known = jobs.resume(run, path, kit)
-        _followed(known, kit, out, wait=wait, as_json=as_json)
+    known = jobs.resume(run, path, kit)
+    _followed(known, kit, out, wait=wait, as_json=as_json)
 
 
 @job.command("follow")
-def job_follow(
-    context: typer.Context,
-    run: Run,
-    *,
-    kit: Kit = _KIT,
-    out: Out = None,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@reporting
+def job_follow(run: Run, *, kit: Kit = _KIT, out: Out = None, as_json: Json = False) -> None:
     """Watch a run until it is over, and download its model."""
-    with report_errors(debug=debug or context.obj):
-        _followed(run, kit, out, wait=True, as_json=as_json)
+    _followed(run, kit, out, wait=True, as_json=as_json)
 
 
 @job.command("list")
-def job_list(
-    context: typer.Context, *, kit: Kit = _KIT, as_json: Json = False, debug: Debug = False
-) -> None:
+@reporting
+def job_list(*, kit: Kit = _KIT, as_json: Json = False) -> None:
     """List all runs, newest first."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import text as telling  # noqa: PLC0415
 
-        found = jobs.list_runs(kit)
-        lines = "\n".join(map(telling.line_of, found)) or "There are no runs."
-        typer.echo(telling.as_json(found) if as_json else lines)
+    found = jobs.list_runs(kit)
+    lines = "\n".join(map(telling.line_of, found)) or "There are no runs."
+    typer.echo(telling.as_json(found) if as_json else lines)
 
 
 @job.command("show")
-def job_show(
-    context: typer.Context,
-    run: Run,
-    *,
-    kit: Kit = _KIT,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@reporting
+def job_show(run: Run, *, kit: Kit = _KIT, as_json: Json = False) -> None:
     """Show the status of a run."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import text as telling  # noqa: PLC0415
 
-        found = jobs.show_run(run, kit)
-        typer.echo(telling.as_json(found) if as_json else telling.page_of(found))
+    found = jobs.show_run(run, kit)
+    typer.echo(telling.as_json(found) if as_json else telling.page_of(found))
 
 
 @job.command("abort")
-def job_abort(context: typer.Context, run: Run, *, kit: Kit = _KIT, debug: Debug = False) -> None:
+@reporting
+def job_abort(run: Run, *, kit: Kit = _KIT) -> None:
     """End a run permanently."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.deployment import client as jobs  # noqa: PLC0415
-        from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment import client as jobs  # noqa: PLC0415
+    from spinney.deployment import text as telling  # noqa: PLC0415
 
-        typer.echo(telling.line_of(jobs.abort(run, kit)))
+    typer.echo(telling.line_of(jobs.abort(run, kit)))
 
 
 def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: bool) -> None:

@@ -16,10 +16,13 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from types import FrameType
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +31,7 @@ from spinney.errors import InternalError, SpinneyError, SpinneyWarning, StorageE
 INTERNAL = InternalError.exit_code
 INTERRUPTED = 130
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @dataclass
@@ -36,6 +40,29 @@ class Ending:
 
     interrupted: bool = False
     written: bool = False  # the command's files are in place
+
+
+def reporting(body: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option --debug, and report its errors.
+
+    A command that writes files takes its `Ending` as the parameter `ending`.
+    """
+    own = dict(signature(body).parameters)
+    takes_ending = own.pop("ending", None) is not None
+
+    @wraps(body)
+    def run(context: typer.Context, *, debug: bool = False, **given: Any) -> None:
+        with report_errors(debug=debug or context.obj) as ending:
+            body(**given, **({"ending": ending} if takes_ending else {}))
+
+    added = (
+        Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug),
+    )
+    seen = [*own.values(), *added]
+    run.__signature__ = Signature(seen)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in seen}
+    return run
 
 
 @contextmanager

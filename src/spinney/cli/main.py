@@ -10,7 +10,7 @@ import typer
 
 from spinney import __version__
 from spinney.cli import deployed as cli_deployed
-from spinney.cli.errors import report_errors
+from spinney.cli.errors import Debug, Ending, reporting
 
 app = typer.Typer(
     name="spinney",
@@ -55,7 +55,7 @@ app.add_typer(cli_deployed.party, name="party")
 app.add_typer(cli_deployed.job, name="job")
 
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+ModelFile = Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")]
 _AS_AGREED = "as the run's parties agreed, otherwise %s"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -81,34 +81,34 @@ def options(
 
 
 @app.command()
+@reporting
 def demo(
-    context: typer.Context,
+    ending: Ending,
     *,
     out: Annotated[Path, typer.Option(help="The folder for model and report.")] = Path(
         "spinney-demo"
     ),
     trees: Annotated[int, typer.Option(help="The number of trees in a forest.")] = 100,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Train one forest over five simulated companies, and show what joining gains."""
-    with report_errors(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import show_progress  # noqa: PLC0415
+    from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with show_progress() as stages:
-            stages.begin("starting")
-            from spinney.simulation import demo as work  # noqa: PLC0415
+    with show_progress() as stages:
+        stages.begin("starting")
+        from spinney.simulation import demo as work  # noqa: PLC0415
 
-            outcome = work.run_demo(trees, out, stages)
-        ending.written = True
-        from spinney.cli.text import show  # noqa: PLC0415
+        outcome = work.run_demo(trees, out, stages)
+    ending.written = True
+    from spinney.cli.text import show  # noqa: PLC0415
 
-        show(outcome, work.OPENING, as_json=as_json)
+    show(outcome, work.OPENING, as_json=as_json)
 
 
 @app.command()
+@reporting
 def simulate(
-    context: typer.Context,
+    ending: Ending,
     job: Annotated[
         Path,
         typer.Argument(help="The job file, TOML (docs/files.md); with --label, a CSV or Parquet."),
@@ -125,49 +125,46 @@ def simulate(
         str, typer.Option(help="With --label: classification or regression.")
     ] = "classification",
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Run a job file over one local table dealt out to parties, or one table per party."""
-    with report_errors(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import show_progress  # noqa: PLC0415
+    from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with show_progress() as stages:
-            stages.begin("starting")
-            from spinney.simulation import run as work  # noqa: PLC0415
+    with show_progress() as stages:
+        stages.begin("starting")
+        from spinney.simulation import run as work  # noqa: PLC0415
 
-            outcome = work.simulate(job, out, stages, label, task)
-        ending.written = True
-        from spinney.cli.text import opening, show  # noqa: PLC0415
+        outcome = work.simulate(job, out, stages, label, task)
+    ending.written = True
+    from spinney.cli.text import opening, show  # noqa: PLC0415
 
-        show(outcome, opening(outcome), as_json=as_json)
+    show(outcome, opening(outcome), as_json=as_json)
 
 
 @model.command("show")
+@reporting
 def model_show(
-    context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    path: ModelFile,
     *,
     tree: Annotated[
         int | None, typer.Option(help="Print this tree as text; the first tree is 1.")
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Describe a saved model: its trees, columns and label; or print a tree as text."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.cli.models import describe_model, tree_as_text  # noqa: PLC0415
+    from spinney.cli.models import describe_model, tree_as_text  # noqa: PLC0415
 
-        if tree is not None:
-            typer.echo(tree_as_text(path, tree))
-            return
-        found = describe_model(path)
-        typer.echo(found.to_json() if as_json else str(found))
+    if tree is not None:
+        typer.echo(tree_as_text(path, tree))
+        return
+    found = describe_model(path)
+    typer.echo(found.to_json() if as_json else str(found))
 
 
 @model.command("export")
+@reporting
 def model_export(
-    context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    ending: Ending,
+    path: ModelFile,
     out: Annotated[Path, typer.Argument(help="The file to write.")],
     *,
     to: Annotated[str, typer.Option(help="onnx, treelite or spinney.")] = "onnx",
@@ -192,84 +189,76 @@ def model_export(
     party: Annotated[
         str | None, typer.Option(help="The party whose tree to write, if each party has one.")
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """Write a model for another runtime, hardened as the run's parties agreed, or by default."""
-    with report_errors(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import show_progress  # noqa: PLC0415
+    from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with show_progress() as stages:
-            stages.begin(f"writing {out}")
-            from spinney.cli.export import export_model  # noqa: PLC0415
+    with show_progress() as stages:
+        stages.begin(f"writing {out}")
+        from spinney.cli.export import export_model  # noqa: PLC0415
 
-            numbers = (smallest_leaf, threshold_digits, value_digits)
-            done = export_model(
-                path, out, to, lambda how: how.changed(*numbers, exact_counts=exact_counts), party
-            )
-        ending.written = True
-        for step in done:
-            typer.echo(f"Hardened: {step}.")
-        typer.echo(f"Model   {out}")
+        numbers = (smallest_leaf, threshold_digits, value_digits)
+        done = export_model(
+            path, out, to, lambda how: how.changed(*numbers, exact_counts=exact_counts), party
+        )
+    ending.written = True
+    for step in done:
+        typer.echo(f"Hardened: {step}.")
+    typer.echo(f"Model   {out}")
 
 
 @model.command("predict")
+@reporting
 def model_predict(
-    context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")],
+    ending: Ending,
+    path: ModelFile,
     table: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the model's columns.")],
     *,
     out: Annotated[
         Path | None, typer.Option(help="The CSV to write.", show_default="stdout")
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """Predict for every row of a file; needs no network."""
-    with report_errors(debug=debug or context.obj) as ending:
-        from spinney.simulation.progress import show_progress  # noqa: PLC0415
+    from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-        with show_progress() as stages:
-            stages.begin(f"predicting the rows of {table}")
-            from spinney.cli.export import predict_file  # noqa: PLC0415
+    with show_progress() as stages:
+        stages.begin(f"predicting the rows of {table}")
+        from spinney.cli.export import predict_file  # noqa: PLC0415
 
-            text, n_rows = predict_file(path, table, out)
-        ending.written = True
-        typer.echo(text if out is None else f"{n_rows} rows  {out}", nl=out is not None)
+        text, n_rows = predict_file(path, table, out)
+    ending.written = True
+    typer.echo(text if out is None else f"{n_rows} rows  {out}", nl=out is not None)
 
 
 @report.command("open")
+@reporting
 def report_open(
-    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A run's folder, or its report.html.")],
-    *,
-    debug: Debug = False,
 ) -> None:
     """Open a run's page in the browser; without a browser, print where the page is."""
-    with report_errors(debug=debug or context.obj):
-        import webbrowser  # noqa: PLC0415
+    import webbrowser  # noqa: PLC0415
 
-        from spinney.cli.models import page_in  # noqa: PLC0415
+    from spinney.cli.models import page_in  # noqa: PLC0415
 
-        page = page_in(path)
-        if webbrowser.open(page.resolve().as_uri()):  # typer's `launch` does not report failures
-            typer.echo(f"Opened  {page}")
-        else:
-            typer.echo(f"No browser found. Open the page yourself: {page}")
+    page = page_in(path)
+    if webbrowser.open(page.resolve().as_uri()):  # typer's `launch` does not report failures
+        typer.echo(f"Opened  {page}")
+    else:
+        typer.echo(f"No browser found. Open the page yourself: {page}")
 
 
 @report.command("show")
+@reporting
 def report_show(
-    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A run's folder, or its report.json.")],
     *,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Print a run's report as text."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.report.report import load_report  # noqa: PLC0415
+    from spinney.report.report import load_report  # noqa: PLC0415
 
-        found = load_report(path)
-        typer.echo(found.to_json() if as_json else str(found))
+    found = load_report(path)
+    typer.echo(found.to_json() if as_json else str(found))
 
 
 RunsFolder = Annotated[Path, typer.Option("--in", help="The folder that holds runs.")]
@@ -283,65 +272,55 @@ def runs_alone(context: typer.Context) -> None:
 
 
 @runs.command("list")
-def runs_list(
-    context: typer.Context,
-    *,
-    folder: RunsFolder = Path("runs"),
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+@reporting
+def runs_list(*, folder: RunsFolder = Path("runs"), as_json: Json = False) -> None:
     """List past runs and their models' scores."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.cli.runs import in_json, list_runs, runs_as_text  # noqa: PLC0415
+    from spinney.cli.runs import in_json, list_runs, runs_as_text  # noqa: PLC0415
 
-        found = list_runs(folder)
-        typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
+    found = list_runs(folder)
+    typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
 
 
 @runs.command("compare")
+@reporting
 def runs_compare(
-    context: typer.Context,
     first: Annotated[Path, typer.Argument(help="A run's folder.")],
     second: Annotated[Path, typer.Argument(help="Another's.")],
     *,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show two runs side by side: their scores, costs and settings."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.cli.runs import compare_runs, in_json  # noqa: PLC0415
+    from spinney.cli.runs import compare_runs, in_json  # noqa: PLC0415
 
-        found = compare_runs(first, second)
-        typer.echo(in_json(found) if as_json else str(found))
+    found = compare_runs(first, second)
+    typer.echo(in_json(found) if as_json else str(found))
 
 
 LedgerFile = Annotated[Path, typer.Argument(help="A party's ledger file.")]
 
 
 @ledger.command("show")
+@reporting
 def ledger_show(
-    context: typer.Context,
     path: LedgerFile,
     *,
     job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show what left the party, what each release cost, and the privacy guarantees."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.cli.ledgers import describe_ledger  # noqa: PLC0415
+    from spinney.cli.ledgers import describe_ledger  # noqa: PLC0415
 
-        found = describe_ledger(path, job)
-        typer.echo(found.to_json() if as_json else str(found))
+    found = describe_ledger(path, job)
+    typer.echo(found.to_json() if as_json else str(found))
 
 
 @ledger.command("verify")
-def ledger_verify(context: typer.Context, path: LedgerFile, *, debug: Debug = False) -> None:
+@reporting
+def ledger_verify(path: LedgerFile) -> None:
     """Check that no entry was changed or lost, and that no budget was exceeded."""
-    with report_errors(debug=debug or context.obj):
-        from spinney.cli.ledgers import verify_ledger  # noqa: PLC0415
+    from spinney.cli.ledgers import verify_ledger  # noqa: PLC0415
 
-        typer.echo(verify_ledger(path))
+    typer.echo(verify_ledger(path))
 
 
 def main() -> None:
