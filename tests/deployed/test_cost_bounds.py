@@ -15,6 +15,7 @@ from spinney.transport.in_process import InProcess
 
 PARTIES = ("a", "b", "c")
 SMALL = "n_estimators = 1\nmax_depth = 2\n"
+DEEP = "n_estimators = 1\nmax_depth = 24\nmax_features = 1\nmessage_limit = 65536\n"
 MASKED = SMALL + "secure_sum = true\n"
 NUMBER = 'kind = "number"\nrange = [0, 1]'
 
@@ -84,8 +85,9 @@ def moved_in(job, schema):
         (schema_of(60), MASKED + 'binning = "quantiles"\n', "extra_trees"),
         (schema_of(n_classes=600), SMALL + 'binning = "ranges"\n', "horizontal_forest"),
         (schema_of(n_categories=20_000), SMALL, "horizontal_forest"),
+        (schema_of(2), DEEP, "horizontal_forest"),
     ],
-    ids=["8 masked", "60 masked", "60 masked extra", "600 classes", "20000 categories"],
+    ids=["8 masked", "60 masked", "60 masked extra", "600 classes", "20000 categories", "deep"],
 )
 def test_no_party_moves_more_than_is_stated(schema, settings, protocol, tmp_path):
     job = job_in(tmp_path, schema, settings, protocol=protocol)

@@ -1,6 +1,6 @@
 """An upper bound on the rounds and bytes of a horizontal forest, from public facts alone."""
 
-from collections.abc import Callable
+from math import ceil
 from typing import Final
 
 from spinney.protocols.settings import ForestSettings
@@ -13,6 +13,7 @@ _NODE: Final = 64  # bytes of a node in a question that repeats the levels so fa
 _COUNTER: Final = 8  # bytes of a counter, masked or not
 _CATEGORY: Final = 4  # bytes of a category's bin in a question
 _FACTS: Final = 4 * 4096 + 64  # bytes of a column's counts: by magnitude, and missing values
+_ENDLESS: Final = 40  # levels at which doubling stops
 _DEEP: Final = 12  # levels; deeper, the rows bound the number of nodes better than doubling
 
 
@@ -63,18 +64,20 @@ def levels_bound(
     once += _edges(settings, size) + _COUNTER * size.n_classes**2  # the quality counts
     node = node_cells * cell_bytes + 16 * size.n_columns
     rounds, fixed, a_row = others, once, 0
-    n_batches: Callable[[int], int] = lambda n: 1 + 2 * n * node // settings.message_limit  # noqa: E731
+    per_node = 2 * node / settings.message_limit  # batches; a batch is at least half full
+    told = 0  # nodes of the levels so far, which every question repeats
     for level in range(depth):
-        halved = settings.n_estimators << level
-        is_deep = level >= _DEEP
-        batches = rounds_a_level * n_batches(settings.n_estimators << min(level, 40))
+        nodes = settings.n_estimators << min(level, _ENDLESS)
+        batches = rounds_a_level * (1 + int(nodes * per_node))
         rounds += batches
-        told = sum(settings.n_estimators << min(above, _DEEP) for above in range(level))
-        if is_deep:  # a tree has no more open nodes than rows, and so has a question
-            a_row += settings.n_estimators * (node + rounds_a_level * _NODE * level)
+        question = _HEAD + bins + told * _NODE
+        if level < _DEEP:
+            fixed += nodes * node + batches * question
+        else:  # a tree has no more open nodes than rows, and so has the first question
             fixed += rounds_a_level * (_HEAD + bins)
-            continue
-        fixed += halved * node + batches * (_HEAD + bins + told * _NODE)
+            first = node + rounds_a_level * (_NODE * level + per_node * question)
+            a_row += ceil(settings.n_estimators * first)
+        told += nodes
     leaves = settings.n_estimators << min(depth, _DEEP)
     fixed += 2 * leaves * (_NODE + 16 * max(size.n_classes, 2))  # the question about quality
     a_row += 16 * (settings.privacy is not None)  # a perturbed table is a second set of rows
