@@ -1,10 +1,9 @@
 """The coordinator's side of extra-trees: it draws cuts, sums counts and picks the best cut."""
 
-from dataclasses import asdict
 from typing import Any
 
 from spinney.errors import ProtocolError, SettingError
-from spinney.protocols.accounts.account import claims_of, join
+from spinney.protocols.accounts.account import join
 from spinney.protocols.extra_trees.estimates import BitSearch, Estimates, LabelRules, value_leaves
 from spinney.protocols.extra_trees.labels import LabelPlan
 from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk, candidates_of, drawing_of
@@ -12,11 +11,11 @@ from spinney.protocols.extra_trees.noisy_coordinator import grow_by_noisy_cuts
 from spinney.protocols.extra_trees.party import extra_plan
 from spinney.protocols.extra_trees.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
+from spinney.protocols.row_forest.coordinator import finished
 from spinney.protocols.row_forest.messages import noisy_job
-from spinney.protocols.rows.facts import class_weights, leaf_values
-from spinney.protocols.rows.levels import GrowingJob, open_nodes
+from spinney.protocols.rows.levels import GrowingJob, lay_job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
-from spinney.protocols.rows.setup import agree_on_schema, lay_bins
+from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
@@ -47,8 +46,7 @@ def train(
         plan = extra_plan(schema, settings, len(channel.parties)) if privacy else None
         if plan is not None:  # it raises before any party is asked
             join(channel, schema, settings)
-    quality: dict[str, Quality] = {}
-    score = None
+    judged: tuple[dict[str, Quality], float | None] = {}, None
     if plan is not None and not isinstance(plan, LabelPlan):
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
@@ -56,11 +54,8 @@ def train(
     else:
         with phases.phase("binning"):
             progress("binning", 0, 0)
-            facts, binning = lay_bins(channel, schema, settings)
-            sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
-            job = GrowingJob(settings, schema.digest(), binning, *sizes)
+            job, values = lay_job(channel, schema, settings)
         with phases.phase("growing"):
-            values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
             growth = _grow(channel, job, values, plan, **how)
             if plan is not None:
                 forest = value_leaves(growth, job, plan, values)
@@ -68,18 +63,9 @@ def train(
             with phases.phase("judging"):
                 progress("judging", 0, 0)
                 forest = growth.forest(job.binning, values)
-                quality, score = quality_over_parties(channel, job, growth, values)
-    claims = claims_of(channel, privacy) if privacy else ()
-    return Training(
-        ForestModel(NAME, schema, forest, job.binning.bin_of_category),
-        channel.parties,
-        tuple(channel.rounds),
-        phases.seconds,
-        quality,
-        score if settings.oob_score else None,
-        asdict(settings),
-        claims,
-    )
+                judged = quality_over_parties(channel, job, growth, values)
+    model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
+    return finished(channel, phases, model, settings, judged)
 
 
 def _grow(

@@ -1,14 +1,13 @@
 """Extra-trees, as everything outside this folder sees them."""
 
-from dataclasses import replace
-
 from spinney.protocols.extra_trees.coordinator import train
 from spinney.protocols.extra_trees.messages import ASKS, DRAWN_AT_MOST, SUMMED
 from spinney.protocols.extra_trees.party import Party
 from spinney.protocols.extra_trees.settings import NAME, ExtraJobSettings, settings_of
 from spinney.protocols.row_forest.cost import levels_bound, setup_rounds
+from spinney.protocols.row_forest.spec import RowForestSpec
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -18,15 +17,13 @@ _AFTER = 3  # rounds at the end: quality or leaves, claims; and joining
 _SIDES = 3  # cells of a cut: left, right, missing
 
 
-class ExtraTreesSpec(Spec[ForestSettings]):
+class ExtraTreesSpec(RowForestSpec):
     """S5: extremely randomised trees over parties that hold different rows."""
 
     name = NAME
-    settings = ForestSettings
     job_settings = ExtraJobSettings
     asks = ASKS
     summed = SUMMED
-    all_stay_in = ("binning",)
 
     def settings_of(self, given: ExtraJobSettings, facts: JobFacts) -> ForestSettings:
         """Return the settings of a job file, checked."""
@@ -53,22 +50,6 @@ class ExtraTreesSpec(Spec[ForestSettings]):
             return "adds noise to labels only (label_privacy='local')"
         return ""
 
-    def smallest_leaf(self, settings: ForestSettings) -> int | float:
-        """Return the fewest rows of a leaf."""
-        return settings.min_samples_leaf
-
-    def repeats_rows(self, settings: ForestSettings) -> bool:
-        """Return whether trees draw a bootstrap."""
-        return settings.bootstrap
-
-    def n_trees(self, settings: ForestSettings) -> int:
-        """Return how many trees grow."""
-        return settings.n_estimators
-
-    def steps_at_most(self, settings: ForestSettings) -> int | None:
-        """Return how deep trees may grow."""
-        return settings.max_depth
-
     def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
         """Return the bound for one round per level, or two if thresholds are exchanged."""
         drawn = DRAWN_AT_MOST * settings.n_slots(max(size.n_columns, 1))
@@ -82,17 +63,9 @@ class ExtraTreesSpec(Spec[ForestSettings]):
             others=setup_rounds(settings) + _AFTER,
         )
 
-    def baseline(self, settings: ForestSettings) -> tuple[str, ForestSettings]:
-        """Return the same trees without noise."""
-        return NAME, replace(settings, privacy=None)
-
     def is_pooled(self, settings: ForestSettings) -> bool:
         """Return whether counts are exact."""
         return settings.privacy is None
-
-    def small(self, settings: ForestSettings) -> ForestSettings:
-        """Return a tree of two levels."""
-        return replace(settings, n_estimators=1, max_depth=2)
 
 
 SPEC = ExtraTreesSpec()

@@ -1,22 +1,19 @@
 """The coordinator's side of a horizontal forest: it sums histograms and picks the splits."""
 
-from dataclasses import asdict
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import claims_of, join
+from spinney.protocols.accounts.account import join
 from spinney.protocols.horizontal_forest.messages import AdaptiveAsk, LevelAsk
 from spinney.protocols.horizontal_forest.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
-from spinney.protocols.row_forest.coordinator import grow_noisily
+from spinney.protocols.row_forest.coordinator import finished, grow_noisily
 from spinney.protocols.row_forest.messages import noisy_job
 from spinney.protocols.row_forest.party import private_plan
-from spinney.protocols.rows.facts import class_weights, leaf_values
-from spinney.protocols.rows.levels import GrowingJob, SplitSearch, open_nodes
+from spinney.protocols.rows.levels import GrowingJob, SplitSearch, lay_job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
-from spinney.protocols.rows.setup import agree_on_schema, lay_bins
+from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.adaptive import merge_histograms, midpoints
@@ -43,8 +40,7 @@ def train(
         if privacy:
             private_plan(schema, settings, len(channel.parties))  # raises before any party is asked
             join(channel, schema, settings)
-    quality: dict[str, Quality] = {}
-    score = None
+    judged: tuple[dict[str, Quality], float | None] = {}, None
     if privacy and not privacy.perturbs_input:
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
@@ -52,27 +48,15 @@ def train(
     else:
         with phases.phase("binning"):
             progress("binning", 0, 0)
-            facts, binning = lay_bins(channel, schema, settings)
-            sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
-            job = GrowingJob(settings, schema.digest(), binning, *sizes)
+            job, values = lay_job(channel, schema, settings)
         with phases.phase("growing"):
-            values = leaf_values(schema, class_weights(settings, facts), job.target_bits)
             growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
         with phases.phase("judging"):
             progress("judging", 0, 0)
             forest = growth.forest(job.binning, values)
-            quality, score = quality_over_parties(channel, job, growth, values)
-    claims = claims_of(channel, privacy) if privacy else ()
-    return Training(
-        ForestModel(NAME, schema, forest, job.binning.bin_of_category),
-        channel.parties,
-        tuple(channel.rounds),
-        phases.seconds,
-        quality,
-        score if settings.oob_score else None,
-        asdict(settings),
-        claims,
-    )
+            judged = quality_over_parties(channel, job, growth, values)
+    model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
+    return finished(channel, phases, model, settings, judged)
 
 
 def _grow(

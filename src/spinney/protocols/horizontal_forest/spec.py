@@ -1,14 +1,13 @@
 """A horizontal forest, as everything outside this folder sees it."""
 
-from dataclasses import replace
-
 from spinney.protocols.horizontal_forest.coordinator import train
 from spinney.protocols.horizontal_forest.messages import ASKS, SUMMED
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.horizontal_forest.settings import NAME, ForestJobSettings, settings_of
 from spinney.protocols.row_forest.cost import cells_of_columns, levels_bound, setup_rounds
+from spinney.protocols.row_forest.spec import RowForestSpec
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
+from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -17,15 +16,13 @@ from spinney.typing import Progress
 _AFTER = 3  # rounds at the end: quality or leaves, claims; and joining
 
 
-class HorizontalForestSpec(Spec[ForestSettings]):
+class HorizontalForestSpec(RowForestSpec):
     """S1: a random forest over parties that hold different rows."""
 
     name = NAME
-    settings = ForestSettings
     job_settings = ForestJobSettings
     asks = ASKS
     summed = SUMMED
-    all_stay_in = ("binning",)
     differs = "adaptive histograms are approximate"
 
     def settings_of(self, given: ForestJobSettings, facts: JobFacts) -> ForestSettings:
@@ -54,22 +51,6 @@ class HorizontalForestSpec(Spec[ForestSettings]):
         del settings
         return ""
 
-    def smallest_leaf(self, settings: ForestSettings) -> int | float:
-        """Return the fewest rows of a leaf."""
-        return settings.min_samples_leaf
-
-    def repeats_rows(self, settings: ForestSettings) -> bool:
-        """Return whether trees draw a bootstrap."""
-        return settings.bootstrap
-
-    def n_trees(self, settings: ForestSettings) -> int:
-        """Return how many trees grow."""
-        return settings.n_estimators
-
-    def steps_at_most(self, settings: ForestSettings) -> int | None:
-        """Return how deep trees may grow."""
-        return settings.max_depth
-
     def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
         """Return the bound for one level per round."""
         cells = cells_of_columns(settings, size)
@@ -81,17 +62,9 @@ class HorizontalForestSpec(Spec[ForestSettings]):
             others=setup_rounds(settings) + _AFTER,
         )
 
-    def baseline(self, settings: ForestSettings) -> tuple[str, ForestSettings]:
-        """Return the same forest without noise."""
-        return NAME, replace(settings, privacy=None)
-
     def is_pooled(self, settings: ForestSettings) -> bool:
         """Return whether counts are exact and over shared bins."""
         return settings.privacy is None and settings.binning != "adaptive"
-
-    def small(self, settings: ForestSettings) -> ForestSettings:
-        """Return a tree of two levels."""
-        return replace(settings, n_estimators=1, max_depth=2)
 
 
 SPEC = HorizontalForestSpec()

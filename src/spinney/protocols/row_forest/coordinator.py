@@ -1,13 +1,22 @@
-"""The coordinator's side of noisy histograms: grow trees from noisy sums, count leaves last."""
+"""The coordinator's side that all horizontal forests share.
+
+Trees grow from noisy sums, and their leaves are counted last; a training ends with the claims.
+"""
+
+from dataclasses import asdict
 
 import numpy as np
 
 from spinney.errors import ProtocolError
+from spinney.protocols.accounts.account import claims_of
 from spinney.protocols.accounts.replies import NoisyReply
+from spinney.protocols.model import ForestModel
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, LeafAsk, NoisyLevelAsk, plan_of
 from spinney.protocols.rows.facts import given_weights, leaf_values
 from spinney.protocols.rows.levels import GrowingJob, SplitSearch, open_nodes
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.training import Phases, Quality, Training
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
@@ -57,3 +66,25 @@ def moments_of(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:
     step = 1 << (TARGET_BITS - plan.target_bits)
     middle = rows * ((1 << (plan.target_bits - 1)) * step + step // 2)
     return np.stack([rows, sums * step + middle], axis=1)
+
+
+def finished(
+    channel: Channel,
+    phases: Phases,
+    model: ForestModel,
+    settings: ForestSettings,
+    judged: tuple[dict[str, Quality], float | None],
+) -> Training:
+    """Ask what the ledgers promise, if the job is private; return the training."""
+    quality, score = judged
+    claims = claims_of(channel, settings.privacy) if settings.privacy else ()
+    return Training(
+        model,
+        channel.parties,
+        tuple(channel.rounds),
+        phases.seconds,
+        quality,
+        score if settings.oob_score else None,
+        asdict(settings),
+        claims,
+    )

@@ -12,11 +12,12 @@ from typing import Final
 import numpy as np
 
 from spinney.errors import ProtocolError
-from spinney.protocols.rows.facts import bin_table
-from spinney.protocols.rows.setup import require_schema
+from spinney.protocols.rows.facts import bin_table, class_weights, leaf_values
+from spinney.protocols.rows.setup import lay_bins, require_schema
 from spinney.protocols.settings import ForestSettings, Terms, terms_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import Remembered, Table
+from spinney.transport.channel import Channel
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.buffers import SHARED
@@ -24,6 +25,7 @@ from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
 from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
+from spinney.trees.layout import LeafValues
 from spinney.trees.level import Level
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -137,6 +139,16 @@ class GrowingJob:
             last = int(within[-1]) if within.size else int(ends[ends > first][0])
             yield first, last
             first, done = last, int(cells[last - 1])
+
+
+def lay_job(
+    channel: Channel, schema: Schema, settings: ForestSettings
+) -> tuple[GrowingJob, LeafValues]:
+    """Count the tables and lay the bins; return the job, and how its leaf values follow."""
+    facts, binning = lay_bins(channel, schema, settings)
+    sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
+    job = GrowingJob(settings, schema.digest(), binning, *sizes)
+    return job, leaf_values(schema, class_weights(settings, facts), job.target_bits)
 
 
 @message

@@ -1,0 +1,37 @@
+"""What the outer layers see alike of all horizontal forests."""
+
+from dataclasses import replace
+
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.spec import Spec
+
+
+class RowForestSpec(Spec[ForestSettings]):
+    """A forest over parties that hold different rows."""
+
+    settings = ForestSettings
+    all_stay_in = ("binning",)
+
+    def smallest_leaf(self, settings: ForestSettings) -> int | float:
+        """Return the fewest rows of a leaf."""
+        return settings.min_samples_leaf
+
+    def repeats_rows(self, settings: ForestSettings) -> bool:
+        """Return whether trees draw a bootstrap."""
+        return settings.bootstrap
+
+    def n_trees(self, settings: ForestSettings) -> int:
+        """Return how many trees grow."""
+        return settings.n_estimators
+
+    def steps_at_most(self, settings: ForestSettings) -> int | None:
+        """Return how deep trees may grow."""
+        return settings.max_depth
+
+    def baseline(self, settings: ForestSettings) -> tuple[str, ForestSettings]:
+        """Return the same forest without noise."""
+        return self.name, replace(settings, privacy=None)
+
+    def small(self, settings: ForestSettings) -> ForestSettings:
+        """Return a tree of two levels."""
+        return replace(settings, n_estimators=1, max_depth=2)
