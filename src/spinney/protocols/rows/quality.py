@@ -189,9 +189,9 @@ class QualityAsk(Ask[QualityReply]):
         )
 
 
-def _dropped_bits(job: GrowingJob) -> int:
-    """Return how many bits targets must lose so that squares over all rows can be summed."""
-    return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
+def dropped_bits(target_bits: int, n_rows: int) -> int:
+    """Return how many low bits targets must lose so that squares over all rows can be summed."""
+    return max(0, target_bits - (62 - n_rows.bit_length()) // 2)
 
 
 def answer_quality(ask: QualityAsk, rows: BinnedRows, n_threads: int) -> QualityReply:
@@ -205,7 +205,7 @@ def answer_quality(ask: QualityAsk, rows: BinnedRows, n_threads: int) -> Quality
         tree_keys(settings.seed, settings.n_estimators),
         most_rows=None if settings.oob_score else _QUALITY_ROWS,
         bootstrap=settings.bootstrap,
-        drop_bits=_dropped_bits(ask.job),
+        drop_bits=dropped_bits(ask.job.target_bits, ask.job.n_rows),
         n_classes=ask.job.n_classes,
         n_threads=n_threads,
     )
@@ -220,7 +220,7 @@ def quality_over_parties(
         counts = {"all parties": channel.sum(ask).counts}
     else:
         counts = {name: reply.counts for name, reply in channel.ask(ask).items()}
-    step = values.step * 2.0 ** _dropped_bits(job)
+    step = values.step * 2.0 ** dropped_bits(job.target_bits, job.n_rows)
     how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": step}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
     quality = {name: quality_of(held, **how) for name, held in counts.items()}

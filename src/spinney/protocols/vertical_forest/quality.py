@@ -13,6 +13,7 @@ from spinney.errors import ProtocolError
 from spinney.protocols.rows.quality import (
     QualityReply,
     count_judged,
+    dropped_bits,
     quality_of,
     row_values,
     seen_by,
@@ -100,11 +101,6 @@ def name_judged_leaves(held: FinishedPart, ask: JudgeAsk, n_threads: int) -> Jud
     )
 
 
-def dropped_bits(job: Job) -> int:
-    """Return how many low bits targets lose before they are squared, so that sums fit."""
-    return max(0, job.target_bits - (62 - job.n_rows.bit_length()) // 2)
-
-
 def quality_counts(held: FinishedPart, judged: JudgedRows) -> QualityReply:
     """Count how well the trees predict rows that they have not seen."""
     growing, part = held.growing, held.model.part
@@ -117,7 +113,8 @@ def quality_counts(held: FinishedPart, judged: JudgedRows) -> QualityReply:
         out += np.where(judged.seen[:, tree, None], 0.0, values[leaf])
     n_judges = part.n_trees - judged.seen.sum(axis=1)
     target = growing.table.target[judged.rows]
-    return QualityReply(count_judged(target, out, n_judges, n_classes, dropped_bits(growing.job)))
+    drop_bits = dropped_bits(growing.job.target_bits, growing.job.n_rows)
+    return QualityReply(count_judged(target, out, n_judges, n_classes, drop_bits))
 
 
 def membership_of(held: FinishedPart, judged: JudgedRows, true_labels: Target) -> Membership:
@@ -133,7 +130,7 @@ def judge_forest(channel: Channel, roles: Roles, job: Job, n_jobs: int | None) -
     n_judged = n_judged_in(job)
     named = name_leaves(roles, channel, n_judged, n_jobs)
     reply = channel.ask(JudgeAsk(named, n_judged), to=(roles.label_party,))[roles.label_party]
-    step = job.target_step * 2 ** dropped_bits(job)
+    step = job.target_step * 2 ** dropped_bits(job.target_bits, job.n_rows)
     quality = quality_of(reply.counts, bootstrap=job.settings.bootstrap, step=step)
     if job.label_epsilon is not None:
         return replace(quality, rows=f"{quality.rows}, randomised labels")
