@@ -11,7 +11,15 @@ import math
 import numpy as np
 
 from spinney.trees._kernels.compiling import inlined, kernel
-from spinney.trees._kernels.split import _f, _fill_set, _sort_by_share, _variance_gain
+from spinney.trees._kernels.split import (
+    _cells_by_mean,
+    _f,
+    _held_cells,
+    _keep_cut,
+    _keep_set,
+    _sort_by_share,
+    _variance_gain,
+)
 
 
 @inlined
@@ -68,7 +76,7 @@ def noisy_class_splits(
     whole = np.zeros(n_classes, np.int64)
     mean = np.zeros(n_classes)
     share = np.zeros(256)
-    words = np.zeros(4, np.uint64)
+    kept = (best_slot, best_cut, best_missing_left, best_set)
     for node in range(first, last):
         best_slot[node] = -1
         best = -np.inf
@@ -121,25 +129,14 @@ def noisy_class_splits(
                         if score - best > parent - best_parent:
                             best = score
                             best_parent = parent
-                            best_slot[node] = slot
-                            cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
-                            best_cut[node] = min(cut, 254)
-                            best_missing_left[node] = (
-                                side == 1 if n_missing > 0 else 2 * n_left > n_all
-                            )
+                            missing_left = side == 1 if n_missing > 0 else 2 * n_left > n_all
+                            _keep_cut(kept, node, slot, cell, missing_left, add, shift)
                             for c in range(n_classes):
                                 best_left[node, c] = left[c]
                                 total[node, c] = whole[c]
             else:
                 order = np.empty(n_cells, np.int64)
-                n_used = 0
-                for cell in range(n_cells):
-                    n_here = 0
-                    for c in range(n_classes):
-                        n_here += counts[at + cell, c]
-                    if n_here > 0:
-                        order[n_used] = cell
-                        n_used += 1
+                n_used = _held_cells(counts, at, n_cells, order)
                 for target in range(1 if n_classes == 2 else n_classes):
                     for i in range(n_used):
                         weight = 0.0
@@ -161,13 +158,10 @@ def noisy_class_splits(
                         if score - best > parent - best_parent:
                             best = score
                             best_parent = parent
-                            best_slot[node] = slot
-                            best_cut[node] = 0
                             rest_left = 2 * n_left > n_all
-                            best_missing_left[node] = rest_left
-                            _fill_set(order, i + 1, n_used, missing_cell, rest_left, words)
-                            for k in range(4):
-                                best_set[node, k] = words[k]
+                            _keep_set(
+                                kept, node, slot, order, i + 1, n_used, missing_cell, rest_left
+                            )
                             for c in range(n_classes):
                                 best_left[node, c] = left[c]
                                 total[node, c] = whole[c]
@@ -200,7 +194,7 @@ def noisy_mean_splits(
     Targets lie between 0 and `most`.
     """
     share = np.zeros(256)
-    words = np.zeros(4, np.uint64)
+    kept = (best_slot, best_cut, best_missing_left, best_set)
     mean = np.zeros(2)
     for node in range(first, last):
         best_slot[node] = -1
@@ -244,25 +238,15 @@ def noisy_mean_splits(
                         gain = _clamped_gain(s_left, n_left, s_all, n_all, middle, most)
                         if gain > best:
                             best = gain
-                            best_slot[node] = slot
-                            cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
-                            best_cut[node] = min(cut, 254)
-                            best_missing_left[node] = (
-                                side == 1 if n_missing > 0 else 2 * n_left > n_all
-                            )
+                            missing_left = side == 1 if n_missing > 0 else 2 * n_left > n_all
+                            _keep_cut(kept, node, slot, cell, missing_left, add, shift)
                             best_left[node, 0] = n_left
                             best_left[node, 1] = s_left
                             total[node, 0] = n_all
                             total[node, 1] = s_all
             else:
                 order = np.empty(n_cells, np.int64)
-                n_used = 0
-                for cell in range(n_cells):
-                    if sums[at + cell, 0] > 0:
-                        share[cell] = float(sums[at + cell, 1]) / sums[at + cell, 0]
-                        order[n_used] = cell
-                        n_used += 1
-                _sort_by_share(order, n_used, share)
+                n_used = _cells_by_mean(sums, at, n_cells, order, share)
                 n_left = 0
                 s_left = 0
                 for i in range(n_used - 1):
@@ -273,13 +257,8 @@ def noisy_mean_splits(
                     gain = _clamped_gain(s_left, n_left, s_all, n_all, middle, most)
                     if gain > best:
                         best = gain
-                        best_slot[node] = slot
-                        best_cut[node] = 0
                         rest_left = 2 * n_left > n_all
-                        best_missing_left[node] = rest_left
-                        _fill_set(order, i + 1, n_used, missing_cell, rest_left, words)
-                        for k in range(4):
-                            best_set[node, k] = words[k]
+                        _keep_set(kept, node, slot, order, i + 1, n_used, missing_cell, rest_left)
                         best_left[node, 0] = n_left
                         best_left[node, 1] = s_left
                         total[node, 0] = n_all

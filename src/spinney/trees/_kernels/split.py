@@ -152,20 +152,61 @@ def _sort_by_share(order, n_used, share):
 
 
 @inlined
-def _fill_set(order, n_left, n_used, missing_cell, rest_left, words):
-    """Write the set of bins that go left: the first of `order`; unseen bins too if `rest_left`.
+def _held_cells(counts, at, n_cells, order):
+    """Write the cells that hold rows into `order`; return how many there are."""
+    n_used = 0
+    for cell in range(n_cells):
+        n_here = 0
+        for c in range(counts.shape[1]):
+            n_here += counts[at + cell, c]
+        if n_here > 0:
+            order[n_used] = cell
+            n_used += 1
+    return n_used
+
+
+@inlined
+def _cells_by_mean(sums, at, n_cells, order, share):
+    """Write the cells that hold rows into `order`, by their means; return how many there are."""
+    n_used = 0
+    for cell in range(n_cells):
+        if sums[at + cell, 0] > 0:
+            share[cell] = float(sums[at + cell, 1]) / sums[at + cell, 0]
+            order[n_used] = cell
+            n_used += 1
+    _sort_by_share(order, n_used, share)
+    return n_used
+
+
+@inlined
+def _keep_cut(kept, node, slot, cell, missing_left, add, shift):
+    """Keep the cut above a number's cell as the node's best."""
+    best_slot, best_cut, best_missing_left, _ = kept
+    best_slot[node] = slot
+    cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
+    best_cut[node] = min(cut, 254)
+    best_missing_left[node] = missing_left
+
+
+@inlined
+def _keep_set(kept, node, slot, order, n_left, n_used, missing_cell, rest_left):
+    """Keep the first cells of `order` as the node's best set; unseen bins too if `rest_left`.
 
     The cell of missing values represents bin 255.
     """
+    best_slot, best_cut, best_missing_left, best_set = kept
+    best_slot[node] = slot
+    best_cut[node] = 0
+    best_missing_left[node] = rest_left
     for i in range(4):
-        words[i] = ~np.uint64(0) if rest_left else np.uint64(0)
+        best_set[node, i] = ~np.uint64(0) if rest_left else np.uint64(0)
     for i in range(n_used):
         code = 255 if order[i] == missing_cell else order[i]
         bit = _WORD << np.uint64(code & 63)
         if i < n_left:
-            words[code >> 6] |= bit
+            best_set[node, code >> 6] |= bit
         else:
-            words[code >> 6] &= ~bit
+            best_set[node, code >> 6] &= ~bit
 
 
 @kernel
@@ -186,7 +227,7 @@ def best_class_splits(
     lefts = np.zeros((2, 256))
     scores = np.zeros(256)
     share = np.zeros(256)
-    words = np.zeros(4, np.uint64)
+    kept = (best_slot, best_cut, best_missing_left, best_set)
     for node in range(first, last):
         whole = total[node]
         whole[:] = 0
@@ -239,24 +280,15 @@ def best_class_splits(
                         )  # fmt: skip
                     if cell >= 0:
                         best = score
-                        best_slot[node] = slot
-                        cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
-                        best_cut[node] = min(cut, 254)
-                        best_missing_left[node] = side == 1 if n_missing > 0 else 2 * n_left > n_all
+                        missing_left = side == 1 if n_missing > 0 else 2 * n_left > n_all
+                        _keep_cut(kept, node, slot, cell, missing_left, add, shift)
                         for c in range(n_classes):
                             best_left[node, c] = counts[at + missing_cell, c] if side == 1 else 0
                             for before in range(cell + 1):
                                 best_left[node, c] += counts[at + before, c]
             else:
                 order = np.empty(n_cells, np.int64)
-                n_used = 0
-                for cell in range(n_cells):
-                    n_here = 0
-                    for c in range(n_classes):
-                        n_here += counts[at + cell, c]
-                    if n_here > 0:
-                        order[n_used] = cell
-                        n_used += 1
+                n_used = _held_cells(counts, at, n_cells, order)
                 # For two classes the best subset is a prefix in order of a class's share
                 # (Breiman et al. 1984, 4.2.2); for more, one ordering for each class is tried.
                 for target in range(1 if n_classes == 2 else n_classes):
@@ -279,13 +311,10 @@ def best_class_splits(
                         score = _score(left, whole, class_weight, is_gini, table, least)
                         if score > best:
                             best = score
-                            best_slot[node] = slot
-                            best_cut[node] = 0
                             rest_left = 2 * n_left > n_all
-                            best_missing_left[node] = rest_left
-                            _fill_set(order, i + 1, n_used, missing_cell, rest_left, words)
-                            for k in range(4):
-                                best_set[node, k] = words[k]
+                            _keep_set(
+                                kept, node, slot, order, i + 1, n_used, missing_cell, rest_left
+                            )
                             for c in range(n_classes):
                                 best_left[node, c] = left[c]
         best_gain[node] = best - parent
@@ -310,7 +339,7 @@ def best_mean_splits(
     mean in whole numbers, so that no precision is lost if the mean is large and the spread small.
     """
     share = np.zeros(256)
-    words = np.zeros(4, np.uint64)
+    kept = (best_slot, best_cut, best_missing_left, best_set)
     for node in range(first, last):
         at = offset[node, 0]
         n_all = 0
@@ -354,23 +383,13 @@ def best_mean_splits(
                         gain = _variance_gain(s_left - n_left * middle, n_left, s_rest, n_all)
                         if gain > best:
                             best = gain
-                            best_slot[node] = slot
-                            cut = ((cell + 1) << shift[node, slot]) - 1 - add[node, slot]
-                            best_cut[node] = min(cut, 254)
-                            best_missing_left[node] = (
-                                side == 1 if n_missing > 0 else 2 * n_left > n_all
-                            )
+                            missing_left = side == 1 if n_missing > 0 else 2 * n_left > n_all
+                            _keep_cut(kept, node, slot, cell, missing_left, add, shift)
                             best_left[node, 0] = n_left
                             best_left[node, 1] = s_left
             else:
                 order = np.empty(n_cells, np.int64)
-                n_used = 0
-                for cell in range(n_cells):
-                    if sums[at + cell, 0] > 0:
-                        share[cell] = float(sums[at + cell, 1]) / sums[at + cell, 0]
-                        order[n_used] = cell
-                        n_used += 1
-                _sort_by_share(order, n_used, share)
+                n_used = _cells_by_mean(sums, at, n_cells, order, share)
                 n_left = 0
                 s_left = 0
                 for i in range(n_used - 1):
@@ -381,13 +400,8 @@ def best_mean_splits(
                     gain = _variance_gain(s_left - n_left * middle, n_left, s_rest, n_all)
                     if gain > best:
                         best = gain
-                        best_slot[node] = slot
-                        best_cut[node] = 0
                         rest_left = 2 * n_left > n_all
-                        best_missing_left[node] = rest_left
-                        _fill_set(order, i + 1, n_used, missing_cell, rest_left, words)
-                        for k in range(4):
-                            best_set[node, k] = words[k]
+                        _keep_set(kept, node, slot, order, i + 1, n_used, missing_cell, rest_left)
                         best_left[node, 0] = n_left
                         best_left[node, 1] = s_left
         best_gain[node] = best
