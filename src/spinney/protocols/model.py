@@ -15,9 +15,9 @@ from spinney.tables.schema import Schema, join_words
 from spinney.trees import storage
 from spinney.trees.binning import bin_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
-from spinney.trees.forest import Forest, RowValues
+from spinney.trees.forest import Forest, RowValues, paths_end
 from spinney.trees.leaf_counts import NodeNoise
-from spinney.typing import Bools, Floats, Values
+from spinney.typing import Floats, Values
 
 _KIND = "forest model"
 _PREDICT_ROWS = 16384
@@ -115,7 +115,11 @@ class ForestModel:
 
     def check(self, name: str) -> None:
         """Raise unless every node leads to a node that exists; no file is trusted."""
-        if not (self._arrays_are_sound() and self._links_are_sound() and self._splits_are_sound()):
+        forest = self.forest
+        sound = self._arrays_are_sound() and paths_end(
+            forest.tree_start, forest.left, forest.feature < 0
+        )
+        if not (sound and self._splits_are_sound()):
             raise StorageError(f"{name!r} does not hold a valid forest. Save the model again.")
 
     def _arrays_are_sound(self) -> bool:
@@ -160,26 +164,6 @@ class ForestModel:
             and bool(np.all(np.isfinite(array) & (array >= 0)))
             for array in held
         )
-
-    def _links_are_sound(self) -> bool:
-        """Return whether every path ends: children come after their parent in the same tree."""
-        forest, n = self.forest, self.forest.n_nodes
-        start = forest.tree_start
-        if start.size < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 1):
-            return False
-        node = np.arange(n)
-        left = forest.left.astype(np.int64)
-        tree_end = np.repeat(start[1:], np.diff(start))
-        is_leaf: Bools = forest.feature < 0
-        linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < tree_end))
-        if not np.all(linked):
-            return False
-        # One parent each; otherwise the number of paths, and the time to walk them, is unbounded.
-        parents = left[~is_leaf]
-        is_child = np.ones(n, np.int64)
-        is_child[start[:-1]] = 0
-        n_parents = np.bincount(np.concatenate([parents, parents + 1]), minlength=n)
-        return bool(np.array_equal(n_parents, is_child))
 
     def _splits_are_sound(self) -> bool:
         """Return whether splits on categories, and only those, have a set of bins."""

@@ -144,3 +144,23 @@ class Forest:
         mean = shares[grown].mean(axis=0)
         normalised: Floats = mean / mean.sum()
         return normalised
+
+
+def paths_end(tree_start: Integers, left: NDArray[np.uint32], is_leaf: Bools) -> bool:
+    """Return whether every path ends: children come after their parent in the same tree."""
+    n = left.size
+    if tree_start.size < 2 or tree_start[0] != 0 or tree_start[-1] != n:
+        return False
+    sizes = np.diff(tree_start)
+    if np.any(sizes < 1):
+        return False
+    node, child = np.arange(n), left.astype(np.int64)
+    tree_end = np.repeat(tree_start[1:], sizes)
+    if not np.all(np.where(is_leaf, child == node, (child > node) & (child + 1 < tree_end))):
+        return False
+    # One parent each; otherwise the number of paths, and the time to walk them, is unbounded.
+    parents = child[~is_leaf]
+    is_child = np.ones(n, np.int64)
+    is_child[tree_start[:-1]] = 0
+    n_parents = np.bincount(np.concatenate([parents, parents + 1]), minlength=n)
+    return bool(np.array_equal(n_parents, is_child))

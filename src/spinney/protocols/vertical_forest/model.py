@@ -19,6 +19,7 @@ from spinney.protocols.vertical_forest.settings import NAME
 from spinney.tables.schema import Column, Label, Schema, join_words
 from spinney.trees import storage
 from spinney.trees.binning import bin_categories
+from spinney.trees.forest import paths_end
 from spinney.trees.partial import LeafSets, PartialForest, join_forests, leaf_sets
 from spinney.typing import Integers, Values
 
@@ -95,23 +96,8 @@ class PartialModel:
             getattr(part, name).dtype == kind and getattr(part, name).shape == shape
             for name, (kind, shape) in shapes.items()
         )
-        return typed and self._links_are_sound() and self._cuts_are_sound()
-
-    def _links_are_sound(self) -> bool:
-        part, n, start = self.part, self.part.n_nodes, self.part.tree_start
-        if start.size < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 1):
-            return False
-        node, left = np.arange(n), part.left.astype(np.int64)
-        end = np.repeat(start[1:], np.diff(start))
-        is_leaf = part.feature == -1
-        linked = np.where(is_leaf, left == node, (left > node) & (left + 1 < end))
-        if not np.all(linked):
-            return False
-        parents = left[~is_leaf]
-        is_child = np.ones(n, np.int64)
-        is_child[start[:-1]] = 0
-        n_parents = np.bincount(np.concatenate([parents, parents + 1]), minlength=n)
-        return bool(np.array_equal(n_parents, is_child))
+        linked = typed and paths_end(part.tree_start, part.left, part.feature == -1)
+        return linked and self._cuts_are_sound()
 
     def _cuts_are_sound(self) -> bool:
         part, n_columns = self.part, len(self.columns)
