@@ -4,8 +4,8 @@ from spinney.protocols.extra_trees.coordinator import train
 from spinney.protocols.extra_trees.messages import ASKS, DRAWN_AT_MOST, SUMMED
 from spinney.protocols.extra_trees.party import Party
 from spinney.protocols.extra_trees.settings import NAME, ExtraJobSettings, settings_of
+from spinney.protocols.row_forest.contract import RowForestSpec
 from spinney.protocols.row_forest.cost import levels_bound, setup_rounds
-from spinney.protocols.row_forest.spec import RowForestSpec
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training

@@ -4,8 +4,8 @@ from spinney.protocols.horizontal_forest.coordinator import train
 from spinney.protocols.horizontal_forest.messages import ASKS, SUMMED
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.horizontal_forest.settings import NAME, ForestJobSettings, settings_of
+from spinney.protocols.row_forest.contract import RowForestSpec
 from spinney.protocols.row_forest.cost import cells_of_columns, levels_bound, setup_rounds
-from spinney.protocols.row_forest.spec import RowForestSpec
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training

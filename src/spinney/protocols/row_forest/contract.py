@@ -1,4 +1,4 @@
-"""What the outer layers see alike of all horizontal forests."""
+"""The part of the contract that all horizontal forests have in common."""
 
 from dataclasses import replace
 
