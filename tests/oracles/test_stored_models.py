@@ -250,7 +250,7 @@ def stored():
 @pytest.fixture
 def sent():
     """Every question and reply of a training in this process, and its bytes when it was sent."""
-    sent = []
+    sent: list[tuple[object, bytes]] = []
     answer = InProcess._answer
 
     def recorded(self, name, ask, sizes):
