@@ -91,30 +91,48 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Why a charge does not fit: the budget, the requested amount and the amount left."""
+    """Why a charge does not fit: the budget, the requested amount and the amount left.
+
+    `factor` is how often the budget's unit counts a record that is added or removed.
+    """
 
     budget: Budget
     asked: Fraction
     left: Fraction
 
     is_for_life: bool = False
+    factor: int = 1
 
-    def refusal(self, what: str) -> BudgetError:
-        """Return the error that refuses a charge for `what`."""
+    @property
+    def amounts(self) -> tuple[str, str]:
+        """What was asked and what is left, in words that show the difference."""
         word = "epsilon" if self.budget.measure is Measure.PURE else "rho"
         numbers = (self.asked, max(_ZERO, self.left))
         for digits in (6, 12, 17):  # enough digits to show the difference
             asked, left = (f"{word}={format_number(number, digits)}" for number in numbers)
             if asked != left:
                 break
-        start = f"Charge refused for {what}: asked {asked}"
+        return asked, left
+
+    @property
+    def unit(self) -> str:
+        """The unit of the budget in words, and how it counts a record added or removed."""
+        times = {2: "twice", 4: "four times"}.get(self.factor)
+        more = f" ({times} what {Unit.RECORD_ADD_REMOVE.in_words} costs)" if times else ""
+        return f"{self.budget.unit.in_words}{more}"
+
+    def refusal(self, what: str) -> BudgetError:
+        """Return the error that refuses a charge for `what`."""
+        asked, left = self.amounts
+        start = f"Charge refused for {what}: asked {asked} for {self.unit}"
         if not self.is_for_life:
             text = f"{start}, left {left}. Nothing was released."
-            return BudgetError(text, asked=numbers[0], left=numbers[1])
+            return BudgetError(text, asked=self.asked, left=max(_ZERO, self.left))
         return BudgetError(  # do not reveal what other jobs have spent
-            f"{start}, more than is left for the life of the data set. Nothing was released.",
+            f"{start}, more than is left for the life of the data set. Nothing was released. "
+            "Lower the job's epsilon, or raise the data set's lifetime budget.",
             local=f"Left {left}.",
-            asked=numbers[0],
+            asked=self.asked,
         )
 
 
@@ -253,7 +271,9 @@ class Account:
             if borne and after > budget.amount:
                 # rows off the worst path have more left than the account as a whole
                 left = min(self._left(budget, line.scope) for line in lines)
-                return Shortfall(budget, asked=after - budget.amount + left, left=left)
+                asked = after - budget.amount + left
+                factor = max(self._factors(budget.unit)[unit] for unit in borne)
+                return Shortfall(budget, asked=asked, left=left, factor=factor)
         return None
 
     def spent(self, unit: Unit) -> Fraction:

@@ -30,6 +30,15 @@ class Unit(StrEnum):
     RECORD_REPLACE = "record, replace"
     LABEL = "label"
 
+    @property
+    def in_words(self) -> str:
+        """What may change in a table, in words."""
+        return {
+            Unit.RECORD_ADD_REMOVE: "a record added or removed",
+            Unit.RECORD_REPLACE: "a record replaced by another",
+            Unit.LABEL: "a record's label",
+        }[self]
+
 
 class Measure(StrEnum):
     """How a cost is counted: pure epsilon, or rho of zero-concentrated DP (zCDP)."""

@@ -28,7 +28,16 @@ from spinney.privacy.ledger_store import (
     Row,
     decode_entry,
 )
-from spinney.privacy.scopes import EVERYONE, PARTY_TOTALS, Protection, Question, Scope, Step, View
+from spinney.privacy.scopes import (
+    EVERYONE,
+    PARTY_TOTALS,
+    Budget,
+    Protection,
+    Question,
+    Scope,
+    Step,
+    View,
+)
 
 _ALWAYS_OPEN: Final = (
     "Not protected: who takes part, when and how often, the names and public ranges of columns."
@@ -129,6 +138,22 @@ class Books:
             short = life.shortfall(_for_life(job, lines))
             return short and replace(short, is_for_life=True)
         return short
+
+    def ahead(self, job: JobTerms, life: Sequence[Budget]) -> "Books":
+        """Return books in which a job is open and its data set has these lifetime budgets.
+
+        Without `life`, the data set keeps its own budgets.
+        """
+        own = self.job_accounts.get(job.name) or Account(job.measure, job.budgets)
+        lives = dict(self.life_accounts)
+        if life:
+            lives[job.data] = self.life_account(LifeBudgets(job.data, tuple(life)))
+        return replace(
+            self,
+            jobs=self.jobs | {job.name: job},
+            job_accounts=self.job_accounts | {job.name: own},
+            life_accounts=lives,
+        )
 
     def paid(self, question: Question, wanted: Sequence[Body]) -> list[int] | None:
         """Return the entries that already pay for everything wanted for a question, or None."""

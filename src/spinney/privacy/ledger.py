@@ -25,7 +25,7 @@ from typing import Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from spinney.errors import LedgerError, SettingError
-from spinney.privacy.accounting import JobTerms
+from spinney.privacy.accounting import Account, JobTerms, Shortfall
 from spinney.privacy.budget import Measure, Unit
 from spinney.privacy.claims import Books, Entry
 from spinney.privacy.entropy import is_seeded
@@ -112,19 +112,8 @@ class Ledger:
     def open_job(self, job: JobTerms) -> None:
         """Take part in a job; opening it again on the same terms changes nothing."""
         with self._turn("open") as books:
-            known = books.jobs.get(job.name)
-            if known not in (None, job):
-                raise LedgerError(
-                    f"Job {job.name!r} was opened on other terms, which cannot change. Give the "
-                    f"new job a different name."
-                )
-            life = books.life_accounts.get(job.data)
-            if life and (life.measure, job.measure) == (Measure.PURE, Measure.ZCDP):
-                raise SettingError(
-                    f"Job {job.name!r} counts in zCDP, which has no cost in pure epsilon; the "
-                    f"lifetime budget of the data set counts in pure epsilon."
-                )
-            if known is None:
+            _check_terms(books, job, books.life_accounts.get(job.data))
+            if job.name not in books.jobs:
                 self._write([JobOpened(job)])
 
     def answer(
@@ -205,9 +194,32 @@ class Ledger:
     def check(self, job: str, spends: Sequence[Spend]) -> None:
         """Raise `BudgetError` if these releases together would be refused; charge nothing."""
         with self._reading() as books:
-            terms = books.job(job)
-            question = Question(job, 0, "")
-            _check(books, terms, [_charged(question, spend, terms) for spend in spends])
+            short = _shortfall(books, books.job(job), spends)
+        if short is not None:
+            raise short.refusal(f"the whole of job {job!r}")
+
+    def shortfall_ahead(
+        self, job: JobTerms, spends: Sequence[Spend], life: Sequence[Budget] = ()
+    ) -> Shortfall | None:
+        """Return the budget that a job would overspend if it were opened now; write nothing.
+
+        It raises like `open_job`. A job that has been charged may continue, so nothing is short.
+
+        Parameters
+        ----------
+        job
+            The terms on which the job would be opened.
+        spends
+            Everything that the job may spend.
+        life
+            Lifetime budgets of the data set to check instead of those in the ledger.
+        """
+        with self._reading() as books:
+            ahead = books.ahead(job, life)
+            _check_terms(books, job, ahead.life_accounts.get(job.data))
+            if any(ahead.job_accounts[job.name].spent(unit) for unit in Unit):
+                return None
+            return _shortfall(ahead, job, spends)
 
     @property
     def party(self) -> str:
@@ -234,6 +246,18 @@ class Ledger:
         with self._reading() as books:
             account = books.life_accounts.get(data)
             return None if account is None else account.left(unit, ALL_ROWS)
+
+    def all_left_for_life(self, data: str, life: Sequence[Budget] = ()) -> dict[Unit, Fraction]:
+        """Return what all jobs on a data set may still cost, by unit; units without a limit lack.
+
+        `life` are lifetime budgets to count with instead of those in the ledger.
+        """
+        with self._reading() as books:
+            account = books.life_accounts.get(data)
+            if life:
+                account = books.life_account(LifeBudgets(data, tuple(life)))
+            left = {unit: account.left(unit, ALL_ROWS) for unit in Unit} if account else {}
+            return {unit: amount for unit, amount in left.items() if amount is not None}
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all entries, oldest first."""
@@ -348,6 +372,26 @@ def _charged(question: Question, spend: Spend, job: JobTerms) -> Charged:
         n_parties=job.n_parties,
         is_seeded=is_seeded(),
     )
+
+
+def _check_terms(books: Books, job: JobTerms, life: Account | None) -> None:
+    """Raise unless a job can be opened on these terms, beside this account of its data set."""
+    if books.jobs.get(job.name) not in (None, job):
+        raise LedgerError(
+            f"Job {job.name!r} was opened on other terms, which cannot change. Give the "
+            f"new job a different name."
+        )
+    if life and (life.measure, job.measure) == (Measure.PURE, Measure.ZCDP):
+        raise SettingError(
+            f"Job {job.name!r} counts in zCDP, which has no cost in pure epsilon; the "
+            f"lifetime budget of the data set counts in pure epsilon."
+        )
+
+
+def _shortfall(books: Books, job: JobTerms, spends: Sequence[Spend]) -> Shortfall | None:
+    """Return the budget that these releases together would overspend, or None."""
+    charges = [_charged(Question(job.name, 0, ""), spend, job) for spend in spends]
+    return books.shortfall(job, [line for charge in charges for line in charge.lines])
 
 
 def _check(books: Books, job: JobTerms, charges: Sequence[Charged]) -> None:

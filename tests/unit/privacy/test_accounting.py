@@ -252,7 +252,8 @@ def test_a_refusal_says_what_was_asked_and_what_is_left():
 
     assert isinstance(refusal, BudgetError)
     assert str(refusal) == (
-        "Charge refused for level 4: asked epsilon=0.25, left epsilon=0.1. Nothing was released."
+        "Charge refused for level 4: asked epsilon=0.25 for a record added or removed, left "
+        "epsilon=0.1. Nothing was released."
     )
     assert (refusal.asked, refusal.left) == (Fraction(1, 4), Fraction(1, 10))
 
@@ -262,9 +263,23 @@ def test_a_refusal_shows_a_difference_however_small_and_never_a_debt():
     same = Shortfall(Budget.pure(1), Fraction(1, 3) + Fraction(1, 10**40), Fraction(1, 3))
     debt = Shortfall(Budget.zcdp(1, 1e-6), Fraction(1), Fraction(-3))
 
-    assert "asked epsilon=0.1000000001, left epsilon=0.1." in str(close.refusal("level 4"))
+    assert "asked epsilon=0.1000000001 for a record added or removed, left epsilon=0.1." in str(
+        close.refusal("level 4")
+    )
     assert "asked epsilon=0.333333333" in str(same.refusal("level 4"))
-    assert "asked rho=1, left rho=0." in str(debt.refusal("level 4"))
+    assert "asked rho=1 for a record added or removed, left rho=0." in str(debt.refusal("level 4"))
+
+
+def test_a_refusal_in_another_unit_says_why_it_costs_more():
+    account = Account(Measure.PURE, [Budget.pure(3, unit) for unit in Unit])
+    account.add([Line(ALL_ROWS, Cost(Measure.PURE, Fraction(1), RECORD))])
+    short = account.shortfall([Line(ALL_ROWS, Cost(Measure.PURE, Fraction(1), RECORD))])
+
+    assert short is not None
+    assert str(short.refusal("q4")).startswith(
+        "Charge refused for q4: asked epsilon=2 for a record replaced by another (twice what a "
+        "record added or removed costs), left epsilon=1."
+    )
 
 
 def test_what_other_jobs_spent_stays_at_home():
@@ -272,8 +287,9 @@ def test_what_other_jobs_spent_stays_at_home():
     refusal = short.refusal("level 4")
 
     assert refusal.public == (
-        "Charge refused for level 4: asked epsilon=0.25, more than is left for the life of the "
-        "data set. Nothing was released."
+        "Charge refused for level 4: asked epsilon=0.25 for a record added or removed, more than "
+        "is left for the life of the data set. Nothing was released. Lower the job's epsilon, or "
+        "raise the data set's lifetime budget."
     )
     assert refusal.local == "Left epsilon=0.1."
     assert (refusal.asked, refusal.left) == (Fraction(1, 4), None)

@@ -70,7 +70,9 @@ def test_a_refused_charge_draws_nothing_and_writes_nothing(ledger, draws):
         ledger.answer(ask(n), [level(n)], noised)
     drawn, entries = len(draws), len(ledger.entries())
 
-    with pytest.raises(BudgetError, match=r"^Charge refused for level 4: asked epsilon=0.25, left"):
+    with pytest.raises(
+        BudgetError, match=r"^Charge refused for level 4: asked epsilon=0.25 for a record"
+    ):
         ledger.answer(ask(4), [level(4)], noised)
 
     assert len(draws) == drawn
@@ -81,8 +83,8 @@ def test_a_budget_smaller_than_one_release_refuses_the_first(draws):
     with closing(Ledger.in_memory()) as ledger:
         ledger.open_job(JobTerms.agreed("q3", "data", 5, [Budget.pure(0.1)]))
         message = (
-            "Charge refused for level 4: asked epsilon=0.25, left epsilon=0.1. "
-            "Nothing was released."
+            "Charge refused for level 4: asked epsilon=0.25 for a record added or removed, "
+            "left epsilon=0.1. Nothing was released."
         )
         with pytest.raises(BudgetError) as caught:
             ledger.answer(ask(0), [level(4)], noised)
@@ -177,7 +179,7 @@ def test_pure_noise_in_a_zcdp_job_costs_half_its_square(ledger):
 
 def test_checking_first_charges_nothing(ledger):
     ledger.check("q3", [level(0, n_releases=4)])
-    with pytest.raises(BudgetError, match=r"asked epsilon=1.25, left epsilon=1"):
+    with pytest.raises(BudgetError, match=r"job 'q3': asked epsilon=1.25 for .*, left epsilon=1"):
         ledger.check("q3", [level(0, n_releases=5)])
 
     assert ledger.spent("q3", RECORD) == 0
