@@ -134,7 +134,7 @@ def test_its_steps_are_shown_as_it_counts_them(tmp_path, monkeypatch):
     sites = Sites(tmp_path, agreed)
     Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
     sites.close()
-    levels = [f"counting 1 trees, level {number} of 3" for number in (1, 2, 3)]
+    levels = [f"counting 1 tree, level {number} of 3" for number in (1, 2, 3)]
     assert list(dict.fromkeys(shown)) == levels
 
 

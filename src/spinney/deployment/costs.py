@@ -9,9 +9,12 @@ import msgspec
 
 from spinney.deployment.job import Agreed
 from spinney.jobs.sections import ColumnConfig
+from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.spec import JobSize
+from spinney.report.words import some
 from spinney.transport.flare.jobs import JOB_LIMIT
 
+_NO_NOISE: Final = "no noise"
 _UNKNOWN_COLUMNS: Final = 10  # assumed if the parties' files list the columns
 _UNKNOWN_CATEGORIES: Final = 255  # assumed if the parties' files list a column's categories
 _NAME: Final = 256  # bytes of a category's name
@@ -24,7 +27,7 @@ _BYTES_A_SECOND: Final = 10e6
 class JobCost(msgspec.Struct, frozen=True):
     """The most a job may cost each party if no party leaves; None: its settings set no limit."""
 
-    epsilon: str  # "no noise" if the job is not private
+    epsilon: str  # "no noise" if the job is not private; "0.1 per count" for epsilon_per_count
     rounds: int | None
     bytes: int | None
     seconds: float | None
@@ -32,18 +35,16 @@ class JobCost(msgspec.Struct, frozen=True):
     assumes: str = ""  # what the bounds assume, because the job does not say it
 
     def __str__(self) -> str:
+        noise = self.epsilon if self.epsilon == _NO_NOISE else f"epsilon {self.epsilon}"
         if self.rounds is None or self.bytes is None:
-            return (
-                f"epsilon {self.epsilon}; rounds and bytes have no limit, because max_depth is not "
-                "set"
-            )
+            return f"{noise}; rounds and bytes have no limit, because max_depth is not set"
         rows = f" and {self.bytes_a_row / 1e3:.1f} kB for each row" if self.bytes_a_row else ""
         time = (
             "" if self.seconds is None else f"; about {self.seconds:.0f} s, counting not included"
         )
         assumes = f", assuming {self.assumes}" if self.assumes else ""
         return (
-            f"epsilon {self.epsilon}; at most {self.rounds} rounds and {self.bytes / 1e6:.1f} "
+            f"{noise}; at most {some(self.rounds, 'round', 'rounds')} and {self.bytes / 1e6:.1f} "
             f"MB{rows} if no party leaves{assumes}{time}"
         )
 
@@ -51,8 +52,7 @@ class JobCost(msgspec.Struct, frozen=True):
 def cost_of(job: Agreed) -> JobCost:
     """Return a job's cost, computed from public facts only."""
     settings = job.protocol_settings()
-    price = None if settings.privacy is None else settings.privacy.price
-    epsilon = "no noise" if price is None else f"{float(price):g}"
+    epsilon = _NO_NOISE if settings.privacy is None else _epsilon(settings.privacy)
     job_size = size_of(job)
     bound = job.spec.bound(settings, job_size)
     if bound.rounds is None or bound.bytes is None:
@@ -67,6 +67,12 @@ def cost_of(job: Agreed) -> JobCost:
         size += rounds * 1024 * len(job.parties) ** 2
     seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + size / _BYTES_A_SECOND
     return JobCost(epsilon, rounds, size, seconds, bound.bytes_a_row, _assumed(job))
+
+
+def _epsilon(privacy: PrivacySettings) -> str:
+    if privacy.price is None:
+        return f"{float(privacy.amount):g} per count"
+    return f"{float(privacy.price):g}"
 
 
 def size_of(job: Agreed) -> JobSize:

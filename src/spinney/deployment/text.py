@@ -13,6 +13,7 @@ from spinney.deployment.coordinator.runs import PAUSED, RUNNING, Status
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE
 from spinney.deployment.party.progress import progress_in
 from spinney.report.file_names import MODEL
+from spinney.report.words import some
 from spinney.typing import step_under_way
 
 _KINDS: Final = {PROPOSE: "proposal", EVALUATE: "evaluation", PREDICT: "prediction"}
@@ -36,7 +37,7 @@ def standing_of(status: Status) -> str:
         number = step_under_way(status.level, status.levels)
         level = f" {status.step} {number}" if number else ""
         of = f" of {status.levels}" if status.levels > 0 else ""
-        trees = f" {status.trees} trees," if level and status.trees else ""
+        trees = f" {some(status.trees, 'tree', 'trees')}," if level and status.trees else ""
         phase = status.phase or "starting"
         parts.append(f"{phase}{trees}{level}{of}, round {status.rounds + 1}")
         if status.question:
@@ -96,9 +97,13 @@ def proposal(made: Proposal) -> str:
 def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
     """Return the status of a party."""
     width = max(map(len, facts)) + 2
-    lines = [f"{key + ':':<{width}}{value}" for key, value in facts.items() if value is not None]
+    shown = {key: value for key, value in facts.items() if value is not None}
+    if left := shown.pop("left", None):  # "budget" is the first of them, for one unit
+        units = [f"{amount} left for {unit}" for unit, amount in left.items()]
+        shown["budget"] = ("\n" + " " * width).join(units)
+    lines = [f"{key + ':':<{width}}{value}" for key, value in shown.items()]
     lines += [
-        f"  {run['run'][:8]}  {run['releases']} releases, last {run['last']}; "
+        f"  {run['run'][:8]}  {some(run['releases'], 'release', 'releases')}, last {run['last']}; "
         f"{'model kept' if run['has_model'] else run['progress']}"
         for run in runs
     ]

@@ -12,6 +12,7 @@ asks, summed                    every question a party answers; those whose repl
 all_stay_in                     the phases in which a masked job cannot drop a party
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
+charges                         the most that a job may charge to a party's ledger
 n_trees, step, steps_at_most    what progress shows
 bound                           the most rounds and bytes a job takes
 baseline, is_pooled, small      what a simulation compares with
@@ -20,15 +21,17 @@ differs, verb                   its words in the outcome of a simulation
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.scopes import Spend
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import PrivacySettings, Task
 from spinney.protocols.training import Roles, Trained
@@ -162,6 +165,14 @@ class Bound:
     bytes_a_row: int = 0
 
 
+@dataclass(frozen=True)
+class Charges:
+    """The terms on which a party's ledger opens a job, and everything that the job may spend."""
+
+    terms: JobTerms
+    spends: Sequence[Spend]
+
+
 class Spec(ABC, Generic[S]):
     """One protocol, as everything outside its folder sees it.
 
@@ -254,6 +265,24 @@ class Spec(ABC, Generic[S]):
         """Return whether trees draw rows by key, so that rows held by two parties matter."""
         del settings
         return False
+
+    def charges(self, table: Any, settings: S, n_parties: int, data: str) -> Charges | None:
+        """Return the most that a job may charge to a party's ledger; None: nothing.
+
+        A party that is asked to join checks the same charges. A protocol with noise must state
+        them, so that a party can answer a proposal truly.
+
+        Parameters
+        ----------
+        table
+            The party's table, or its `Holding` if columns are divided.
+        settings, n_parties
+            The job's settings, and how many parties take part.
+        data
+            The name of the data set whose account the ledger debits.
+        """
+        del table, settings, n_parties, data
+        return None
 
     # --- what progress shows -------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import msgspec
 
 from spinney.deployment.job import Agreed
 from spinney.errors import PolicyError, SettingError
+from spinney.report.words import some
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,9 +22,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     secure_sum
         Whether sums must be masked (secure aggregation).
     epsilon_per_job
-        The largest epsilon of a job; if set, jobs without noise are refused.
+        The largest epsilon of a job, as the job states it; if set, jobs without noise are refused.
     epsilon_total
-        The largest total epsilon of all jobs on the data set.
+        The largest total epsilon of all jobs on the data set, in every unit: for a record added or
+        removed, for one that is replaced, and for a label. A job of epsilon e that counts records
+        added or removed costs 2 e for one that is replaced and for its label (see `party.budget`).
     trust_coordinator
         Whether a job within those limits may nevertheless show the coordinator exact counts.
     min_samples_leaf
@@ -94,7 +97,7 @@ def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
             party,
             job,
             "min_parties",
-            f"has {len(job.parties)} parties",
+            f"has {some(len(job.parties), 'party', 'parties')}",
             f"requires {policy.min_parties}",
         )
     if job.quorum < policy.min_parties:
@@ -102,7 +105,7 @@ def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
             party,
             job,
             "min_parties",
-            f"would continue with {job.quorum} parties",
+            f"would continue with {some(job.quorum, 'party', 'parties')}",
             f"requires {policy.min_parties}",
         )
 
@@ -126,9 +129,13 @@ def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> No
     for rule, limit in limits.items():
         if limit is None:
             continue
-        epsilon = None if job.is_exact else settings.privacy.price
+        allowed = f"allows epsilon={limit:g} at most"
+        if job.is_exact:
+            raise _refused(party, job, rule, "adds no noise", allowed)
+        epsilon = settings.privacy.price
         if epsilon is None:
-            raise _refused(party, job, rule, "adds no noise", f"allows epsilon={limit:g} at most")
+            asked = "gives epsilon_per_count, which sets no epsilon for the whole job"
+            raise _refused(party, job, rule, asked, allowed)
         if epsilon > Fraction(str(limit)):
             raise _refused(
                 party, job, rule, f"asks for epsilon={float(epsilon):g}", f"allows {limit:g}"

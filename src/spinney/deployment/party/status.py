@@ -5,6 +5,7 @@ from typing import Any
 
 from spinney.deployment.costs import cost_of
 from spinney.deployment.job import agreement_of
+from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.identity import KitIdentity
 from spinney.deployment.party.policy import check_policy
@@ -15,7 +16,6 @@ from spinney.errors import SettingError
 from spinney.jobs.file import load_job
 from spinney.jobs.tables import source_of
 from spinney.privacy.budget import Unit
-from spinney.privacy.ledger import Ledger
 from spinney.tables.holding import Holding
 
 
@@ -34,6 +34,7 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
         None if not party.policy.askers else party.policy.askers[0],
     )
     table = open_table(party, agreed)
+    check_budget(party, agreed, table)
     columns = table.columns if isinstance(table, Holding) else table.schema.columns
     cost = cost_of(agreed)
     return found | {
@@ -55,12 +56,13 @@ def status(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "process": "running" if is_running(party.kit) else "not running",
         "kit": "none" if not (party.kit / "startup").exists() else str(party.kit),
     }
-    ledger = party.folder / party.ledger.path
-    if ledger.exists():
-        books = Ledger.open(ledger)
-        left = books.left_for_life(party.ledger.data, Unit.RECORD_ADD_REMOVE)
-        facts["budget"] = "no limit" if left is None else f"epsilon {float(left):g} left"
-        books.close()
+    left = left_per_unit(party)
+    if left or (party.folder / party.ledger.path).exists():
+        own = left.get(Unit.RECORD_ADD_REMOVE)
+        facts["budget"] = "no limit" if own is None else f"epsilon {float(own):g} left"
+        facts["left"] = {
+            unit.in_words: f"epsilon {float(amount):g}" for unit, amount in left.items()
+        }
     return facts, releases_in(party.records)
 
 

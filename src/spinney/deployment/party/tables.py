@@ -7,16 +7,15 @@ from urllib.parse import quote
 import numpy as np
 
 from spinney.deployment.job import EVALUATE, Agreed
+from spinney.deployment.party.budget import life_budgets
 from spinney.deployment.party.config import PartyFile
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.file import JobFile, SimulationConfig, TableConfig
 from spinney.jobs.holdings import for_columns, holding_of
 from spinney.jobs.rows import hold_back, keep_by_id
 from spinney.jobs.tables import declaration_of, source_of
-from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.scopes import Budget
 from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.spec import ColumnsSpec
 from spinney.seeds import derive_seed
@@ -31,10 +30,8 @@ from spinney.tables.table import Table
 def open_ledger(party: PartyFile) -> Ledger:
     """Open a party's ledger, with the lifetime budget that its policy sets for the data."""
     ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
-    if party.policy.epsilon_total is not None:
-        total = party.policy.epsilon_total
-        # In every unit: a unit without a budget would never run out.
-        ledger.allow_for_life(party.ledger.data, [Budget.pure(total, unit) for unit in Unit])
+    if budgets := life_budgets(party):
+        ledger.allow_for_life(party.ledger.data, budgets)
     return ledger
 
 

@@ -2,12 +2,12 @@
 
 from spinney.protocols.extra_trees.coordinator import train
 from spinney.protocols.extra_trees.messages import ASKS, DRAWN_AT_MOST, SUMMED
-from spinney.protocols.extra_trees.party import Party
+from spinney.protocols.extra_trees.party import Party, extra_plan
 from spinney.protocols.extra_trees.settings import NAME, ExtraJobSettings, settings_of
 from spinney.protocols.row_forest.contract import RowForestSpec
 from spinney.protocols.row_forest.cost import levels_bound, setup_rounds
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite
+from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -39,6 +39,15 @@ class ExtraTreesSpec(RowForestSpec):
     ) -> Training:
         """Grow a forest."""
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def charges(
+        self, table: Table, settings: ForestSettings, n_parties: int, data: str
+    ) -> Charges | None:
+        """Return what a private job may charge."""
+        if settings.privacy is None:
+            return None
+        plan = extra_plan(table.schema, settings, n_parties)
+        return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: ForestSettings) -> bool:
         """Return whether cuts are drawn between declared bounds."""

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from spinney.protocols.accounts.account import Plan
 from spinney.protocols.genetic_tree.coordinator import Evolved, train
 from spinney.protocols.genetic_tree.gathered import gather_trees, home_model, own_model
 from spinney.protocols.genetic_tree.messages import ASKS, SUMMED
-from spinney.protocols.genetic_tree.party import Party
+from spinney.protocols.genetic_tree.noisy import NoisyPlan
+from spinney.protocols.genetic_tree.party import Party, SizePlan
 from spinney.protocols.genetic_tree.settings import (
     NAME,
     GeneticJobSettings,
@@ -15,7 +17,7 @@ from spinney.protocols.genetic_tree.settings import (
     settings_of,
 )
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import Bound, JobFacts, JobSize, OwnModelsSpec, PartySite
+from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, OwnModelsSpec, PartySite
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
 from spinney.trees.dtypes import MAX_BINS
@@ -63,6 +65,19 @@ class GeneticTreeSpec(OwnModelsSpec[GeneticSettings]):
     ) -> Evolved:
         """Evolve structures; each party picks its own tree."""
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def charges(
+        self, table: Table, settings: GeneticSettings, n_parties: int, data: str
+    ) -> Charges | None:
+        """Return what a private search may charge, or the price of a number of rows."""
+        plan: Plan
+        if settings.privacy is not None:
+            plan = NoisyPlan(settings, n_parties, len(table.schema.label.classes or ()))
+        elif settings.size_epsilon is not None:
+            plan = SizePlan(settings.job, settings.size_epsilon, n_parties)
+        else:
+            return None
+        return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: GeneticSettings) -> bool:
         """Return whether structures are cut in declared ranges."""

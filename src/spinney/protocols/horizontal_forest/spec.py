@@ -6,8 +6,9 @@ from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.horizontal_forest.settings import NAME, ForestJobSettings, settings_of
 from spinney.protocols.row_forest.contract import RowForestSpec
 from spinney.protocols.row_forest.cost import cells_of_columns, levels_bound, setup_rounds
+from spinney.protocols.row_forest.party import private_plan
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite
+from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -41,6 +42,15 @@ class HorizontalForestSpec(RowForestSpec):
     ) -> Training:
         """Grow a forest."""
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def charges(
+        self, table: Table, settings: ForestSettings, n_parties: int, data: str
+    ) -> Charges | None:
+        """Return what a private job may charge."""
+        if settings.privacy is None:
+            return None
+        plan = private_plan(table.schema, settings, n_parties)
+        return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: ForestSettings) -> bool:
         """Return whether bins or noise are based on declared ranges."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from spinney.protocols.private_forest.budget import plan_of
 from spinney.protocols.private_forest.coordinator import train
 from spinney.protocols.private_forest.messages import ASKS, SUMMED
 from spinney.protocols.private_forest.party import Party
@@ -12,7 +13,7 @@ from spinney.protocols.private_forest.settings import (
     settings_of,
 )
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
+from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -46,6 +47,13 @@ class PrivateForestSpec(Spec[Settings]):
     ) -> Training:
         """Draw the trees and count their leaves."""
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def charges(
+        self, table: Table, settings: Settings, n_parties: int, data: str
+    ) -> Charges | None:
+        """Return what the one release charges."""
+        plan = plan_of(table.schema, settings, n_parties)
+        return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: Settings) -> bool:
         """Return True: cuts are drawn in declared ranges."""

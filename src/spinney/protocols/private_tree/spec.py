@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from spinney.protocols.private_tree.coordinator import train
-from spinney.protocols.private_tree.messages import ASKS, MOST_PAIRS, SUMMED
+from spinney.protocols.private_tree.messages import ASKS, MOST_PAIRS, SUMMED, PublicTree
 from spinney.protocols.private_tree.party import Party
 from spinney.protocols.private_tree.settings import NAME, TreeJobSettings, TreeSettings, settings_of
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
+from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
@@ -42,6 +42,13 @@ class PrivateTreeSpec(Spec[TreeSettings]):
     ) -> Training:
         """Grow a tree."""
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def charges(
+        self, table: Table, settings: TreeSettings, n_parties: int, data: str
+    ) -> Charges | None:
+        """Return what the tree may charge."""
+        plan = PublicTree.of(table.schema, settings, n_parties).plan
+        return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: TreeSettings) -> bool:
         """Return True: cells are parts of declared ranges."""

@@ -41,10 +41,27 @@ _ROWS: Final = Disclosure(
 
 def label_noise(job: Job) -> RandomisedResponse | DiscreteLaplace:
     """Return the mechanism that randomises a job's labels."""
-    epsilon = fraction_of(job.label_epsilon or "", "label_epsilon")
-    if job.n_classes:
-        return RandomisedResponse(epsilon, job.n_classes, Unit.LABEL)
+    return noise_of(job.label_epsilon or "", job.n_classes)
+
+
+def noise_of(label_epsilon: str, n_classes: int) -> RandomisedResponse | DiscreteLaplace:
+    """Return the mechanism that randomises labels; 0 classes for regression."""
+    epsilon = fraction_of(label_epsilon, "label_epsilon")
+    if n_classes:
+        return RandomisedResponse(epsilon, n_classes, Unit.LABEL)
     return DiscreteLaplace(epsilon, Fraction(_STEPS), Unit.LABEL)
+
+
+def label_terms(
+    job: str, data: str, n_parties: int, noise: RandomisedResponse | DiscreteLaplace
+) -> Terms:
+    """Return the terms on which the label party's ledger opens a job."""
+    return Terms(job, data, n_parties, 1, (Budget.pure(noise.epsilon, Unit.LABEL),))
+
+
+def label_spend(noise: RandomisedResponse | DiscreteLaplace, n_rows: int) -> Spend:
+    """Return the price of all labels."""
+    return Spend("every label, randomised", noise, n_values=n_rows)
 
 
 @dataclass(frozen=True)
@@ -91,9 +108,8 @@ def labels_to_use(job: Job, target: Target, account: LabelAccount) -> Target:
 def _randomised(job: Job, target: Target, ledger: Ledger, account: LabelAccount) -> Target:
     noise = label_noise(job)
     fingerprint = account.data or sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
-    budget = Budget.pure(noise.epsilon, Unit.LABEL)
-    terms = Terms(job.name, fingerprint, job.n_parties, 1, (budget,))
-    spend = Spend("every label, randomised", noise, n_values=job.n_rows)
+    terms = label_terms(job.name, fingerprint, job.n_parties, noise)
+    spend = label_spend(noise, job.n_rows)
     ledger.open_job(terms)
     if account.read_facts:
         told = [read_fact_disclosure(fact, Unit.LABEL) for fact in account.read_facts]

@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from spinney.protocols.model import ForestModel
-from spinney.protocols.spec import Bound, ColumnsSpec, JobFacts, JobSize, PartySite
+from spinney.protocols.spec import Bound, Charges, ColumnsSpec, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest.coordinator import VerticalTraining
-from spinney.protocols.vertical_forest.labels import LabelAccount
+from spinney.protocols.vertical_forest.labels import (
+    LabelAccount,
+    label_spend,
+    label_terms,
+    noise_of,
+)
 from spinney.protocols.vertical_forest.leakage import LabelLeakage, measure_label_leakage
 from spinney.protocols.vertical_forest.matched import ASKS, SUMMED, Party, train
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
@@ -65,6 +70,17 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
     ) -> VerticalTraining:
         """Match the parties' rows and grow a forest over them."""
         return train(channel, settings, n_jobs=n_jobs, progress=progress)
+
+    def charges(
+        self, table: Holding, settings: MatchedSettings, n_parties: int, data: str
+    ) -> Charges | None:
+        """Return what the label party pays for randomised labels."""
+        epsilon = settings.vertical.label_epsilon
+        if epsilon is None or table.label is None:
+            return None
+        noise = noise_of(epsilon, len(table.label.classes or ()))
+        terms = label_terms(settings.vertical.job, data, n_parties, noise)
+        return Charges(terms, [label_spend(noise, table.n_rows)])
 
     def needs_ranges(self, settings: MatchedSettings) -> bool:
         """Return whether bins are laid over declared ranges."""
