@@ -6,10 +6,9 @@ from rich.text import Text
 
 from spinney.jobs.registry import spec_of
 from spinney.report.render import size
+from spinney.report.verdicts import NOTHING_TO_JOIN, joining_helped, number, word_of
 from spinney.report.words import some
 from spinney.simulation.outcome import Outcome
-
-_WORD_OF_SCORE = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2"}
 
 
 def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
@@ -27,7 +26,11 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
         if note := means(outcome):
             console.print(note)
     else:
-        console.print("No rows were held out, so the forests were not compared.")
+        console.print(
+            "No rows were held out, so the forests were not compared."
+            if len(outcome.parties) > 1
+            else NOTHING_TO_JOIN
+        )
     if outcome.identical_to_pooled is not None:
         console.print(_identity(outcome))
     if outcome.privacy:
@@ -39,8 +42,8 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
     up = max(outcome.bytes_up.values())
     down = max(outcome.bytes_down.values())
     console.print(
-        f"{outcome.rounds} rounds; {size(up)} from and {size(down)} to the busiest party; "
-        f"{outcome.seconds:.2f} s."
+        f"{some(outcome.rounds, 'round', 'rounds')}; {size(up)} from and {size(down)} to the "
+        f"busiest party; {outcome.seconds:.2f} s."
     )
     console.print(f"Model   {outcome.model}")
     console.print(f"Report  {outcome.report}")
@@ -60,20 +63,28 @@ def opening(outcome: Outcome) -> str:
 
 
 def joining(outcome: Outcome) -> str:
-    """Return one sentence on whether joining helped, by every score."""
-    parts = []
+    """Return whether joining helped, and whether that is more than chance; a line for each score.
+
+    These are the report's own sentences.
+    """
+    if len(outcome.parties) == 1:
+        return NOTHING_TO_JOIN
+    lines = []
     for score, (n_helped, n_compared) in outcome.helped.items():
         if not n_compared:
             continue
-        alone = outcome.mean["local"][score]
-        together = outcome.mean["federated"][score]
-        parts.append(
-            f"{n_helped} of {n_compared} parties by {_WORD_OF_SCORE[score]} "
-            f"(mean {_number(alone)} alone, {_number(together)} together)"
+        gain = f"gain_{score}"
+        line = joining_helped(
+            score,
+            (n_helped, n_compared),
+            alone=outcome.mean["local"][score],
+            together=outcome.mean["federated"][score],
+            gains=[party.intervals[gain] for party in outcome.parties if gain in party.intervals],
         )
-    if not parts:
+        lines.append(line)
+    if not lines:
         return "No party could train and score a forest alone, so there is nothing to compare with."
-    return f"Joining helped {' and '.join(parts)}."
+    return "\n".join(lines)
 
 
 def means(outcome: Outcome) -> str:
@@ -81,7 +92,7 @@ def means(outcome: Outcome) -> str:
     left_out = {}
     for score, (_, n_compared) in outcome.helped.items():
         if 0 < n_compared < len(outcome.parties):
-            left_out[_WORD_OF_SCORE[score]] = f"{n_compared} of {len(outcome.parties)}"
+            left_out[word_of(score)] = f"{n_compared} of {len(outcome.parties)}"
     if not left_out:
         return ""
     counts = " and ".join(f"{count} by {score}" for score, count in left_out.items())
@@ -113,7 +124,7 @@ def _table(outcome: Outcome) -> Table:
     for model in models:
         for place, score in enumerate(outcome.score_names):
             heading = "" if place else model
-            table.add_column(f"{heading}\n{_WORD_OF_SCORE[score]}", justify="right")
+            table.add_column(f"{heading}\n{word_of(score)}", justify="right")
     for party in outcome.parties:
         cells = [
             _number((getattr(party, model) or {}).get(score))
@@ -130,6 +141,4 @@ def _table(outcome: Outcome) -> Table:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}"
+    return "-" if value is None else number(value)

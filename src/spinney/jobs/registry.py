@@ -3,6 +3,7 @@
 Simulated and deployed jobs run the same spec: the same settings, party and `train`.
 """
 
+from difflib import get_close_matches
 from typing import Any, Final
 
 from spinney.errors import SettingError
@@ -34,5 +35,7 @@ def spec_of(name: str) -> Spec[Any]:
     spec = SPECS.get(name)
     if spec is None:
         known = " or ".join(map(repr, SPECS))
-        raise SettingError(f"protocol must be {known}; got {name!r}.")
+        near = get_close_matches(name, SPECS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise SettingError(f"protocol must be {known}; got {name!r}.{hint}")
     return spec

@@ -85,9 +85,10 @@ def _checked(found: dict[str, Any], where: str, kind: type[Config]) -> Config:
 
 
 def _refuse_unknown_keys(found: dict[str, Any], heading: str, kind: Any, where: str = "") -> None:
-    known = [field.encode_name for field in msgspec.structs.fields(kind)]
+    accepted = [field.encode_name for field in msgspec.structs.fields(kind)]
+    known = [key for key in accepted if key not in getattr(kind, "refused", ())]
     for key in found:
-        if key in known:
+        if key in accepted:
             continue
         near = get_close_matches(key, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -65,8 +65,11 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Each protocol defines a subclass with one field for every key it accepts, including the four of
     `RunSettings`. A key that is left out takes the estimator's default. The order of the fields is
-    part of a job's digest: add new ones where they do not change it.
+    part of a job's digest: add new ones where they do not change it. `refused` names the keys that
+    are read only to raise an error with the reason; no list of known keys shows them.
     """
+
+    refused: ClassVar[tuple[str, ...]] = ("max_leaf_nodes",)
 
 
 class RunSettings(Protocol):

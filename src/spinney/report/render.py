@@ -12,7 +12,14 @@ from spinney.report.budgets import amount, word_of_measure
 from spinney.report.explained import Explanation, Importance
 from spinney.report.facts import Holder, ReportFacts
 from spinney.report.privacy import in_words
-from spinney.report.verdicts import lost_parties, retries, verdict, why_not_judged, word_of
+from spinney.report.verdicts import (
+    NOT_COMPARED,
+    lost_parties,
+    retries,
+    verdict,
+    why_not_judged,
+    word_of,
+)
 from spinney.report.words import some
 
 _WIDTH = 100
@@ -32,8 +39,9 @@ def as_text(report: ReportFacts) -> str:
     if report.ended:
         _print_under(console, "ended", f"{report.ended} This report covers the completed rounds.")
     console.print(_quality(report))
-    if any(name.startswith("local_") for found in report.quality for name in found.scores):
-        _print_under(console, "worth it?", verdict(report))
+    found = verdict(report)
+    if found != NOT_COMPARED or not report.ended:
+        _print_under(console, "worth it?", found)
     console.print(_disclosed(report))
     _print_course(report, console)
     _print_privacy(report, console)

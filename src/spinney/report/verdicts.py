@@ -7,36 +7,78 @@ from spinney.report.words import some
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
 LESS_IS_BETTER = frozenset({"rmse"})
+NOT_COMPARED = (
+    "Quality was not compared: no party's own model was judged beside this one, so the gain is "
+    "unknown. `spinney simulate` compares them on held-out rows."
+)
+NOTHING_TO_JOIN = "There was one party, so there was nothing to join: joining needs two or more."
+_ABOVE = "its 95 % interval is above 0"
+_NOT_ABOVE = "its 95 % interval reaches 0"
 
 
 def verdict(report: ReportFacts) -> str:
     """Return one sentence on whether joining was worth it, by the main score."""
+    if len(report.parties) == 1:
+        return NOTHING_TO_JOIN
     found = report.quality
     names = score_names(found)
     compared = [
         q for q in found if names and names[0] in q.scores and f"local_{names[0]}" in q.scores
     ]
     if not compared:
-        return "No party has its own model to compare with, so the gain is unknown."
+        return NOT_COMPARED
     score = names[0]
     sign = -1 if score in LESS_IS_BETTER else 1
     gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
-    alone = sum(q.scores[f"local_{score}"] for q in compared) / len(compared)
-    together = sum(q.scores[score] for q in compared) / len(compared)
-    helped = sum(gain > 0 for gain in gains)
-    text = (
-        f"Joining helped {helped} of {some(len(compared), 'party', 'parties')} by "
-        f"{word_of(score)}: on average {alone:.3f} alone and {together:.3f} together."
+    return joining_helped(
+        score,
+        (sum(gain > 0 for gain in gains), len(compared)),
+        alone=sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
+        together=sum(q.scores[score] for q in compared) / len(compared),
+        gains=[q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals],
     )
-    known = [q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals]
-    if known:
-        sure = sum(low > 0 for low, _ in known)
-        text += (
-            f" At {sure} of them the gain is more than chance: its 95 % interval is above 0."
-            if sure
-            else " At none of them is the gain clearly above chance: its 95 % interval reaches 0."
-        )
-    return text
+
+
+def joining_helped(
+    score: str,
+    helped: tuple[int, int],
+    *,
+    alone: float,
+    together: float,
+    gains: Sequence[tuple[float, float]],
+) -> str:
+    """Return what joining brought by one score, for reports and for the terminal.
+
+    Parameters
+    ----------
+    score
+        The name of the score.
+    helped
+        At how many parties it improved, and how many could compare.
+    alone, together
+        Its means.
+    gains
+        The 95 % intervals of the parties' gains, as far as they are known.
+    """
+    n_helped, n_compared = helped
+    is_worse = together > alone if score in LESS_IS_BETTER else together < alone
+    is_worse = is_worse and number(alone) != number(together)
+    average = "; on average it hurt: " if is_worse else ": on average "
+    text = (
+        f"Joining helped {n_helped} of {some(n_compared, 'party', 'parties')} by {word_of(score)}"
+        f"{average}{number(alone)} alone and {number(together)} together."
+    )
+    if not gains:
+        return text
+    n_sure = sum(low > 0 for low, _ in gains)
+    if n_sure:
+        return f"{text} At {n_sure} of them the gain is more than chance: {_ABOVE}."
+    return f"{text} At none of them is the gain clearly above chance: {_NOT_ABOVE}."
+
+
+def number(value: float) -> str:
+    """Return a score as text."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}"
 
 
 def why_not_judged(report: ReportFacts) -> str:

@@ -27,6 +27,11 @@ def csv_header(path: str) -> CsvHeader:
             line = file.readline()
     except UnicodeDecodeError:
         raise _not_utf8() from None
+    if not line:
+        raise TableError(
+            "The CSV file is empty. Write the columns' names into its first line, and the rows "
+            "below it."
+        )
     names_by = {mark: next(csv.reader([line], delimiter=mark), []) for mark in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda mark: len(names_by[mark]))
     names = tuple(names_by[delimiter])

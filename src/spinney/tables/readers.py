@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -106,7 +107,7 @@ def read_table(
     Columns that the schema does not name are not read.
     """
     stream = source.stream(schema)
-    _require_columns(stream, [*schema.names, schema.label.name], source.row_id)
+    _require_columns(stream, schema.names, schema.label.name, source.row_id)
     return SourceTable.checked(schema, stream, source.row_id, unknown_categories)
 
 
@@ -142,7 +143,7 @@ def findings_of_source(
     stream = source.stream()
     found = stream.names()
     names = tuple(columns or (name for name in found if name not in {label, source.row_id}))
-    _require_columns(stream, [*names, label], source.row_id)
+    _require_columns(stream, names, label, source.row_id)
     findings = [Findings()] * len(names)
     label_findings = Findings()
     n_rows = 0
@@ -158,18 +159,34 @@ def findings_of_source(
     return SourceFindings(dict(zip(names, findings, strict=True)), label_findings, n_rows)
 
 
-def _require_columns(stream: Stream, wanted: Sequence[str], row_id: str | None) -> None:
+def _require_columns(
+    stream: Stream, columns: Sequence[str], label: str, row_id: str | None
+) -> None:
     names = stream.names()
-    missing = [name for name in (*wanted, row_id) if name is not None and name not in names]
-    if missing:
+    wanted = (*columns, label, row_id)
+    missing = [name for name in wanted if name is not None and name not in names]
+    if missing and missing != [label]:
         raise SchemaError(
             f"The table has no column {join_words(map(repr, missing))}. Rename it in the query, or "
             "drop it from the schema.",
-            local=f"It has: {join_words(names)}.",
+            local=_instead(missing, names),
         )
-    repeated = [name for name in dict.fromkeys(wanted) if names.count(name) > 1]
+    if missing:
+        raise SchemaError(
+            f"The table has no column {label!r}, the label. Name the column to predict: --label, "
+            "or the key label in [schema] or [table].",
+            local=_instead([label], names),
+        )
+    repeated = [name for name in dict.fromkeys((*columns, label)) if names.count(name) > 1]
     if repeated:
         raise TableError(
             f"The table has more than one column called {join_words(map(repr, repeated))}. "
             "Give every column of the query a different name."
         )
+
+
+def _instead(missing: Sequence[str], names: Sequence[str]) -> str:
+    """Return the names that a table has, the most similar one first."""
+    near = [match for name in missing for match in get_close_matches(name, names, n=1)]
+    hint = f"Did you mean {join_words(map(repr, dict.fromkeys(near)))}? " if near else ""
+    return f"{hint}It has: {join_words(names)}."

@@ -182,7 +182,7 @@ FILES = {
         20,
         r"a row with more or fewer cells than its header\. Give .* Line 3\. Expected 2 cells",
     ),
-    "nothing at all": ("", 20, r"The CSV file has no header with a name for every column\."),
+    "nothing at all": ("", 20, r"The CSV file is empty\."),
     "no rows": ("age,ward\n", 20, r"'x.csv' has no rows\. Check the file\."),
     "text for a number": (
         "age,ward\nold,eye\n",

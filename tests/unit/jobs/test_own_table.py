@@ -43,7 +43,16 @@ def test_a_csv_of_ones_own_becomes_a_report_with_one_command(place):
     assert line.endswith("not a job file. Say which of its columns to predict: --label NAME.")
     code, line = place.refused("simulate", "visits.csv", "--label", "sick")
     assert code == 21
-    assert "'sick'" in line
+    assert "The table has no column 'sick', the label. Name the column to predict: --label" in line
+    code, line = place.refused("simulate", "visits.csv", "--label", "il")
+    assert line.endswith("Did you mean 'ill'? It has: age, ward, ill.")
+
+
+def test_an_empty_file_is_called_empty(place):
+    (place.folder / "own.csv").write_text("")
+    code, line = place.refused("simulate", "own.csv", "--label", "ill")
+    assert code == 20
+    assert "The CSV file is empty. Write the columns' names into its first line" in line
 
 
 @pytest.mark.parametrize("as_text", [True, False])

@@ -5,6 +5,7 @@ import pytest
 
 from spinney.errors import SettingError
 from spinney.jobs.registry import SPECS, spec_of
+from spinney.jobs.sections import section
 
 RUNNING = ("random_state", "n_jobs", "secure_sum", "honest")  # keys that every job file may have
 
@@ -12,6 +13,17 @@ RUNNING = ("random_state", "n_jobs", "secure_sum", "honest")  # keys that every 
 def test_an_unknown_protocol_is_refused_by_name():
     with pytest.raises(SettingError, match=r"protocol must be .*got 'boosting'"):
         spec_of("boosting")
+    with pytest.raises(SettingError, match=r"got 'private_tre'\. Did you mean 'private_tree'\?"):
+        spec_of("private_tre")
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)
+def test_known_keys_are_those_that_a_job_file_may_set(spec):
+    with pytest.raises(SettingError, match="Known keys: ") as refused:
+        section({"settings": {"zzz": 1}}, "settings", spec.job_settings, "'job.toml'")
+    known = str(refused.value).split("Known keys: ")[1].rstrip(".").split(", ")
+    assert "max_leaf_nodes" not in known
+    assert ("epsilon" in known) == (spec.name != "vertical_forest")
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)

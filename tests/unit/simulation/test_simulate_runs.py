@@ -116,3 +116,14 @@ def test_held_out_rows_and_training_rows_part_a_party_in_the_shares_of_its_class
     assert sorted(met) == list(range(400))
     assert parties.pooled
     assert parties.pooled.n_rows == 320
+
+
+@pytest.mark.parametrize("held_out", [0, 0.3])
+def test_one_party_has_nothing_to_join(place, held_out):
+    sized = f"[simulation]\nn_parties = 1\nheld_out = {held_out}\n"
+    place.job(place.JOB + place.TABLE + sized)
+    told = place.run("simulate", "job.toml")
+    words = "There was one party, so there was nothing to join: joining needs two or more."
+    assert words in told.stdout
+    assert "Joining helped" not in told.stdout
+    assert words in str(load_report("runs/visits"))

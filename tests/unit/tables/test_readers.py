@@ -200,7 +200,7 @@ def test_unknown_categories_can_be_taken_as_missing(csv):
         (CSV.replace("age", "years"), SchemaError, "no column 'age'.*It has: years, ward, smokes"),
         (CSV.replace("ill", ""), TableError, "no header with a name for every column"),
         (CSV.replace("ill", "age"), TableError, "more than one column called 'age'"),
-        ("", TableError, "no header with a name for every column"),
+        ("", TableError, "The CSV file is empty"),
         ("age,ward,smokes,grade,ill\n", TableError, "has no rows"),
     ],
 )

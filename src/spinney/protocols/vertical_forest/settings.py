@@ -176,8 +176,13 @@ class MatchedSettings:
         return own
 
 
+_REFUSED: Final = ("secure_sum", "honest", "epsilon", "epsilon_per_count")
+
+
 class VerticalJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True):
     """The [settings] of a job file that grows a vertical forest."""
+
+    refused = (*_REFUSED, *JobSettings.refused)
 
     n_estimators: int | None = None
     criterion: str | None = None
@@ -193,7 +198,7 @@ class VerticalJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=
     bootstrap: bool | None = None
     class_weight: str | dict[str, float] | None = None
     oob_score: bool | None = None
-    secure_sum: bool | None = None  # this and the next three are accepted only to raise an error
+    secure_sum: bool | None = None
     honest: int | None = None
     epsilon: int | float | None = None
     epsilon_per_count: int | float | None = None
@@ -221,7 +226,6 @@ _VERTICAL: Final = (
     "intersect_at",
     "join_parts",
 )
-_REFUSED: Final = ("secure_sum", "honest", "epsilon", "epsilon_per_count")
 
 
 def settings_of(given: VerticalJobSettings, facts: JobFacts) -> MatchedSettings:
