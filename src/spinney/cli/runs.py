@@ -9,6 +9,7 @@ from spinney.errors import StorageError
 from spinney.report.file_names import REPORT
 from spinney.report.render import size
 from spinney.report.report import Report, load_report
+from spinney.report.settings import settings_in_words
 from spinney.report.verdicts import score_names
 from spinney.report.words import some
 
@@ -98,10 +99,11 @@ def compare_runs(first: Path, second: Path) -> RunComparison:
     scores_a, scores_b = mean_scores(a), mean_scores(b)
     for name in dict.fromkeys([*scores_a, *scores_b]):
         facts[f"mean {name}"] = (_score(scores_a, name), _score(scores_b, name))
+    of_a, of_b = settings_in_words(a.settings), settings_in_words(b.settings)
     settings = {
-        name: (repr(a.settings.get(name)), repr(b.settings.get(name)))
-        for name in dict.fromkeys([*a.settings, *b.settings])
-        if a.settings.get(name) != b.settings.get(name)
+        name: (of_a.get(name, "-"), of_b.get(name, "-"))
+        for name in dict.fromkeys([*of_a, *of_b])
+        if of_a.get(name) != of_b.get(name)
     }
     return RunComparison((str(first), str(second)), facts, settings)
 

@@ -1,6 +1,8 @@
 """The privacy guarantees of a job in words, from the parties' ledgers or from its rounds."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import msgspec
 
@@ -25,12 +27,27 @@ class PrivacyClaim(msgspec.Struct, frozen=True):
         return self.text
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The facts of a round that a guarantee depends on."""
+
+    question: str
+    reveals: str
+    protection: str
+    answered: tuple[str, ...]  # the parties whose replies were used
+
+    @classmethod
+    def of(cls, r: Round) -> Self:
+        """Return the facts of a round."""
+        return cls(r.question, r.reveals, r.protection, r.answered)
+
+
 def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
     """Return the guarantees; equal claims of several parties are merged."""
     if not training.claims:
         if training.settings.get("privacy") is not None:
             return ()  # stopped before it read the parties' ledgers, and only they know
-        claims = _without_noise(training.rounds, training.parties)
+        claims = _without_noise([Seen.of(r) for r in training.rounds], training.parties)
         return claims if training.shape.n_trees else claims[1:]  # no model, so no reader
     parties: dict[tuple[str | None, ...], list[str]] = {}
     for claim in training.claims:
@@ -38,6 +55,44 @@ def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
     return tuple(
         PrivacyClaim(tuple(who), *content)  # type: ignore[arg-type]  # fields in order
         for content, who in parties.items()
+    )
+
+
+def with_exact_rounds(
+    claims: Sequence[PrivacyClaim], before: Sequence[Seen], rounds: Sequence[Round]
+) -> tuple[PrivacyClaim, ...]:
+    """Return a job's guarantees after further questions that were answered without noise.
+
+    Parameters
+    ----------
+    claims
+        The guarantees before.
+    before
+        The rounds to which they belong.
+    rounds
+        The further rounds.
+    """
+    after = [Seen.of(r) for r in rounds]
+    if not claims or not after:
+        return tuple(claims)
+    if not any(claim.verdict == "EPSILON" for claim in claims):
+        renewed = _without_noise([*before, *after], claims[0].parties)
+        return renewed if len(claims) == len(renewed) else renewed[1:]
+    return tuple(_broken(claim, after) for claim in claims)
+
+
+def _broken(claim: PrivacyClaim, after: Sequence[Seen]) -> PrivacyClaim:
+    """Return a claim of a job with noise after the coordinator got exact answers as well."""
+    if claim.verdict != "EPSILON" or claim.view not in (View.COORDINATOR, View.COALITION):
+        return claim
+    subject, _, rest = claim.text.partition(", against ")
+    against = rest.partition(": ")[0]
+    text = (
+        f"{subject}, against {against}: UNPROTECTED, as exact numbers after training: "
+        f"{'; '.join(_named(after))}. No epsilon holds."
+    )
+    return msgspec.structs.replace(
+        claim, verdict="UNPROTECTED", epsilon=None, delta=None, text=text
     )
 
 
@@ -59,7 +114,7 @@ def in_words(report_parties: tuple[str, ...], claims: Sequence[PrivacyClaim]) ->
     ]
 
 
-def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[PrivacyClaim, ...]:
+def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[PrivacyClaim, ...]:
     """Return the claims of a job without noise: what it reveals, and what masks hide."""
     record, coordinator, reader = Unit.RECORD_ADD_REMOVE.value, View.COORDINATOR, View.READER
     counted = [r for r in rounds if r.question != "Schema"]
@@ -99,16 +154,16 @@ def _without_noise(rounds: Sequence[Round], parties: tuple[str, ...]) -> tuple[P
     )
 
 
-def _left(rounds: Sequence[Round]) -> list[str]:
+def _left(rounds: Sequence[Seen]) -> list[str]:
     """Return the parties that are in a masked sum but missing from a later one."""
     heard = [r.answered for r in rounds if is_masked(r)]
     return [name for name in (heard[0] if heard else ()) if name not in heard[-1]]
 
 
-def is_masked(round_: Round) -> bool:
+def is_masked(round_: Round | Seen) -> bool:
     """Return whether masks hid each party's reply."""
     return round_.protection.startswith("masked")
 
 
-def _named(rounds: Sequence[Round]) -> list[str]:
+def _named(rounds: Sequence[Seen]) -> list[str]:
     return list(dict.fromkeys(r.reveals for r in rounds))

@@ -28,8 +28,9 @@ from spinney.report.facts import (
 )
 from spinney.report.file_names import REPORT, file_in
 from spinney.report.page.page import page_of, summary_of
-from spinney.report.privacy import is_masked, privacy_of
+from spinney.report.privacy import Seen, is_masked, privacy_of, with_exact_rounds
 from spinney.report.render import as_text
+from spinney.report.settings import with_masks
 from spinney.tables.schema import join_words
 from spinney.transport.channel import Round
 
@@ -79,7 +80,7 @@ class Report(ReportFacts, frozen=True, dict=True):
             tuple(traffic),
             {phase: round(seconds, 6) for phase, seconds in training.seconds.items()},
             _disclosures(training.rounds),
-            dict(training.settings),
+            with_masks(training.settings, training.rounds),
             privacy=privacy_of(training),
             history=training.history,
             label_leakage=label_leakage,
@@ -106,7 +107,22 @@ class Report(ReportFacts, frozen=True, dict=True):
             self,
             traffic=(*self.traffic, *(_traffic(r, number + r.number) for r in rounds)),
             disclosures=(*self.disclosures, *_disclosures(rounds)),
+            privacy=with_exact_rounds(self.privacy, self._seen(), rounds),
         )
+
+    def _seen(self) -> list[Seen]:
+        """Return the rounds so far, as far as the report remembers them."""
+        kinds = {entry.question: entry for entry in self.disclosures}
+        return [
+            Seen(
+                r.question,
+                kinds[r.question].statistic,
+                kinds[r.question].protection,
+                tuple(party for party, n_bytes in r.bytes_up.items() if n_bytes),
+            )
+            for r in self.traffic
+            if r.question in kinds
+        ]
 
     def __str__(self) -> str:
         return as_text(self)

@@ -5,6 +5,7 @@ from spinney.report.page.charts import bar
 from spinney.report.page.curves import curve
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.render import size
+from spinney.report.settings import settings_in_words
 from spinney.report.verdicts import lost_parties, retries, word_of
 from spinney.report.words import capital, some
 
@@ -40,7 +41,7 @@ def how_it_went(report: ReportFacts) -> Html:
         [_round(r) for r in report.traffic],
     )
     parts.append(tag("details", tag("summary", f"All rounds: {report.rounds}"), rounds))
-    settings: list[list[Content]] = [[name, repr(v)] for name, v in report.settings.items()]
+    settings: list[list[Content]] = [[*told] for told in settings_in_words(report.settings).items()]
     shown = table("Settings", ["setting", "value"], settings)
     parts.append(tag("details", tag("summary", "Settings"), shown))
     return join_html(*parts)

@@ -1,0 +1,49 @@
+"""A job's settings as a report holds them, and in words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from spinney.report.privacy import is_masked
+from spinney.transport.channel import Round
+
+_HONEST: Final = re.compile(r"while (\d+) of \d+ parties")
+_FRACTION: Final = re.compile(r"\d+/\d+", re.ASCII)
+_NAMES: Final = {"seed": "seed, made from random_state"}
+
+
+def with_masks(settings: Mapping[str, object], rounds: Sequence[Round]) -> dict[str, Any]:
+    """Return a training's settings, with `secure_sum` and `honest` as its rounds were asked.
+
+    They say how a job runs, not what it grows, so the protocol's settings lack them.
+    """
+    masked = [r.protection for r in rounds if is_masked(r)]
+    found = dict(settings) | {"secure_sum": bool(masked)}
+    if masked and (honest := _HONEST.search(masked[0])):
+        found["honest"] = int(honest[1])
+    return found
+
+
+def settings_in_words(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return each setting as text; those of the privacy one by one, without what is not set."""
+    told: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            inner = {f"{name}, {key}": one for key, one in value.items() if one not in (None, ())}
+            told |= settings_in_words(inner)
+        else:
+            told[_NAMES.get(name, name)] = _word(value)
+    return told
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and _FRACTION.fullmatch(value):
+        return f"{float(Fraction(value)):g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value))
+    return str(value)
