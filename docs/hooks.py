@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -67,15 +67,50 @@ def _protocols() -> Iterator[str]:
 
 
 def _messages() -> Iterator[str]:
+    from spinney.deployment import questions as deployed  # noqa: PLC0415
     from spinney.jobs.registry import SPECS  # noqa: PLC0415  loads every protocol
+    from spinney.protocols import explanation  # noqa: PLC0415
+    from spinney.protocols.secure_sums import channel, roster  # noqa: PLC0415
+    from spinney.protocols.spec import ColumnsSpec  # noqa: PLC0415
 
     for spec in SPECS.values():
         yield f"## {spec.name}"
-        rows = ["| question | what a reply reveals | the coordinator sees |", "|---|---|---|"]
-        for ask in spec.asks:
-            seen = "a sum" if ask in spec.summed else "each reply"
-            rows.append(f"| `{ask.__name__}` | {ask.reveals} | {seen} |")
-        yield "\n".join(rows)
+        yield _asks(spec.asks, spec.summed)
+        if isinstance(spec, ColumnsSpec):
+            yield "To predict with a finished forest:"
+            yield _asks(spec.prediction_asks)
+    yield "## After training"
+    yield (
+        "To evaluate and explain a finished model over rows, in a simulation without noise and in "
+        "a deployed evaluation:"
+    )
+    yield _asks(_in(explanation), explanation.SUMMED)
+    yield "## Secure sums"
+    yield "With `secure_sum` a question whose replies are summed is wrapped in these:"
+    yield _asks([*_in(roster), *_in(channel)])
+    yield "## Deployed jobs"
+    yield _asks(_in(deployed))
+
+
+def _in(module: Any) -> list[Any]:
+    """Return the questions that a module defines, in its order."""
+    from spinney.transport.channel import Ask  # noqa: PLC0415
+
+    own = (thing for thing in vars(module).values() if isinstance(thing, type))
+    return [one for one in own if issubclass(one, Ask) and one.__module__ == module.__name__]
+
+
+def _asks(asks: Iterable[Any], summed: Collection[Any] = ()) -> str:
+    """Return questions as a table: what each reveals, and what the coordinator sees."""
+    rows = ["| question | what a reply reveals | the coordinator sees |", "|---|---|---|"]
+    for ask in asks:
+        seen = "each party's reply"
+        if ask in summed:
+            seen += "; with `secure_sum` only the sum"
+        elif ask.refused_under_masks:
+            seen += "; never asked with `secure_sum`"
+        rows.append(f"| `{ask.__name__}` | {ask.reveals} | {seen} |")
+    return "\n".join(rows)
 
 
 def _api() -> Iterator[str]:

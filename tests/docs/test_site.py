@@ -5,7 +5,10 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from matplotlib import pyplot as plt
 
 import spinney
 from spinney import errors
+from spinney.transport.channel import Ask
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -54,6 +58,47 @@ def test_every_public_name_is_in_the_api():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     for name in spinney.__all__:
         assert name == "__version__" or f"`{name}`" in text, name
+
+
+GENERATED = ("messages", "api", "protocols", "examples")
+
+
+@pytest.mark.parametrize("page", GENERATED)
+def test_a_page_that_is_generated_says_so_before_it_is_built(page):
+    before, mark, _ = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition(f"::: {page}")
+    assert mark
+    assert "`make docs` writes" in before
+    assert f"*site/{page}/index.html*" in before
+
+
+def test_the_messages_page_lists_every_question():
+    for module in walk_packages(spinney.__path__, "spinney."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    page = "\n".join(hooks()._messages())
+    asks = {ask for ask in questions(Ask) if ask.__module__.startswith("spinney.")}
+    assert len(asks) > 50
+    for ask in asks:
+        assert f"| `{ask.__name__}` | {ask.reveals} | each party's reply" in page, ask
+    words = "each party's reply; with `secure_sum` only the sum"
+    for name in ("QualityAsk", "ExplainAsk", "LevelAsk"):
+        assert re.search(rf"\| `{name}` \|[^\n]*{words} \|", page), name
+
+
+def questions(kind):
+    """Return the kinds of questions below a kind."""
+    for below in kind.__subclasses__():
+        yield below
+        yield from questions(below)
+
+
+def hooks():
+    found = spec_from_file_location("docs_hooks", DOCS / "hooks.py")
+    assert found is not None
+    assert found.loader is not None
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
 
 
 def test_the_site_builds_with_every_link_whole(tmp_path):
