@@ -10,6 +10,7 @@
 ```
 """
 
+import logging
 import os
 import signal
 import sys
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -123,13 +124,45 @@ def _warnings_last() -> Iterator[None]:
         if issubclass(category, SpinneyWarning):
             met[str(message)] = None
 
-    with warnings.catch_warnings():
+    outside = _Outside()
+    with warnings.catch_warnings(), outside.listening():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", SpinneyWarning)
         warnings.showwarning = keep  # type: ignore[assignment]
         yield
-    for text in met:
+    for text in (*met, *outside.told()):
         say(f"spinney: warning: {text}")
+
+
+class _Outside(logging.Handler):
+    """Collects what simulated parties log about values outside a declared range, by column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._met: dict[str, tuple[str, int, object]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Add one party's count."""
+        name = getattr(record, "outside", None)
+        if name is None or not isinstance(record.args, tuple):
+            return
+        _, count, range_ = record.args
+        so_far = self._met.get(name, (record.msg, 0, range_))[1]
+        self._met[name] = (record.msg, so_far + cast("int", count), range_)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen to the parties' own log for a while."""
+        log = logging.getLogger("spinney.party")
+        log.addHandler(self)
+        try:
+            yield
+        finally:
+            log.removeHandler(self)
+
+    def told(self) -> list[str]:
+        """Return one sentence for each column, counted over all parties."""
+        return [text % (name, count, ends) for name, (text, count, ends) in self._met.items()]
 
 
 @contextmanager

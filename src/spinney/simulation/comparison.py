@@ -5,6 +5,7 @@ bit for bit; this is checked, not assumed. A private joint forest cannot equal i
 other forests are trained without noise: they have nothing to hide from anyone.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -315,7 +316,11 @@ def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running)
         name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
         for name, table in tables.items()
     }
+    log = logging.getLogger("spinney.party")
+    log.disabled = True  # some rows are trained on several times here
     try:
         _train(few, running.protocol.small(settings), running, lambda *_: None)
     except SpinneyError:
         return  # the real training will report what is wrong
+    finally:
+        log.disabled = False

@@ -1,6 +1,7 @@
 """Job files of private trees and forests: they run, compare, and are refused in words."""
 
 import json
+import re
 
 import pytest
 
@@ -90,3 +91,19 @@ def test_what_a_private_job_cannot_do_is_refused_before_a_table_is_opened(place,
     code, line = place.refused("simulate", "job.toml")
     assert code == 10
     assert words in line
+
+
+def test_values_outside_a_declared_range_are_told_once_a_column(place):
+    text = written(place, "private_forest").read_text(encoding="utf-8")
+    place.write(text.replace("[0, 110]", "[0, 50]"))
+    told = place.run("simulate", "job.toml")
+    assert told.exit_code == 0, told.stderr
+    (line,) = [line for line in told.stderr.splitlines() if "outside" in line]
+    above = sum(float(row[0]) > 50 for row in place.visits())
+    found = re.match(r"spinney: warning: Column 'age': (\d+) values lie outside", line)
+    assert found is not None
+    assert above / 2 < int(found[1]) <= above  # held-out rows are not counted
+    assert line.endswith(
+        "the declared range (0.0, 50.0) and count as its ends. Correct them, or declare a wider "
+        "range from public knowledge."
+    )

@@ -36,6 +36,10 @@ from spinney.transport.channel import Ask, Channel
 from spinney.transport.messages import message
 
 _LOG: Final = logging.getLogger("spinney.party")  # stays at the party
+OUTSIDE: Final = (
+    "Column %r: %d values lie outside the declared range %s and count as its ends. Correct them, "
+    "or declare a wider range from public knowledge."
+)
 _EXACT: Final = "exact: the job adds no noise"
 
 
@@ -160,12 +164,7 @@ class PartyAccount:
         places: list[Column | Label] = [*self._table.schema.columns, label]
         for place, count in zip(places, [*outside.tolist(), outside_label], strict=True):
             if count:
-                _LOG.warning(
-                    "Column %r: %d values lie outside the declared range %s and count as its ends.",
-                    place.name,
-                    count,
-                    place.range,
-                )
+                _LOG.warning(OUTSIDE, place.name, count, place.range, extra={"outside": place.name})
         return state.hexdigest()
 
     def join(self, plan: Plan) -> JoinReply:
