@@ -10,6 +10,7 @@ from spinney.errors import LedgerError
 from spinney.privacy.claims import Entry, claims
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
+from spinney.report.words import some
 
 
 class LedgerLine(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ class LedgerDescription(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self)).decode()
 
     def __str__(self) -> str:
-        lines = [f"ledger of {self.party!r}: {self.n_entries} entries"]
+        lines = [f"ledger of {self.party!r}: {some(self.n_entries, 'entry', 'entries')}"]
         for data, budgets in self.budgets.items():
             lines += [f"  {data} may cost in all: {budget}" for budget in budgets]
         for job in self.jobs:
@@ -82,8 +83,9 @@ def verify_ledger(path: Path) -> str:
     with _opened(path) as ledger:
         anchor = ledger.verify()
         return (
-            f"The ledger of {ledger.party!r} is intact: {anchor.seq} entries, none changed or "
-            f"missing. Keep this line elsewhere to prove it later: {anchor.seq} {anchor.hash.hex()}"
+            f"The ledger of {ledger.party!r} is intact: "
+            f"{some(anchor.seq, 'entry', 'entries')}, none changed or missing. Keep this line "
+            f"elsewhere to prove it later: {anchor.seq} {anchor.hash.hex()}"
         )
 
 

@@ -227,7 +227,8 @@ def model_predict(
 
         text, n_rows = predict_file(path, table, out)
     ending.written = True
-    typer.echo(text if out is None else f"{n_rows} rows  {out}", nl=out is not None)
+    counted = f"{n_rows} {'row' if n_rows == 1 else 'rows'}"
+    typer.echo(text if out is None else f"{counted}  {out}", nl=out is not None)
 
 
 @report.command("open")

@@ -68,10 +68,13 @@ class PartDescription(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         width = max(map(len, self.splits), default=0)
-        own = f"{sum(self.splits.values())} splits{', and all leaves' if self.has_leaves else ''}"
+        own = some(sum(self.splits.values()), "split", "splits")
+        own += ", and all leaves" if self.has_leaves else ""
+        others = "belongs" if self.n_elsewhere == 1 else "belong"
+        trees = some(self.n_trees, "tree", "trees")
         lines = [
-            f"{self.path}: {self.party}'s part of a forest of {self.n_trees} trees",
-            f"has {own}; {self.n_elsewhere} splits belong to others",
+            f"{self.path}: {self.party}'s part of a forest of {trees}",
+            f"has {own}; {some(self.n_elsewhere, 'split', 'splits')} {others} to others",
         ]
         ranked = sorted(self.splits.items(), key=lambda found: -found[1])
         return "\n".join(lines + [f"  {name:<{width}}  {n}" for name, n in ranked])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spinney.protocols.model import ForestModel
 from spinney.report.release import Hardening
+from spinney.report.words import some
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
 
@@ -27,7 +28,8 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
         if model.noise is not None:
             of_node = {f.name: getattr(model.noise, f.name)[keep] for f in fields(model.noise)}
             model = replace(model, noise=type(model.noise)(**of_node))
-        done.append(f"{n_closed} splits with fewer than {how.smallest_leaf} rows on a side closed")
+        splits = some(n_closed, "split", "splits")
+        done.append(f"{splits} with fewer than {how.smallest_leaf} rows on a side closed")
     if how.rounds_thresholds:
         forest = replace(forest, threshold=_rounded_thresholds(forest, how.threshold_digits))
         done.append(f"thresholds rounded to {how.threshold_digits} digits of their column's span")

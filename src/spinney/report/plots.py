@@ -10,7 +10,6 @@ import numpy as np
 
 from spinney.errors import MissingExtraError, SettingError
 from spinney.protocols.model import ForestModel
-from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Importance
 from spinney.report.facts import ReportFacts
 from spinney.report.page.charts import COLOURS, OTHER_STYLE, STYLE_OF_MODEL, short
@@ -56,10 +55,17 @@ def gain(report: ReportFacts, ax: Any = None) -> Any:
     return drawn
 
 
-def budget(budgets: Sequence[PartyBudget], ax: Any = None) -> Any:
+def budget(report: ReportFacts, ax: Any = None) -> Any:
     """Draw the privacy budget that each party has spent and has left."""
+    budgets = report.budgets
     if not budgets:
-        raise SettingError("This report has no budget to plot: the job spent no privacy budget.")
+        why = (
+            "the parties' ledgers were not at hand. Each party can read its own: spinney ledger "
+            "show ledger.db"
+            if report.is_private
+            else "the job spent no privacy budget"
+        )
+        raise SettingError(f"This report has no budget to plot: {why}.")
     drawn = axes_of(ax)
     names = [f"{b.party}\n{b.unit}" for b in budgets]
     spent = [float(Fraction(b.spent)) for b in budgets]

@@ -133,7 +133,7 @@ class Report(ReportFacts, frozen=True, dict=True):
 
     def plot_budget(self, ax: Any = None) -> Any:
         """Draw the budget that each party has spent and has left; needs `spinney[plot]`."""
-        return plots.budget(self.budgets, ax)
+        return plots.budget(self, ax)
 
     def plot_importances(self, ax: Any = None) -> Any:
         """Draw the feature importances; needs `spinney[plot]`."""

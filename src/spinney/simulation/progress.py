@@ -20,6 +20,8 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from spinney.report.words import some
+
 Step = Callable[[str, int, int], None]  # see `spinney.typing.Progress`
 COMPILING = "compiling kernels, once: later runs skip it"
 _COMPILING_AFTER = 2.0  # seconds; kernels that are compiled already load faster
@@ -80,7 +82,7 @@ class _BarStages(Stages):
         self._begun += 1
         self._heard = ""
         self._say(title, done)
-        trees = f"{n_trees} trees, " if n_trees else ""
+        trees = f"{some(n_trees, 'tree', 'trees')}, " if n_trees else ""
         share = 0.0
 
         def step(phase: str, n_done: int, total: int) -> None:

@@ -66,6 +66,9 @@ def test_a_budget_is_drawn_where_noise_was_paid_for(forest, ward_table, ward_lab
     axes = private.report_.plot_budget()
     spent, left = (bars[0].get_width() for bars in axes.containers)
     assert spent + left == pytest.approx(3.0)
+    elsewhere = msgspec.structs.replace(private.report_, budgets=())
+    with pytest.raises(SettingError, match=r"the parties' ledgers were not at hand\. Each party"):
+        elsewhere.plot_budget()
 
 
 def test_what_cannot_be_drawn_is_told(forest, tmp_path, monkeypatch):

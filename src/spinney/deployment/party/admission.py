@@ -13,6 +13,7 @@ import msgspec
 from spinney.deployment.job import Agreed
 from spinney.errors import PolicyError, ProtocolError, TableError
 from spinney.files import hold_lock, replace_file
+from spinney.report.words import some
 
 _HOUR: Final = 3600.0
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -80,8 +81,8 @@ def count_job(records: Path, party: str, most: int) -> None:
     recent = [at for at in begun if now - _HOUR < at <= now]
     if len(recent) >= most:
         raise PolicyError(
-            f"The policy of {party!r} allows {most} jobs to begin within an hour (rule "
-            "'jobs_per_hour'). Try again later."
+            f"The policy of {party!r} allows {some(most, 'job', 'jobs')} to begin within "
+            "an hour (rule 'jobs_per_hour'). Try again later."
         )
     replace_file(path, json.dumps([*recent, now]).encode())
 

@@ -1,0 +1,16 @@
+"""One of a kind is in the singular."""
+
+from spinney.cli.ledgers import LedgerDescription, verify_ledger
+from spinney.cli.models import PartDescription
+from spinney.deployment.text import party_page
+from spinney.privacy.ledger import Ledger
+
+
+def test_one_of_a_kind_is_in_the_singular(tmp_path):
+    assert str(LedgerDescription("north", 1, {}, ())) == "ledger of 'north': 1 entry"
+    Ledger.open(tmp_path / "ledger.db", "north").close()
+    assert "is intact: 1 entry, none" in verify_ledger(tmp_path / "ledger.db")
+    run = {"run": "0" * 8, "releases": 1, "last": "today", "has_model": True}
+    assert "1 release, last today" in party_page({"party": "north"}, [run])
+    part = PartDescription("p", "bank", 1, {"age": 1}, 1, has_leaves=False)
+    assert "bank's part of a forest of 1 tree\nhas 1 split; 1 split belongs to others" in str(part)
