@@ -31,6 +31,11 @@ def test_a_refusal_names_the_rule(tmp_path, case):
     check_policy("north", Policy(), agreed_job(tmp_path), ASKER)
 
 
+def test_one_party_is_in_the_singular(tmp_path):
+    with pytest.raises(PolicyError, match="has 1 party; the policy of 'north' requires 2"):
+        check_policy("north", Policy(), agreed_job(tmp_path, parties=("north",)), ASKER)
+
+
 def test_exact_counts_leave_only_where_the_policy_allows(tmp_path):
     job = agreed_job(tmp_path)
     assert job.release == Hardening()  # every deployed job has terms

@@ -29,9 +29,17 @@ def settings_in_words(settings: Mapping[str, object]) -> dict[str, str]:
     """Return each setting as text; those of the privacy one by one, without what is not set."""
     told: dict[str, str] = {}
     for name, value in settings.items():
+        if name == "privacy":
+            told[name] = "no noise" if value is None else "noise"
         if isinstance(value, Mapping):
-            inner = {f"{name}, {key}": one for key, one in value.items() if one not in (None, ())}
+            inner = {
+                f"{name}, {key}": one
+                for key, one in value.items()
+                if one is not None and one not in ((), [])
+            }
             told |= settings_in_words(inner)
+        elif name == "privacy":
+            told |= {} if value is None else {f"{name}, label_epsilon": _word(value)}
         else:
             told[_NAMES.get(name, name)] = _word(value)
     return told

@@ -47,17 +47,22 @@ def test_settings_are_told_in_words():
         "bootstrap": True,
         "class_weight": (1.0, 3.0),
         "seed": 17,
-        "privacy": {"job": "q3", "epsilon": "1/10", "in_shares": False, "read_facts": ()},
+        "privacy": {"job": "q3", "epsilon": "1/10", "in_shares": False, "read_facts": []},
     }
     assert settings_in_words(given) == {
         "max_depth": "not set",
         "bootstrap": "true",
         "class_weight": "1.0, 3.0",
         "seed, made from random_state": "17",
+        "privacy": "noise",
         "privacy, job": "q3",
         "privacy, epsilon": "0.1",
         "privacy, in_shares": "false",
     }
+    assert settings_in_words({"privacy": None}) == {"privacy": "no noise"}
+    of_labels = {"privacy": "noise", "privacy, label_epsilon": "0.5"}
+    assert settings_in_words({"privacy": "1/2"}) == of_labels
+    assert settings_in_words({"privacy": {"label_epsilon": "1/2"}}) == of_labels
 
 
 def test_an_evaluation_is_among_the_guarantees(reports):
