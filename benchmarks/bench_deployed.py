@@ -20,12 +20,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 from deployed import wide  # noqa: E402
 from deployed.loopback import Federation  # noqa: E402
 from spinney.transport.channel import Ask  # noqa: E402
-from spinney.transport.flare import kits  # noqa: E402
-from spinney.transport.flare.channel import FlareChannel, Limits  # noqa: E402
-from spinney.transport.flare.engine import CoordinatorSide, Link, PartySide  # noqa: E402
-from spinney.transport.flare.jobs import write_job  # noqa: E402
-from spinney.transport.flare.resident import Resident  # noqa: E402
-from spinney.transport.flare.session import session  # noqa: E402
+from spinney.transport.remote import kits  # noqa: E402
+from spinney.transport.remote.channel import RemoteChannel, Limits  # noqa: E402
+from spinney.transport.remote.engine import CoordinatorSide, Link, PartySide  # noqa: E402
+from spinney.transport.remote.jobs import write_job  # noqa: E402
+from spinney.transport.remote.resident import Resident  # noqa: E402
+from spinney.transport.remote.session import session  # noqa: E402
 
 ROUNDS = 30
 MEGABYTE = 1_000_000
@@ -63,7 +63,7 @@ class EchoConductor(CoordinatorSide):
     def conduct(self, link: Link, send):
         parties = self._parties
         how = {"run": link.job_id, "attempt": 1, "parties": parties, "present": parties}
-        channel = FlareChannel(send, **how, least=len(parties), limits=Limits())
+        channel = RemoteChannel(send, **how, least=len(parties), limits=Limits())
         data = os.urandom(MEGABYTE)
         for _ in range(ROUNDS + 1):
             assert all(reply.data == data for reply in channel.ask(EchoAsk(data)).values())

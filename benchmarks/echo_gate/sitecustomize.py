@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from spinney.transport.flare import kits
+from spinney.transport.remote import kits
 
 
 def let_in(settle: Callable[[Path], None]) -> Callable[[Path], None]:

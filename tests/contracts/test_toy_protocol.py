@@ -15,9 +15,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     EXAMPLES,
     Sites,
     agreed_job,
+    attempt_of,
     clinics_in,
     coordinator_in,
-    link_to,
     status_of,
     write_party,
 )
@@ -100,7 +100,7 @@ def test_it_runs_deployed_with_progress_policy_and_cost(tmp_path, secure_sum):
     alone = {"n_estimators": None, "max_depth": None}
     agreed = agreed_job(tmp_path, f'protocol = "{NAME}"', times=3, secure_sum=secure_sum, **alone)
     sites = Sites(tmp_path, agreed)
-    Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator_in(tmp_path), agreed, attempt_of(agreed), sites.bytes_to).conduct()
     sites.close()
     status = status_of(tmp_path)
     assert (status.state, status.levels, status.step) == ("finished", 3, "level")
@@ -132,7 +132,7 @@ def test_its_steps_are_shown_as_it_counts_them(tmp_path, monkeypatch):
     alone = {"n_estimators": None, "max_depth": None}
     agreed = agreed_job(tmp_path, f'protocol = "{NAME}"', times=3, **alone)
     sites = Sites(tmp_path, agreed)
-    Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator_in(tmp_path), agreed, attempt_of(agreed), sites.bytes_to).conduct()
     sites.close()
     levels = [f"counting 1 tree, level {number} of 3" for number in (1, 2, 3)]
     assert list(dict.fromkeys(shown)) == levels

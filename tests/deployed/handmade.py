@@ -16,14 +16,15 @@ from spinney.deployment.coordinator.runs import RunFolder, Status
 from spinney.deployment.job import (
     TRAIN,
     Agreed,
+    Attempt,
     agreement_of,
 )
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.process import RunParty
 from spinney.jobs.file import load_job
-from spinney.transport.flare.channel import FlareChannel, Limits
-from spinney.transport.flare.engine import Link
-from spinney.transport.flare.resident import Resident
+from spinney.transport.remote.channel import Limits, RemoteChannel
+from spinney.transport.remote.kits import Address
+from spinney.transport.remote.resident import Resident
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLINICS = ("st-mary", "north", "lakeside")
@@ -41,7 +42,8 @@ class Authority:
 
     def __init__(self, number: int = 1, name: str = "clinics") -> None:
         self.key = _key(f"authority {number}")
-        self.certificate = self.signed(name, self.key, name)
+        own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.certificate = self.signed(name, self.key, issuer=own, role="")
 
     @classmethod
     def at(cls, folder: Path) -> "Authority":
@@ -52,31 +54,55 @@ class Authority:
         return found
 
     def signed(
-        self, name: str, key: Any, issuer: str = "clinics", days: int = 30, first: int = -9
+        self,
+        name: str,
+        key: Any,
+        *,
+        issuer: Any = None,
+        days: int = 30,
+        first: int = -9,
+        role: str = "client",
     ) -> Any:
         now = datetime.now(UTC)
+        subject = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+        if role:
+            subject.append(x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, role))
         return (
             x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+            .subject_name(x509.Name(subject))
+            .issuer_name(issuer or self.certificate.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now + timedelta(days=first))
             .not_valid_after(now + timedelta(days=days))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=not role, path_length=None), critical=True)
             .sign(self.key, hashes.SHA256())
         )
 
-    def kit(self, folder: Path, name: str, *, days: int = 30, first: int = -9) -> None:
-        """Write a start kit's certificate files."""
+    def kit(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        days: int = 30,
+        first: int = -9,
+        role: str = "client",
+        address: Address | None = None,
+    ) -> None:
+        """Write a start kit."""
         startup = folder / "startup"
         startup.mkdir(parents=True)
         key = _key(name)
         plain = serialization.NoEncryption()
         pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        (startup / "client.key").write_bytes(key.private_bytes(pem, form, plain))
-        shown = self.signed(name, key, days=days, first=first)
-        (startup / "client.crt").write_bytes(shown.public_bytes(pem))
+        own = "server" if role == "server" else "client"
+        (startup / f"{own}.key").write_bytes(key.private_bytes(pem, form, plain))
+        shown = self.signed(name, key, days=days, first=first, role=role)
+        (startup / f"{own}.crt").write_bytes(shown.public_bytes(pem))
         (startup / "rootCA.pem").write_bytes(self.certificate.public_bytes(pem))
+        if address is not None:
+            (startup / "federation.json").write_bytes(msgspec.json.encode(address))
 
 
 def write_party(folder: Path, name: str, policy: str = "", table: str = "", more: str = "") -> Path:
@@ -134,7 +160,7 @@ class Sites:
         for side in self.sides:
             side.close()
 
-    def channel(self, kind: type[FlareChannel] = FlareChannel) -> FlareChannel:
+    def channel(self, kind: type[RemoteChannel] = RemoteChannel) -> RemoteChannel:
         parties = self.agreed.parties
         return kind(
             self.bytes_to,
@@ -182,8 +208,6 @@ def coordinator_in(folder: Path) -> CoordinatorFile:
     return file
 
 
-def link_to(folder: Path, run: str = "run-1", attempt: int = 1) -> Link:
-    """Return what the engine would say of a job."""
-    work = folder / f"work-{run}-{attempt}"
-    work.mkdir(exist_ok=True)
-    return Link(run, {"spinney_attempt": attempt}, work)
+def attempt_of(agreed: Agreed, run: str = "run-1", attempt: int = 1) -> Attempt:
+    """Return an attempt of a run, with all its parties."""
+    return Attempt(run, attempt, agreed.parties)

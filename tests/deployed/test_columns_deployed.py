@@ -9,9 +9,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     EXAMPLES,
     Sites,
     agreed_job,
+    attempt_of,
     coordinator_in,
     kits,
-    link_to,
     status_of,
     write_party,
 )
@@ -88,7 +88,7 @@ def conducted(folder, agreed, run="run-1", attempt=1, dies_after=None):
         return {} if dead else sites.bytes_to(targets, data)
 
     try:
-        Run(coordinator_in(folder), agreed, link_to(folder, run, attempt), send).conduct()
+        Run(coordinator_in(folder), agreed, attempt_of(agreed, run, attempt), send).conduct()
     finally:
         sites.close()
     return folder / "runs" / run

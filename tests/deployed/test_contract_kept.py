@@ -9,10 +9,10 @@ import pytest
 from deployed.handmade import (  # type: ignore[import-not-found]
     Sites,
     agreed_job,
+    attempt_of,
     clinics_in,
     coordinator_in,
     kits,
-    link_to,
     status_of,
 )
 from deployed.test_columns_deployed import (  # type: ignore[import-not-found]
@@ -96,7 +96,7 @@ def seen(monkeypatch):
 def test_a_run_keeps_to_the_stated_bounds_and_shows_its_progress(tmp_path, case, seen):
     agreed = job_in(tmp_path, case)
     sites = Sites(tmp_path, agreed)
-    Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator_in(tmp_path), agreed, attempt_of(agreed), sites.bytes_to).conduct()
     sites.close()
     cost, report = cost_of(agreed), load_report(tmp_path / "runs" / "run-1")
     assert cost.rounds is not None

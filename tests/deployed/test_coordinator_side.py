@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from io import BytesIO
 from types import SimpleNamespace
 from zipfile import ZipFile
 
@@ -12,14 +13,13 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     CLINICS,
     Sites,
     agreed_job,
+    attempt_of,
     clinics_in,
     coordinator_in,
-    link_to,
     status_of,
     write_party,
 )
 from spinney.deployment import client as jobs
-from spinney.deployment.client import status_in
 from spinney.deployment.coordinator.config import load_coordinator
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.coordinator.runs import RunFolder, Status
@@ -30,11 +30,11 @@ from spinney.deployment.text import (
     page_of,
     seconds_left,
 )
-from spinney.errors import PartyLostError, PolicyError, ProtocolError, SettingError
+from spinney.errors import PartyLostError, ProtocolError, SettingError
 from spinney.report.release import Hardening
 from spinney.report.report import load_report
 from spinney.transport import codec
-from spinney.transport.flare.wire import Envelope
+from spinney.transport.remote.wire import Envelope
 
 
 @pytest.fixture
@@ -47,14 +47,14 @@ def coordinator(tmp_path):
 def test_a_run_leaves_model_report_and_status_and_no_rounds(coordinator, tmp_path):
     agreed = agreed_job(tmp_path, secure_sum="true")
     sites = Sites(tmp_path, agreed)
-    Run(coordinator, agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator, agreed, attempt_of(agreed), sites.bytes_to).conduct()
     folder = RunFolder(coordinator.runs, "run-1")
     status = folder.status()
     assert status is not None
     assert (status.state, status.present) == ("finished", CLINICS)
     archive = folder.archived()
     assert archive is not None
-    with ZipFile(archive) as files:
+    with ZipFile(BytesIO(archive)) as files:
         assert files.namelist() == ["model.spinney", "report.json", "report.html"]
         assert files.read("model.spinney") == (folder.folder / "model.spinney").read_bytes()
     assert not folder.rounds.exists()
@@ -76,13 +76,13 @@ def test_a_lost_party_leaves_the_run_waiting_and_the_next_attempt_ends_it(coordi
         return came if asked < 6 else {name: came[name] for name in came if name != "north"}
 
     with pytest.raises(PartyLostError, match="Missing: north"):
-        Run(coordinator, agreed, link_to(tmp_path), dying).conduct()
+        Run(coordinator, agreed, attempt_of(agreed), dying).conduct()
     sites.close()
     status = RunFolder(coordinator.runs, "run-1").status()
     assert status is not None
     assert (status.state, status.waiting_since > 0) == ("waiting", True)
     again = Sites(tmp_path, agreed, attempt=2)
-    Run(coordinator, agreed, link_to(tmp_path, attempt=2), again.bytes_to).conduct()
+    Run(coordinator, agreed, attempt_of(agreed, attempt=2), again.bytes_to).conduct()
     ended = RunFolder(coordinator.runs, "run-1").status()
     assert ended is not None
     assert (ended.state, ended.attempt) == ("finished", 2)
@@ -111,15 +111,15 @@ def test_nobody_may_be_dropped_while_a_masked_sum_is_opened(
         return came if asked < number else {name: came[name] for name in came if name != "north"}
 
     with pytest.raises(PartyLostError, match="Missing: north"):
-        Run(coordinator, agreed, link_to(tmp_path), dying).conduct()
+        Run(coordinator, agreed, attempt_of(agreed), dying).conduct()
     sites.close()
     assert status_of(tmp_path).together is together
     # It holds until that round is finished, whatever else goes wrong.
     with pytest.raises(PartyLostError, match="answered KeyAsk"):
-        Run(coordinator, agreed, link_to(tmp_path, attempt=2), lambda *_: {}).conduct()
+        Run(coordinator, agreed, attempt_of(agreed, attempt=2), lambda *_: {}).conduct()
     assert status_of(tmp_path).together is together
     again = Sites(tmp_path, agreed, attempt=3)
-    Run(coordinator, agreed, link_to(tmp_path, attempt=3), again.bytes_to).conduct()
+    Run(coordinator, agreed, attempt_of(agreed, attempt=3), again.bytes_to).conduct()
     assert status_of(tmp_path).state == "finished"
 
 
@@ -130,7 +130,7 @@ def test_an_attempt_that_was_given_up_asks_nobody(coordinator, tmp_path):
     for known in (later, Status(run="run-1", name="q3", kind="train", state="finished")):
         folder.write(known)
         with pytest.raises(ProtocolError, match="Attempt 1 of this run was given up"):
-            Run(coordinator, agreed, link_to(tmp_path), lambda *_: pytest.fail("asked"))
+            Run(coordinator, agreed, attempt_of(agreed), lambda *_: pytest.fail("asked"))
         kept = folder.status()
         assert kept is not None
         assert kept.state == known.state
@@ -141,14 +141,14 @@ def test_a_run_is_not_taken_over_by_another_job(coordinator, tmp_path):
     folder = RunFolder(coordinator.runs, "run-1")
     folder.write(Status(run="run-1", name="q3", kind="train", state="paused", digest="other"))
     with pytest.raises(ProtocolError, match="This run belongs to another job"):
-        Run(coordinator, agreed, link_to(tmp_path, attempt=2), lambda *_: pytest.fail("asked"))
+        Run(coordinator, agreed, attempt_of(agreed, attempt=2), lambda *_: pytest.fail("asked"))
     assert status_of(tmp_path).state == "paused"
 
 
 def test_a_proposal_is_answered_and_starts_nothing(coordinator, tmp_path):
     write_party(tmp_path, "north", policy="min_parties = 9")
     agreed = agreed_job(tmp_path, kind=PROPOSE)
-    Run(coordinator, agreed, link_to(tmp_path), Sites(tmp_path, agreed).bytes_to).conduct()
+    Run(coordinator, agreed, attempt_of(agreed), Sites(tmp_path, agreed).bytes_to).conduct()
     status = RunFolder(coordinator.runs, "run-1").status()
     assert status is not None
     assert status.answers["lakeside"] == ""
@@ -170,12 +170,6 @@ def test_limits_that_cannot_work_are_refused(tmp_path):
             load_coordinator(path)
 
 
-def test_who_was_removed_is_remembered(coordinator):
-    assert coordinator.removed() == frozenset()
-    coordinator.remove(frozenset({"north"}))
-    assert coordinator.removed() == {"north"}
-
-
 def test_a_job_says_what_it_costs(tmp_path):
     plain = cost_of(agreed_job(tmp_path, max_depth=6))
     masked = cost_of(agreed_job(tmp_path, max_depth=6, secure_sum="true"))
@@ -195,11 +189,10 @@ def test_a_job_says_what_it_costs(tmp_path):
 
 
 def test_a_job_that_has_not_begun_says_whom_it_waits_for():
-    history = ["2026-11-15 18:34:52: missing required site north"]
-    meta = {"job_id": "12345678-aaaa", "name": "q3", "schedule_history": history}
-    assert line_of(status_in(meta)) == "q3 12345678: queued; Waiting for: north."
-    history += ["2026-11-15 18:35:01: scheduled"]
-    assert line_of(status_in(meta)) == "q3 12345678: queued"
+    queued = Status(run="12345678-aaaa", name="q3", kind="train", state="queued")
+    assert line_of(queued) == "q3 12345678: queued"
+    waiting = msgspec.structs.replace(queued, message="Waiting for: north.")
+    assert line_of(waiting) == "q3 12345678: queued; Waiting for: north."
 
 
 def test_a_status_is_told_in_a_line_and_on_a_page():
@@ -245,7 +238,7 @@ def test_the_coordinator_logs_how_far_a_run_is(coordinator, tmp_path, caplog):
     caplog.set_level("INFO", "spinney.coordinator")
     agreed = agreed_job(tmp_path)
     sites = Sites(tmp_path, agreed)
-    Run(coordinator, agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator, agreed, attempt_of(agreed), sites.bytes_to).conduct()
     said = "\n".join(caplog.messages)
     for words in ("q3: running; growing 5 trees, level 2 of 3, round", "3 of 3 answered"):
         assert words in said
@@ -255,44 +248,15 @@ def test_the_coordinator_logs_how_far_a_run_is(coordinator, tmp_path, caplog):
 
 def test_a_run_is_found_by_its_job_s_name_and_a_proposal_is_not(monkeypatch, tmp_path):
     kinds = {"cccc": "propose", "bbbb": "train", "aaaa": "train"}  # the newest first
-    metas = [
-        {"job_id": run, "name": "q3", "spinney_kind": kind, "status": "FINISHED:COMPLETED"}
-        for run, kind in kinds.items()
+    runs = [
+        Status(run=run, name="q3", kind=kind, state="finished", begun=-float(number))
+        for number, (run, kind) in enumerate(kinds.items())
     ]
-    opened = SimpleNamespace(
-        jobs=lambda: metas, meta=lambda run: next(m for m in metas if m["job_id"] == run)
-    )
+    opened = SimpleNamespace(request=lambda _: msgspec.json.encode(runs))
     monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
     assert jobs.show_run("q3", tmp_path).run == "bbbb"
     assert jobs.show_run("ccc", tmp_path).run == "cccc"
     with pytest.raises(SettingError, match="No run is called 'q4'"):
         jobs.show_run("q4", tmp_path)
-
-
-def test_a_paused_run_is_not_aborted_for_somebody_else(monkeypatch, tmp_path):
-    said = {"run": "aaaa", "name": "q3", "kind": "train", "state": "paused"}
-    meta = {"job_id": "aaaa", "name": "q3", "submitter_name": "alice", "spinney": said}
-    opened = SimpleNamespace(jobs=lambda: [meta], meta=lambda _: meta)
-    monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
-    monkeypatch.setattr(jobs, "person_of", lambda _: "bob")
-    with pytest.raises(PolicyError, match="Only alice, who started it, may abort it"):
-        jobs.abort("q3", tmp_path)
-
-
-def test_an_abort_follows_a_run_into_its_next_attempt(monkeypatch, tmp_path):
-    """The attempt that was to be aborted had just ended; the keeper began another."""
-    said = {"run": "aaaa", "name": "q3", "kind": "train", "state": "running", "job": "one"}
-    meta = {"job_id": "aaaa", "name": "q3", "spinney": said}
-    aborted = []
-
-    def abort(job):
-        aborted.append(job)
-        said.update({"one": {"job": "two"}, "two": {"state": "aborted"}}[job])
-
-    opened = SimpleNamespace(jobs=lambda: [meta], meta=lambda _: meta, abort=abort)
-    monkeypatch.setattr(jobs, "session", lambda _: nullcontext(opened))
-    monkeypatch.setattr(jobs, "_EVERY", 0.0)
-    assert jobs.abort("q3", tmp_path).state == "aborted"
-    assert aborted == ["one", "two"]
-    with pytest.raises(SettingError, match="The run 'q3' is already over: aborted"):
+    with pytest.raises(SettingError, match="The run 'q3' is already over: finished"):
         jobs.abort("q3", tmp_path)

@@ -11,9 +11,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     CLINICS,
     Sites,
     agreed_job,
+    attempt_of,
     clinics_in,
     coordinator_in,
-    link_to,
     status_of,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
@@ -72,7 +72,7 @@ def job_of(folder, case, settings, **more):
 def conducted(folder, agreed, run="run-1"):
     """Run a job as the engine does; return the coordinator's folder of it."""
     sites = Sites(folder, agreed, run=run)
-    Run(coordinator_in(folder), agreed, link_to(folder, run), sites.bytes_to).conduct()
+    Run(coordinator_in(folder), agreed, attempt_of(agreed, run), sites.bytes_to).conduct()
     sites.close()
     return folder / "runs" / run
 

@@ -5,10 +5,8 @@ the round in which it happens cannot end.
 """
 
 import json
-import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -102,41 +100,6 @@ def test_a_side_that_is_stopped_in_the_middle_and_started_again(federation, who)
     stopped.wait(30)
     federation.start(who)
     assert finish(federation, run, path)["present"] == list(federation.parties)
-
-
-@STARTED_AGAIN
-def test_a_job_process_that_dies_alone_is_started_again(federation, who):
-    path, run = started(federation, f"{who}-job-process")
-    with in_round(federation, run, 8):
-        killed = [pid for pid in federation.processes_of(who) if run.encode() in cmdline(pid)]
-        assert killed
-        assert federation.processes[who].pid not in killed
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-    assert finish(federation, run, path)["attempt"] > 1
-
-
-@STARTED_AGAIN
-def test_a_main_process_that_dies_alone_leaves_no_orphan(federation, who):
-    path, run = started(federation, f"{who}-main-process")
-    with in_round(federation, run, 8):
-        assert any(run.encode() in cmdline(pid) for pid in federation.processes_of(who))
-        main = federation.processes.pop(who)
-        main.kill()
-        main.wait()
-        until = time.monotonic() + 60  # only ends a hang
-        while federation.processes_of(who):
-            assert time.monotonic() < until
-            time.sleep(0.1)
-    federation.start(who)
-    assert finish(federation, run, path)["attempt"] > 1
-
-
-def cmdline(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_a_slow_party_is_waited_for(federation):

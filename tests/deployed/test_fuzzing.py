@@ -2,7 +2,9 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,9 +24,9 @@ from spinney.errors import SpinneyError
 from spinney.jobs.file import load_job
 from spinney.jobs.registry import SPECS
 from spinney.transport import codec
-from spinney.transport.flare.jobs import app_files, job_of_app, job_of_args
-from spinney.transport.flare.wire import Answer, Envelope
 from spinney.transport.journal import Finished, Sums
+from spinney.transport.remote import frames
+from spinney.transport.remote.wire import Answer, Envelope
 
 BOUNDED = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
@@ -172,20 +174,22 @@ def test_files_are_read_or_refused(tmp_path_factory, text):
 
 
 @BOUNDED
-@given(st.text(max_size=60))
-def test_arguments_of_engine_jobs_are_read_or_refused(text):
-    assert CANARY not in refusal(job_of_args, text + CANARY)
+@given(st.binary(max_size=200) | JSON.map(msgspec.json.encode))
+def test_frames_are_read_or_refused(data):
+    for kind in (frames.ANSWERS, frames.TO_PARTY, frames.REQUESTS, frames.TO_PERSON, frames.Hello):
+        assert CANARY not in refusal(lambda data, kind=kind: frames.decode(data, kind), data)
 
 
 @BOUNDED
-@given(st.sampled_from(["config/config_fed_client.json", "custom/evil.py", "x"]), JSON)
-def test_engine_jobs_that_are_not_ours_are_refused(tmp_path_factory, path, value):
-    folder = tmp_path_factory.mktemp("app")
-    for name, text in app_files(b"{}").items():
-        (folder / name).parent.mkdir(exist_ok=True, parents=True)
-        (folder / name).write_text(text)
-    assert job_of_app(folder, frozenset()) == b"{}"
-    (folder / path).parent.mkdir(exist_ok=True)
-    (folder / path).write_text(json.dumps(value))
-    with pytest.raises(SpinneyError, match=r"not one that Spinney wrote|more than a Spinney job"):
-        job_of_app(folder, frozenset())
+@given(st.lists(st.binary(max_size=50), max_size=5))
+def test_pieces_are_joined_or_refused(parts):
+    refusal(lambda parts: list(frames.joined(parts, 100)), parts)
+
+
+@BOUNDED
+@given(st.binary(max_size=3000))
+def test_a_frame_arrives_as_it_was_sent_in_pieces(data):
+    with patch.object(frames, "PIECE", 1000):
+        parts = list(frames.pieces(data))
+    assert all(len(part) <= 1001 for part in parts)
+    assert list(frames.joined(parts)) == [data]

@@ -1,22 +1,22 @@
 """Whom the coordinator signs for and lets in, without an engine."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from nvflare.apis.event_type import EventType
-from nvflare.apis.fl_constant import FLContextKey
-from nvflare.apis.fl_context import FLContext
-from nvflare.apis.fl_exception import NotAuthenticated
 
 from deployed.handmade import coordinator_in  # type: ignore[import-not-found]
-from spinney.deployment import place
-from spinney.deployment.coordinator.runs import COORDINATOR_VARIABLE
-from spinney.deployment.coordinator.supervisor import Keeper
+from spinney.deployment.coordinator.keeper import Keeper
+from spinney.deployment.coordinator.members import Members
 from spinney.deployment.enrolment import approve
+from spinney.deployment.place import Places, place_of
 from spinney.errors import SettingError, StorageError
+from spinney.transport.remote.attendance import Attendance
+from spinney.transport.remote.certificates import Holder
+from spinney.transport.remote.frames import Hello
 
 
 @pytest.mark.parametrize("kind", ["server", "org_admin"])
@@ -52,58 +52,83 @@ def test_what_is_no_request_is_told(tmp_path, content):
         approve(tmp_path / "coordinator.toml", request, 30)
 
 
+def hello(place):
+    return Hello(1, place, "", 0)
+
+
 @pytest.fixture
-def coordinator(tmp_path, monkeypatch):
-    """A coordinator's keeper, to be made anew at will, and who is connected."""
-    coordinator_in(tmp_path)
-    (tmp_path / "kit").mkdir()
-    monkeypatch.setenv(COORDINATOR_VARIABLE, str(tmp_path / "coordinator.toml"))
-    return SimpleNamespace(folder=tmp_path, connected=set())
+def north():
+    now = datetime.now(UTC)
+    day = timedelta(days=1)
+    return Holder("north", "client", "1a", now - day, now + day, b"")
 
 
-def registers(coordinator, keeper, name, kit):
-    """Let a party register that runs by the kit in this folder."""
-    here = FLContext()
-    here.set_prop("spinney_place", place.place_of(kit), private=False)
-    here.set_prop("__identity_name__", name, private=False)
-    clients = [SimpleNamespace(name=known) for known in coordinator.connected]
-    said: dict[str, Any] = {}
-    context = SimpleNamespace(
-        get_peer_context=lambda: here,
-        get_engine=lambda: SimpleNamespace(get_clients=lambda: clients),
-        set_prop=lambda key, value, **_: said.update({key: value}),
-    )
-    keeper.handle_event(EventType.CLIENT_REGISTER_RECEIVED, context)
-    for error in said.get(FLContextKey.EXCEPTIONS, {}).values():  # as the engine does
-        raise error
-    coordinator.connected.add(name)
-    clients.append(SimpleNamespace(name=name))
-    keeper.handle_event(EventType.CLIENT_REGISTER_PROCESSED, context)
+def test_a_copied_kit_is_refused_while_the_first_is_connected(north, tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr("spinney.transport.remote.attendance.monotonic", lambda: clock.now)
+    places = Places(tmp_path / "places.json")
+    first = Attendance(places.known, places.settle)
+    assert first.enter(north, hello("one"))
+    again = Places(tmp_path / "places.json")  # a coordinator that was restarted has not forgotten
+    attendance = Attendance(again.known, again.settle)
+    assert attendance.enter(north, hello("two")) is None
+    stream = attendance.enter(north, hello("one"))  # it was restarted where it was
+    assert stream
+    assert attendance.enter(north, hello("two")) is None
+    assert stream.is_open
+    replaced = attendance.enter(north, hello("one"))
+    assert replaced
+    assert not stream.is_open
+    attendance.leave(replaced)
+    clock.now += 20
+    assert attendance.enter(north, hello("two")) is None
+    clock.now += 20
+    assert attendance.enter(north, hello("two"))  # it has moved
 
 
-def test_a_copied_kit_is_refused_while_the_first_is_connected(coordinator, tmp_path):
-    registers(coordinator, Keeper(), "north", tmp_path / "one")
-    again = Keeper()  # a coordinator that was restarted has not forgotten
-    with pytest.raises(NotAuthenticated, match="the start kit of north is in use in another"):
-        registers(coordinator, again, "north", tmp_path / "two")
-    registers(coordinator, again, "north", tmp_path / "one")  # it was restarted where it was
-    registers(coordinator, again, "lakeside", tmp_path / "two")
-    coordinator.connected.remove("north")
-    registers(coordinator, again, "north", tmp_path / "two")  # it has moved
+def test_who_was_removed_stays_removed_by_certificate(tmp_path, north):
+    (tmp_path / "removed.txt").write_text("lakeside\n")  # as version 0.1 wrote it
+    members = Members(tmp_path)
+    assert members.removed() == {"lakeside"}
+    assert members.refuses(north) == ""
+    members.remove("north")
+    assert members.refuses(north) == "you were removed from the federation"
+    renewed = replace(north, serial="2b")
+    members.admit(renewed)
+    assert members.refuses(renewed) == ""
+    assert members.refuses(north) == "you were removed from the federation"
+    assert members.removed() == {"lakeside"}
+    members.remove("north")
+    assert members.refuses(renewed) == "you were removed from the federation"
 
 
-def test_a_removed_party_is_refused(coordinator, tmp_path):
-    (coordinator.folder / "removed.txt").write_text("north\n")
-    with pytest.raises(NotAuthenticated, match="north was removed from this federation"):
-        registers(coordinator, Keeper(), "north", tmp_path)
+def test_a_certificate_is_revoked_by_its_serial(tmp_path, north):
+    members = Members(tmp_path)
+    members.revoke("00:1A")
+    assert members.refuses(north) == "you were removed from the federation"
+    assert members.refuses(replace(north, serial="1b")) == ""
+    with pytest.raises(SettingError, match="must be hexadecimal digits; got 'north'"):
+        members.revoke("north")
 
 
-def test_who_comes_and_goes_is_told(coordinator, caplog):
+def test_a_list_of_removed_members_that_cannot_be_read_lets_nobody_in(tmp_path, north):
+    (tmp_path / "removed.json").write_text("{")
+    with pytest.raises(StorageError, match=r"so nobody is let in\. Restore it from a backup"):
+        Members(tmp_path).refuses(north)
+
+
+def test_an_expired_certificate_is_refused_also_on_an_old_connection(tmp_path, north):
+    over = replace(north, last=north.first)
+    assert Members(tmp_path).refuses(over) == "your certificate has expired"
+
+
+def test_who_comes_and_goes_is_told(tmp_path, caplog):
     caplog.set_level("INFO", "spinney.keeper")
-    keeper = Keeper()
+    attendance = SimpleNamespace()
+    keeper = Keeper(coordinator_in(tmp_path), Members(tmp_path), attendance)
     for names in (["north"], ["north", "lakeside"], ["lakeside"], ["lakeside"]):
-        heard = [SimpleNamespace(name=name) for name in names]
-        keeper._tell_who_is_heard(SimpleNamespace(get_clients=lambda heard=heard: heard))
+        attendance.names = lambda names=names: names
+        keeper._tell_who_is_heard()
     assert caplog.messages == [
         "north is connected.",
         "lakeside is connected.",
@@ -111,36 +136,17 @@ def test_who_comes_and_goes_is_told(coordinator, caplog):
     ]
 
 
-@pytest.mark.parametrize(
-    ("meta", "reason"),
-    [
-        ({"submitter_name": "alice", "deploy_map": {"spinney": ["server", "lakeside"]}}, None),
-        ({"submitter_name": "bob"}, "bob was removed from this federation"),
-        (
-            {"deploy_map": {"spinney": ["server", "north"]}},
-            "north was removed from this federation",
-        ),
-        ({"spinney_aborts": True}, "This job only asks to end a paused run."),
-    ],
-)
-def test_which_jobs_the_engine_may_not_start(coordinator, meta, reason):
-    (coordinator.folder / "removed.txt").write_text("north\nbob\n")
-    context = FLContext()
-    context.set_prop(FLContextKey.JOB_META, meta)
-    Keeper().handle_event(EventType.BEFORE_CHECK_CLIENT_RESOURCES, context)
-    assert context.get_prop(FLContextKey.JOB_BLOCK_REASON) == reason
+def test_places_differ_by_folder(tmp_path):
+    assert place_of(tmp_path) == place_of(tmp_path)
+    assert place_of(tmp_path) != place_of(tmp_path / "kit")
 
 
-def test_a_party_says_its_place_and_that_it_was_let_in(tmp_path, monkeypatch, caplog):
-    monkeypatch.chdir(tmp_path)
-    context = FLContext()
-    speaker = place.Place()
-    speaker.handle_event(EventType.BEFORE_CLIENT_REGISTER, context)
-    assert place.place_in(context) == place.place_of(tmp_path)
-    assert place.place_of(tmp_path) != place.place_of(tmp_path / "kit")
-    caplog.set_level("INFO", "spinney.party")
-    speaker.handle_event(EventType.AFTER_CLIENT_REGISTER, context)
-    assert not caplog.messages
-    context.set_prop(FLContextKey.CLIENT_TOKEN, "token")
-    speaker.handle_event(EventType.AFTER_CLIENT_REGISTER, context)
-    assert caplog.messages == ["Connected to the coordinator."]
+@pytest.mark.parametrize("name", ["localhost", "../north", "north;", ""])
+def test_nobody_is_signed_for_under_a_name_that_could_pass_for_another(tmp_path, name):
+    path = tmp_path / "coordinator.toml"
+    coordinator_in(tmp_path)
+    request = tmp_path / "x.request.zip"
+    with ZipFile(request, "w") as files:
+        files.writestr("request.json", json.dumps({"name": name, "cert_type": "client"}))
+    with pytest.raises(SettingError, match="which nobody may have"):
+        approve(path, request, 30)

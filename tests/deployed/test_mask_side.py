@@ -12,8 +12,8 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     agreed_job,
     clinics_in,
 )
+from spinney.deployment.identity import KitIdentity
 from spinney.deployment.party.config import load_party
-from spinney.deployment.party.identity import KitIdentity
 from spinney.deployment.party.tables import schema_for
 from spinney.errors import PolicyError, ProtocolError
 from spinney.privacy.masking import MaskAsk, UnmaskAsk
@@ -26,7 +26,7 @@ from spinney.protocols.secure_sums.roster import (
     secure_channel,
 )
 from spinney.transport import codec
-from spinney.transport.flare.channel import FlareChannel
+from spinney.transport.remote.channel import RemoteChannel
 
 FOUR = (*CLINICS, "harbour")
 
@@ -84,7 +84,7 @@ def test_a_party_takes_one_roster(clinics):
     masked = agreed_job(clinics, secure_sum="true")
     rosters = []
 
-    class Listening(FlareChannel):
+    class Listening(RemoteChannel):
         def ask(self, ask, **how):
             if isinstance(ask, RosterAsk):
                 rosters.append(ask)

@@ -17,10 +17,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from spinney.cli.ledgers import describe_ledger
-from spinney.deployment.job import PROPOSE, Agreed
+from spinney.deployment.job import PROPOSE, Agreed, Attempt
 from spinney.deployment.party import admission as accepted
 from spinney.deployment.party.config import load_party
-from spinney.deployment.party.process import run_of
 from spinney.deployment.party.tables import open_table
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.errors import (
@@ -37,7 +36,6 @@ from spinney.protocols.rows.levels import GrowingJob
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
 from spinney.protocols.secure_sums.roster import secure_channel
 from spinney.tables.holding import Holding
-from spinney.transport.flare.engine import Link
 from spinney.transport.in_process import InProcess
 from spinney.transport.journal import Journal, Journaled
 
@@ -292,7 +290,6 @@ def test_a_run_is_that_of_one_job(clinics):
 
 
 @pytest.mark.parametrize("run", ["../elsewhere", "a/b", "", "x" * 65])
-def test_a_run_is_no_path(tmp_path, run):
-    named = Link("job", {"spinney_run": run or "."}, tmp_path)
+def test_a_run_is_no_path(run):
     with pytest.raises(PolicyError, match="has no valid run id"):
-        run_of(named)
+        Attempt(run, 1, CLINICS)

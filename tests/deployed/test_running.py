@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import socket
 from pathlib import Path
@@ -13,9 +14,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     Authority,
     Sites,
     agreed_job,
+    attempt_of,
     clinics_in,
     coordinator_in,
-    link_to,
     status_of,
     write_party,
 )
@@ -24,6 +25,7 @@ from spinney.deployment import process as running
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.coordinator.runs import RunFolder
 from spinney.deployment.coordinator.unfinished import write_unfinished
+from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.guard import RunRecord
 from spinney.deployment.party.status import status
 from spinney.deployment.text import party_page
@@ -97,34 +99,38 @@ def test_clocks_that_differ_change_nothing(tmp_path, monkeypatch):
             name = f"spinney.deployment.{module}.time"
             monkeypatch.setattr(name, lambda ahead=ahead: 1_800_000_000.0 + ahead)
         sites = Sites(tmp_path, agreed, run=run)
-        Run(coordinator_in(tmp_path), agreed, link_to(tmp_path, run), sites.bytes_to).conduct()
+        Run(coordinator_in(tmp_path), agreed, attempt_of(agreed, run), sites.bytes_to).conduct()
         sites.close()
         models.append((tmp_path / "runs" / run / "model.spinney").read_bytes())
     assert models[0] == models[1]
 
 
-def test_logs_are_told_in_lines_and_traces_stay_in_the_file(tmp_path):
-    logs = running._Logs(tmp_path)
-    record = {"at": "2026-11-15T18:42:04.000+00:00", "job": "a747575a-bd95", "level": "INFO"}
-    messages = ("Job 'q3' begins.", "Traceback (most recent call last):\n  x", "One.\nTwo.", 3)
-    lines = [json.dumps(record | {"message": message}) for message in messages]
-    (tmp_path / "spinney.jsonl").write_text("\n".join([*lines, "not JSON", "cut sho"]))
+def test_logs_are_told_in_lines_and_traces_stay_in_the_file(tmp_path, monkeypatch):
     said: list[str] = []
-    logs.tell(said.append)
-    logs.tell(said.append)
-    assert said == [
-        "18:42:04 a747575a Job 'q3' begins.",
-        "18:42:04 a747575a One.",
-        lines[-1],
-        "not JSON",
+    monkeypatch.setattr(JsonLines, "job", "a747575a-bd95")
+    with running.logging_to(tmp_path, said.append):
+        log = logging.getLogger("spinney.party")
+        log.info("Job %r begins.", "q3")
+        log.error("One.\nTwo.", exc_info=ValueError("secret"))
+        logging.getLogger("spinney.audit").warning("Refused eve.")
+    log.info("Nobody hears this.")
+    assert [line[9:] for line in said] == [
+        "a747575a Job 'q3' begins.",
+        "a747575a One.",
+        "a747575a Refused eve.",
     ]
+    written = [json.loads(line) for line in (tmp_path / "spinney.jsonl").read_text().splitlines()]
+    assert "secret" in written[1]["error"]
+    assert written[0]["job"] == "a747575a-bd95"
+    (refused,) = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert json.loads(refused)["message"] == "Refused eve."
 
 
 def test_a_party_says_how_far_it_is(tmp_path):
     clinics_in(tmp_path)
     agreed = agreed_job(tmp_path)
     sites = Sites(tmp_path, agreed)
-    Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), sites.bytes_to).conduct()
+    Run(coordinator_in(tmp_path), agreed, attempt_of(agreed), sites.bytes_to).conduct()
     records = tmp_path / "north" / "records" / "runs" / "run-1"
     progress = json.loads((records / "progress.json").read_text())
     assert (progress["job"], progress["question"], progress["levels"]) == ("q3", "Quality", 3)
@@ -145,7 +151,7 @@ def test_a_run_that_ended_early_has_a_report_of_what_left(tmp_path):
         return sites.bytes_to(targets, data) if len(asked) < 6 else {}
 
     with pytest.raises(PartyLostError):
-        Run(coordinator_in(tmp_path), agreed, link_to(tmp_path), dying).conduct()
+        Run(coordinator_in(tmp_path), agreed, attempt_of(agreed), dying).conduct()
     folder = RunFolder(tmp_path / "runs", "run-1")
     known = status_of(tmp_path)
     write_unfinished(folder, known)
@@ -171,7 +177,7 @@ def test_a_party_with_a_full_disk_releases_nothing_and_the_run_pauses(tmp_path, 
     sites.channel().ask(SchemaAsk())
     sites.close()
     again = Sites(tmp_path, agreed, attempt=2)
-    run = Run(coordinator_in(tmp_path), agreed, link_to(tmp_path, attempt=2), again.bytes_to)
+    run = Run(coordinator_in(tmp_path), agreed, attempt_of(agreed, attempt=2), again.bytes_to)
     monkeypatch.setattr(os, "fsync", full)
     seen = []
 

@@ -1,82 +1,69 @@
-"""Start kits and engine jobs of Spinney 0.1.0: a kit works, a job is refused with what to do.
+"""Start kits and authorities of Spinney 0.1.0, which ran on NVIDIA FLARE: they still work.
 
-What stands in `data/kit_version_1` was written by the old code, `@KIT@` where the kit is. A kit's
-settings are written anew whenever it is run, so that the names in it are always the present ones.
-An engine job is signed by who submitted it, and nobody else can change it.
+What stands in `data/kit_version_1` was written by the old code, without the private keys. Its other
+files, of the engine, are left alone: nothing reads them.
 """
 
 import json
-import re
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 
-from spinney.deployment import process
-from spinney.errors import PolicyError
-from spinney.transport.flare import entry_points
-from spinney.transport.flare.jobs import app_files, job_of_app
+from deployed.handmade import CLINICS, agreed_job  # type: ignore[import-not-found]
+from deployed.served import Served  # type: ignore[import-not-found]
+from spinney.transport.remote import kits
+from spinney.transport.remote.certificates import holder_of, issued_by
+from spinney.transport.remote.kits import Address
 
 DATA = Path(__file__).parent / "data" / "kit_version_1"
-NAMED = {
-    name: value
-    for name, value in vars(entry_points).items()
-    if name.isupper() and name != "EARLIER"
-}
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """Give every class of ours that a file names."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for one in value:
-            yield from names_in(one)
-    elif isinstance(value, str) and re.fullmatch(r"spinney\.[a-z_.]+\.[A-Z]\w+", value):
-        yield value
+@pytest.mark.parametrize(
+    ("side", "own", "name", "role"),
+    [
+        ("party", "client", "north", "client"),
+        ("lead", "client", "alice@clinics.example.org", "lead"),
+        ("coordinator", "server", "localhost", "server"),
+    ],
+)
+def test_a_certificate_of_version_1_says_who_and_what_its_holder_is(side, own, name, role):
+    certificate = kits.certificate_in(DATA / side, own, "")
+    holder = holder_of(certificate)
+    assert (holder.name, holder.role) == (name, role)
+    assert issued_by(certificate, kits.authority_in(DATA / "coordinator" / "ca"))
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_every_entry_point_is_a_class(name):
-    module, kind = NAMED[name].rsplit(".", 1)
-    assert isinstance(getattr(import_module(module), kind), type)
+def test_the_fingerprint_of_an_authority_of_version_1_is_the_one_that_people_know():
+    known = json.loads((DATA / "coordinator" / "ca" / "ca.json").read_text())
+    assert kits.fingerprint_of(DATA / "coordinator" / "ca") == known["rootCA_fingerprint"]
 
 
-def test_an_engine_job_of_version_1_is_refused_with_what_to_do(tmp_path):
-    folder = copytree(DATA / "engine_job", tmp_path / "app")
-    words = "written by an earlier version of Spinney. Have its lead resume the run"
-    with pytest.raises(PolicyError, match=words):
-        job_of_app(folder, frozenset())
-
-
-def test_an_engine_job_of_today_is_let_in(tmp_path):
-    for path, text in app_files(b"job").items():
-        file = tmp_path / path
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-    assert job_of_app(tmp_path, frozenset()) == b"job"
-
-
-@pytest.mark.parametrize(("kind", "run"), [("party", "run_party"), ("server", "run_coordinator")])
-def test_a_kit_of_version_1_is_settled_anew_when_it_is_run(kind, run, tmp_path, monkeypatch):
-    kit = copytree(DATA / kind, tmp_path / "kit")
-    old = {name for file in kit.rglob("*.json") for name in names_in(json.loads(file.read_text()))}
-    assert all(name.startswith(entry_points.EARLIER) for name in old)
-    assert old
-    (tmp_path / "party.toml").write_text(
-        '[party]\nname = "north"\n[table]\nsource = "csv"\npath = "visits.csv"\n'
+def test_a_kit_of_version_1_says_where_its_coordinator_is():
+    assert kits.address_in(DATA / "party") == Address(
+        name="clinics", host="localhost", port=18002, admin_port=18002
     )
-    (tmp_path / "coordinator.toml").write_text(
-        '[coordinator]\nname = "clinics"\nhost = "localhost"\nport = 18002\n'
-    )
-    monkeypatch.setattr(process, "_require_kit", lambda *_: "north")
-    monkeypatch.setattr(process, "_run", lambda *_: (0, b""))
-    file = "party.toml" if kind == "party" else "coordinator.toml"
-    assert getattr(process, run)(tmp_path / file, lambda _: None) == 0
-    files = sorted(kit.rglob("*.json"))
-    new = {name for path in files for name in names_in(json.loads(path.read_text()))}
-    assert new <= set(NAMED.values())
-    assert len(new) == len(old)
+    assert kits.address_in(DATA / "lead").admin_port == 18003
+
+
+def test_nobody_else_can_read_a_kit_of_version_1_once_it_is_used(tmp_path):
+    kit = copytree(DATA / "party", tmp_path / "kit")
+    kits.tighten(kit)
+    for path in (kit, *kit.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_federation_of_kits_in_the_old_layout_trains(tmp_path):
+    """The certificates are of today, since stored ones expire; the files are as 0.1.0 wrote them."""
+    served = Served(tmp_path)
+    for side in (*CLINICS, "lead"):
+        startup = tmp_path / side / "kit" / "startup"
+        (startup / "federation.json").unlink()
+        old = "fed_admin.json" if side == "lead" else "fed_client.json"
+        kind = "lead" if side == "lead" else "party"
+        text = (DATA / kind / "startup" / old).read_text()
+        for port in ("18002", "18003"):
+            text = text.replace(port, str(served.port))
+        (startup / old).write_text(text)
+    with served.up(*CLINICS):
+        assert served.over(served.submit(agreed_job(tmp_path))).state == "finished"

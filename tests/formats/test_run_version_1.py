@@ -18,17 +18,16 @@ from spinney import load_model, load_report
 from spinney.deployment.coordinator.config import load_coordinator
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.coordinator.runs import RunFolder
-from spinney.deployment.job import Agreed
+from spinney.deployment.job import Agreed, Attempt
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.process import RunParty
 from spinney.deployment.party.tables import open_ledger
 from spinney.deployment.text import line_of, releases_in
 from spinney.privacy.budget import Unit
 from spinney.transport import codec
-from spinney.transport.flare.engine import Link
-from spinney.transport.flare.resident import Resident
-from spinney.transport.flare.wire import Envelope
 from spinney.transport.journal import Journal
+from spinney.transport.remote.resident import Resident
+from spinney.transport.remote.wire import Envelope
 
 DATA = Path(__file__).parent / "data" / "run_version_1"
 RUN = "0f3e9c2a-5d1b-4a77-9b1e-2c6d8e4f7a10"
@@ -39,7 +38,6 @@ each_paused = pytest.mark.parametrize("name", ["paused", "paused_private", "paus
 def attempted(place: Path, agreed: Agreed, attempt: int, hear: Any = None) -> None:
     """Run one attempt in this process: the coordinator, and every party behind its own end."""
     coordinator = load_coordinator(place / "coordinator.toml")
-    meta = {"spinney_run": RUN, "spinney_attempt": attempt}
     with ExitStack() as parties:
         ends = {}
         for name in agreed.parties:
@@ -54,7 +52,7 @@ def attempted(place: Path, agreed: Agreed, attempt: int, hear: Any = None) -> No
                 hear(data)
             return {name: ends[name].answer(data) for name in targets}
 
-        Run(coordinator, agreed, Link(f"job-{attempt}", meta, place), send).conduct()
+        Run(coordinator, agreed, Attempt(RUN, attempt, agreed.parties), send).conduct()
 
 
 def run_in(place: Path) -> RunFolder:

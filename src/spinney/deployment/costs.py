@@ -7,20 +7,19 @@ from typing import Final
 
 import msgspec
 
-from spinney.deployment.job import Agreed
+from spinney.deployment.job import JOB_LIMIT, Agreed
 from spinney.jobs.sections import ColumnConfig
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.spec import JobSize
 from spinney.report.words import some
-from spinney.transport.flare.jobs import JOB_LIMIT
 
 _NO_NOISE: Final = "no noise"
 _UNKNOWN_COLUMNS: Final = 10  # assumed if the parties' files list the columns
 _UNKNOWN_CATEGORIES: Final = 255  # assumed if the parties' files list a column's categories
 _NAME: Final = 256  # bytes of a category's name
 _ROUNDS_A_KEY: Final = 32  # the number of sums per set of mask keys
-_SECONDS_A_ROUND: Final = 0.2
-_SECONDS_TO_START: Final = 20.0
+_SECONDS_A_ROUND: Final = 0.1
+_SECONDS_TO_START: Final = 5.0
 _BYTES_A_SECOND: Final = 10e6
 
 

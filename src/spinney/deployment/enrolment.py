@@ -2,15 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
+from spinney.deployment.coordinator.config import load_coordinator
+from spinney.deployment.coordinator.members import Members
 from spinney.errors import SettingError
-from spinney.transport.flare import kits
+from spinney.transport.remote import kits
+from spinney.transport.remote.certificates import LEAD, MEMBER, PARTY, SERVER
 
-_ROLE_OF_KIND = {"client": "party", "lead": "lead", "member": "member"}
+_ROLE_OF_KIND = {PARTY: "party", LEAD: "lead", MEMBER: "member"}
 ROLES = tuple(_ROLE_OF_KIND.values())
 _PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _PERSON = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
@@ -20,23 +21,18 @@ def init(path: Path) -> str:
     """Create a federation's authority and the coordinator's start kit; return the fingerprint."""
     file = load_coordinator(path)
     own = file.coordinator
-    admin_port = own.admin_port or own.port + 1
-    kits.make_authority(
-        file.ca, project=own.name, host=own.host, port=own.port, admin_port=admin_port
-    )
-    server = {
-        "name": own.host,
-        "type": "server",
-        "org": _organisation(own.organisation),
-        "fed_learn_port": own.port,
-        "admin_port": admin_port,
-    }
+    kits.make_authority(file.ca, file.address)
     request = file.folder / "request"
-    made = kits.make_request(request, project=own.name, participant=server)
+    made = kits.make_request(
+        request,
+        project=own.name,
+        name=own.host,
+        organisation=_organisation(own.organisation),
+        role=SERVER,
+    )
     signed = request / f"{own.host}.signed.zip"
-    kits.approve(file.ca, made, signed, days=_DAYS)
+    kits.approve(file.ca, made, signed, days=_DAYS, address=file.address)
     kits.assemble(signed, request, file.kit, kits.fingerprint_of(file.ca))
-    kits.settle_server(file.kit)
     return kits.fingerprint_of(file.ca)
 
 
@@ -53,9 +49,9 @@ def request(name: str, federation: str, role: str, organisation: str, folder: Pa
         )
     if role != "party" and not _PERSON.fullmatch(name):
         raise SettingError(f"A person's name must be an e-mail address; got {name!r}.")
-    participant: dict[str, Any] = {"name": name, "org": _organisation(organisation or name)}
-    kind = {"type": "client"} if role == "party" else {"type": "admin", "role": role}
-    return kits.make_request(folder, project=federation, participant=participant | kind)
+    (kind,) = (kind for kind, known in _ROLE_OF_KIND.items() if known == role)
+    own = _organisation(organisation or name)
+    return kits.make_request(folder, project=federation, name=name, organisation=own, role=kind)
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -76,23 +72,22 @@ def approve(path: Path, request_file: Path, days: int) -> Approval:
             f"The request of {name!r} asks for a certificate of kind {kind!r}. The coordinator "
             "signs only for parties, and for people as 'lead' or 'member'."
         )
+    if not (_PARTY if kind == PARTY else _PERSON).fullmatch(name) or name == file.address.host:
+        raise SettingError(f"The request is for the name {name!r}, which nobody may have.")
     signed = request_file.with_name(f"{name}.signed.zip")
-    kits.approve(file.ca, request_file, signed, days=days)
-    file.remove(file.removed() - {name})  # a removed member may be approved again
+    holder = kits.approve(file.ca, request_file, signed, days=days, address=file.address)
+    Members(file.folder).admit(holder)  # a removed member may be approved again
     return Approval(name, _ROLE_OF_KIND[kind], signed, kits.fingerprint_of(file.ca))
 
 
 def join(signed: Path, request_folder: Path, kit: Path, fingerprint: str) -> None:
     """Create the start kit in the place that holds the key."""
     kits.assemble(signed, request_folder, kit, fingerprint)
-    if (kit / "startup" / "fed_client.json").exists():
-        kits.settle_party(kit)
 
 
 def remove(path: Path, name: str) -> None:
-    """Remove a party or a person from the federation."""
-    file: CoordinatorFile = load_coordinator(path)
-    file.remove(file.removed() | {name})
+    """Remove a party or a person from the federation, with every certificate signed so far."""
+    Members(load_coordinator(path).folder).remove(name)
 
 
 def _organisation(name: str) -> str:

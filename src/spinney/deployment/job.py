@@ -4,24 +4,46 @@ It is taken from a job file and travels as JSON. A party accepts its digest.
 """
 
 import re
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from spinney.errors import SettingError, StorageError
+from spinney.errors import PolicyError, SettingError, StorageError
 from spinney.jobs.file import JobConfig, JobFile, SchemaConfig, SimulationConfig, settings_section
 from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
 from spinney.protocols.spec import Spec, is_masked
 from spinney.report.release import Hardening
 from spinney.transport.channel import Ask
-from spinney.transport.flare.jobs import JOB_LIMIT
 
+JOB_LIMIT = 1 << 20
+"""The largest job, in bytes."""
+
+RUN_ID = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
 _KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
 _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a run, and the parties that are in it."""
+
+    run: str
+    number: int
+    present: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not RUN_ID.fullmatch(self.run) or self.number < 1:  # it names folders
+            raise PolicyError("The job has no valid run id.")
+
+
+def words_signed(run: str, job: bytes) -> bytes:
+    """Return what a lead signs: a job, for one run only."""
+    return b"spinney run\0" + run.encode() + b"\0" + job
 
 
 class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

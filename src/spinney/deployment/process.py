@@ -1,156 +1,175 @@
-"""`coordinator run` and `party run`: run the engine's process and print its log messages.
+"""`coordinator run` and `party run`: one process each, which also a service manager sees as one.
 
-The engine runs as a child process that cannot outlive this one, so that a service manager sees one
-service. Only one process at a time uses a start kit.
+Only one process at a time uses a start kit. What it writes, nobody else may read.
 """
 
-import ctypes
-import json
+import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any, Final
-
-from cryptography import x509
+from threading import Event, Thread
+from typing import Final
 
 from spinney.deployment.coordinator.config import load_coordinator
-from spinney.deployment.coordinator.runs import COORDINATOR_VARIABLE
+from spinney.deployment.coordinator.desk import CoordinatorDesk
+from spinney.deployment.coordinator.keeper import Keeper
+from spinney.deployment.coordinator.members import Members
+from spinney.deployment.logs import JsonLines
+from spinney.deployment.party.attending import AttendingParty
 from spinney.deployment.party.config import load_party
-from spinney.errors import ProtocolError, SettingError
+from spinney.deployment.place import Places, place_of
+from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.files import hold_lock
-from spinney.transport.flare import kits
+from spinney.transport.remote import kits
+from spinney.transport.remote.attendance import Attendance
+from spinney.transport.remote.calling import NotAdmittedError, attend
+from spinney.transport.remote.certificates import holder_of
+from spinney.transport.remote.serving import Door, Server
 
-PARTY_VARIABLE: Final = "SPINNEY_PARTY"
-"""The environment variable in which `spinney party run` names the party's file."""
-
-
-_SERVER: Final = "nvflare.private.fed.app.server.server_train"
-_CLIENT: Final = "nvflare.private.fed.app.client.client_train"
-_OUTPUT: Final = "engine.txt"
-_REFUSED: Final = b"could not register to server"  # the engine's own words
-_TRACE: Final = "Traceback (most recent call last):"
-_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
-_EVERY: Final = 0.5  # seconds
-_HEART_BEAT: Final = 4  # seconds
+_LOG: Final = logging.getLogger("spinney.party")
+_FIRST, _LONGEST = 0.5, 5.0  # seconds between two tries to connect
+_LOG_BYTES: Final = 20 << 20
+_LOG_FILES: Final = 5
 Say = Callable[[str], None]
 
 
 def run_coordinator(path: Path, say: Say) -> int:
-    """Run the coordinator until it is stopped; return the engine's exit code."""
+    """Run the coordinator until it is stopped."""
+    kits.require_engine()
     file = load_coordinator(path)
-    own = file.coordinator
-    _require_kit(file.kit, "server.crt", "spinney coordinator init")
-    admin_port = own.admin_port or own.port + 1
-    file.runs.mkdir(parents=True, exist_ok=True)
-    environment = {
-        COORDINATOR_VARIABLE: str(path.resolve()),
-        # Close an engine job soon after its party is gone, so that the next attempt can begin.
-        "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "3",
-    }
-    arguments = ["-m", str(file.kit), "-s", "fed_server.json", "--set", "secure_train=true"]
-    with alone_with(file.kit):
-        kits.settle_server(file.kit)  # also for a kit from an earlier version
-        for port in (own.port, admin_port):
+    own, address = file.coordinator, file.address
+    _require_kit(file.kit, "server", "spinney coordinator init")
+    ports = (address.port, address.admin_port)
+    with _secretly(), alone_with(file.kit), logging_to(file.kit, say):
+        kits.tighten(file.kit)
+        for port in ports:
             require_free(port)
-        say(f"Coordinator of {own.name!r} on {own.host}, ports {own.port} and {admin_port}.")
-        command = [_SERVER, *arguments, f"org={own.organisation}", "config_folder=config"]
-        return _run(command, environment, file.kit, say)[0]
+        file.runs.mkdir(parents=True, exist_ok=True)
+        places = Places(file.kit / "places.json")
+        attendance, members = Attendance(places.known, places.settle), Members(file.folder)
+        keeper = Keeper(file, members, attendance)
+        desk = CoordinatorDesk(file, members, keeper)
+        door = Door(file.kit, own.host, ports, file.limits.message_bytes)
+        server = Server(door, desk, attendance)
+        say(f"Coordinator of {own.name!r} on {own.host}, ports {ports[0]} and {ports[1]}.")
+        server.start()
+        keeper.start()
+        _until_stopped().wait()
+        keeper.stop()
+        server.stop()
+    return 0
 
 
 def run_party(path: Path, say: Say) -> int:
-    """Run a party until it is stopped; return the engine's exit code."""
+    """Run a party until it is stopped, or until the coordinator does not admit it."""
+    kits.require_engine()
     file = load_party(path)
-    name = _require_kit(file.kit, "client.crt", "spinney party join")
+    name = _require_kit(file.kit, "client", "spinney party join")
     if name != file.party.name:
         raise SettingError(
             f"The start kit belongs to {name!r}, but the party's file says {file.party.name!r}."
         )
-    arguments = ["-m", str(file.kit), "-s", "fed_client.json", "--set", "secure_train=true"]
-    # A restarted coordinator learns from a heartbeat that the party is there.
-    arguments.append(f"heart_beat_interval={_HEART_BEAT}")
     say(f"Party {name!r}; connecting to the coordinator.")
-    with alone_with(file.kit):
-        kits.settle_party(file.kit)  # also for a kit from an earlier version
-        command = [_CLIENT, *arguments, f"uid={name}", f"org={name}", "config_folder=config"]
-        code, said = _run(command, {PARTY_VARIABLE: str(path.resolve())}, file.kit, say)
-    if _REFUSED in said:
-        raise ProtocolError(
-            f"The coordinator did not admit {name!r}: it was removed from the federation, or its "
-            "start kit is in use in another place. Ask the coordinator which. A kit that was moved "
-            "is admitted half a minute after the other place has stopped."
-        )
-    return code
+    with _secretly(), alone_with(file.kit), logging_to(file.kit, say):
+        kits.tighten(file.kit)
+        party, stopped = AttendingParty(path), _until_stopped()
+        refused: list[SpinneyError] = []
+        serving = Thread(target=_attend, args=(file.kit, party, stopped, refused), daemon=True)
+        serving.start()
+        stopped.wait()
+        party.end(*party.attempt)
+    if refused:
+        raise ProtocolError(f"The coordinator did not admit {name!r}: {refused[0].public}.")
+    return 0
 
 
-def _run(arguments: list[str], extra: Mapping[str, str], kit: Path, say: Say) -> tuple[int, bytes]:
-    """Run the engine as a child process; print its log messages; forward signals.
+def _attend(kit: Path, party: AttendingParty, stopped: Event, refused: list[SpinneyError]) -> None:
+    """Stay connected; try again whenever the connection ends."""
+    place, pause, said = place_of(kit), _FIRST, ""
 
-    Return its exit code and its output.
-    """
-    with (kit / _OUTPUT).open("ab") as output:
-        begin = output.tell()
-        child = subprocess.Popen(  # noqa: S603  our own interpreter, our own arguments
-            [sys.executable, "-u", "-m", *arguments],
-            env={**os.environ, **extra, "MALLOC_ARENA_MAX": "4"},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=kit,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  one system call, no locks
-        )
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: child.terminate())
-    logs = _Logs(kit)
-    while True:
+    def connected() -> None:
+        nonlocal pause, said
+        pause, said = _FIRST, ""
+        _LOG.info("Connected to the coordinator.")
+
+    while not stopped.is_set():
         try:
-            code = child.wait(_EVERY)
-        except subprocess.TimeoutExpired:
-            logs.tell(say)
-            continue
-        logs.tell(say)
-        with (kit / _OUTPUT).open("rb") as printed:
-            printed.seek(begin)
-            return 0 if code in (0, -signal.SIGTERM) else code, printed.read()
+            attend(kit, place, party, connected)
+        except NotAdmittedError as error:
+            refused.append(error)
+            stopped.set()
+        except SpinneyError as error:
+            if str(error) != said:  # once, not at every try
+                _LOG.warning("Not connected: %s", error)
+                said = str(error)
+        except Exception:  # noqa: BLE001  the next try may succeed
+            _LOG.exception("The connection failed.")
+        stopped.wait(pause)
+        pause = min(2 * pause, _LONGEST)
 
 
-class _Logs:
-    """The lines that the engine's processes wrote since the last read."""
-
-    def __init__(self, kit: Path) -> None:
-        self._kit = kit
-        self._read = {path: path.stat().st_size for path in self._paths()}
-
-    def _paths(self) -> Iterator[Path]:
-        yield from self._kit.glob("spinney.jsonl")
-        yield from self._kit.glob("*/spinney.jsonl")
-
-    def tell(self, say: Say) -> None:
-        """Print the new lines."""
-        for path in self._paths():
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                data = file.read()
-            whole = data.rfind(b"\n") + 1
-            self._read[path] = self._read.get(path, 0) + whole
-            for words in map(_worded, data[:whole].splitlines()):
-                if not words.endswith(_TRACE):  # the file has the traceback
-                    say(words)
+def _until_stopped() -> Event:
+    """Return what happens when this process is told to stop."""
+    stopped = Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
 
 
-def _worded(line: bytes) -> str:
-    """Return the first line of a log message."""
+@contextmanager
+def _secretly() -> Iterator[None]:
+    """Let nobody else read the files that are made meanwhile."""
+    before = os.umask(0o077)
     try:
-        entry: dict[str, Any] = json.loads(line)
-        first = entry["message"].splitlines()[0]
-        return f"{entry['at'][11:19]} {entry['job'][:8]} {first}".replace("  ", " ")
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return line.decode(errors="replace")
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def logging_to(kit: Path, say: Say) -> Iterator[None]:
+    """Write our logs as JSON lines, refusals of peers also to a file of their own, and say them."""
+    named = {"spinney": "spinney.jsonl", "spinney.audit": "audit.jsonl"}
+    files: dict[str, logging.Handler] = {}
+    for name, file in named.items():
+        files[name] = RotatingFileHandler(
+            kit / file, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, delay=True
+        )
+        files[name].setFormatter(JsonLines())
+    root, audit = logging.getLogger("spinney"), logging.getLogger("spinney.audit")
+    before = root.level, root.propagate
+    root.setLevel(logging.INFO)
+    root.propagate = False
+    saying = _Saying(say)
+    added = ((root, files["spinney"]), (root, saying), (audit, files["spinney.audit"]))
+    for logger, handler in added:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.level, root.propagate = before
+        for logger, handler in added:
+            logger.removeHandler(handler)
+            handler.close()
+
+
+class _Saying(logging.Handler):
+    """Prints the first line of every log message, with the time and the run."""
+
+    def __init__(self, say: Say) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        first = (record.getMessage().splitlines() or [""])[0]
+        self._say(f"{at:%H:%M:%S} {JsonLines.job[:8]} {first}".replace("  ", " "))
 
 
 @contextmanager
@@ -176,14 +195,9 @@ def is_running(kit: Path) -> bool:
         return isinstance(error, ProtocolError)
 
 
-def _require_kit(kit: Path, certificate: str, command: str) -> str:
+def _require_kit(kit: Path, own: str, command: str) -> str:
     """Raise unless there is a start kit with a valid certificate; return the name in it."""
-    try:
-        shown = x509.load_pem_x509_certificate((kit / "startup" / certificate).read_bytes())
-    except (OSError, ValueError):
-        raise SettingError(
-            f"There is no start kit in {str(kit)!r}. Make it with: {command}."
-        ) from None
+    shown = kits.certificate_in(kit, own, command)
     now = datetime.now(UTC)
     first, last = shown.not_valid_before_utc, shown.not_valid_after_utc
     if now > last:
@@ -196,8 +210,7 @@ def _require_kit(kit: Path, certificate: str, command: str) -> str:
             f"The certificate in {str(kit)!r} is valid from {first:%Y-%m-%d %H:%M} UTC, but this "
             f"machine's clock says {now:%Y-%m-%d %H:%M} UTC. Set the clock."
         )
-    (name,) = shown.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    return str(name.value)
+    return holder_of(shown).name
 
 
 def require_free(port: int) -> None:
@@ -211,9 +224,3 @@ def require_free(port: int) -> None:
                 f"Port {port} cannot be used: {error.strerror}. Stop what uses it, or choose "
                 "another port and initialise a new federation."
             ) from None
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to end the child when its parent ends, for whatever reason."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)

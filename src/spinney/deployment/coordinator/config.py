@@ -19,9 +19,9 @@ import msgspec
 from spinney.errors import SettingError
 from spinney.jobs.file import read_toml
 from spinney.jobs.sections import section
+from spinney.transport.remote.kits import Address
 
 _SECTIONS = ("coordinator", "limits")
-_REMOVED = "removed.txt"
 _LEAST_REPLY = 5.0
 
 
@@ -92,6 +92,14 @@ class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder / self.coordinator.ca
 
     @property
+    def address(self) -> Address:
+        """Where everybody reaches the coordinator."""
+        own = self.coordinator
+        return Address(
+            name=own.name, host=own.host, port=own.port, admin_port=own.admin_port or own.port + 1
+        )
+
+    @property
     def kit(self) -> Path:
         """The start kit."""
         return self.folder / self.coordinator.kit
@@ -100,17 +108,6 @@ class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self) -> Path:
         """The folder of the runs."""
         return self.folder / self.coordinator.runs
-
-    def removed(self) -> frozenset[str]:
-        """Return who was removed from the federation; read each time, so it applies at once."""
-        try:
-            return frozenset((self.folder / _REMOVED).read_text().split())
-        except FileNotFoundError:
-            return frozenset()
-
-    def remove(self, names: frozenset[str]) -> None:
-        """Store who is removed."""
-        (self.folder / _REMOVED).write_text("\n".join(sorted(names)) + "\n")
 
 
 def load_coordinator(path: Path) -> CoordinatorFile:

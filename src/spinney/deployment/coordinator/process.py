@@ -1,16 +1,13 @@
 """The coordinator's process of a job: it trains as a simulation does, over another channel."""
 
 import logging
-import os
-from pathlib import Path
 from time import monotonic, time
 from typing import Any, Final
 
 import msgspec
 
-from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
+from spinney.deployment.coordinator.config import CoordinatorFile
 from spinney.deployment.coordinator.runs import (
-    COORDINATOR_VARIABLE,
     FAILED,
     FINISHED,
     OVER,
@@ -22,12 +19,18 @@ from spinney.deployment.coordinator.runs import (
 )
 from spinney.deployment.coordinator.unfinished import add_run_facts
 from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
-from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
+from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.party.process import run_of
 from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.deployment.text import standing_of
-from spinney.errors import LedgerError, PartyLostError, ProtocolError, SpinneyError, StorageError
+from spinney.errors import (
+    LedgerError,
+    PartyLostError,
+    ProtocolError,
+    SpinneyError,
+    StorageError,
+    TableError,
+)
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.channel import RevealAsk
@@ -40,10 +43,8 @@ from spinney.report.report import Report, load_report
 from spinney.report.run_folder import write_run
 from spinney.transport import codec
 from spinney.transport.channel import Channel
-from spinney.transport.flare.channel import FlareChannel, Hearing, Limits, Send
-from spinney.transport.flare.engine import CoordinatorSide, Link
-from spinney.transport.flare.jobs import job_of_args
 from spinney.transport.journal import Journal, Journaled
+from spinney.transport.remote.channel import Hearing, Limits, RemoteChannel, Send
 
 _LOG: Final = logging.getLogger("spinney.coordinator")
 _LOGGED: Final = ("state", "phase", "level")
@@ -52,38 +53,24 @@ _ROLES: Final = "roles.spinney"
 _OPENED: Final = RevealAsk.called()
 
 
-class Conductor(CoordinatorSide):
-    """The component that the engine starts at the coordinator."""
-
-    def __init__(self, job: str) -> None:
-        self._file = load_coordinator(Path(os.environ[COORDINATOR_VARIABLE]))
-        super().__init__(self._file.limits.reply_seconds)
-        self._job = job
-
-    def conduct(self, link: Link, send: Send) -> None:
-        """Run the job."""
-        Run(self._file, Agreed.of_bytes(job_of_args(self._job)), link, send).conduct()
-
-
 class Run:
     """One attempt of a run."""
 
-    def __init__(self, file: CoordinatorFile, agreed: Agreed, link: Link, send: Send) -> None:
+    def __init__(
+        self, file: CoordinatorFile, agreed: Agreed, attempted: Attempt, send: Send
+    ) -> None:
         self._file = file
         self._agreed = agreed
-        self._link = link
         self._send = send
-        run, attempt = run_of(link)
+        run, attempt = attempted.run, attempted.number
         JsonLines.job = run
         self._run, self._attempt = run, attempt
         self._folder = RunFolder(file.runs, run)
         before = self._folder.status()
         if before is not None and (before.attempt > attempt or before.state in OVER):
-            # The engine may still run a job that the keeper withdrew.
             raise ProtocolError(f"Attempt {attempt} of this run was given up. No party was asked.")
         if before is not None and before.digest != agreed.digest:
             raise ProtocolError("This run belongs to another job. No party was asked.")
-        present = tuple(link.meta.get("spinney_present") or agreed.parties)
         self._told = 0.0
         self._journaled: Journaled | None = None
         self._status = Status(
@@ -93,9 +80,9 @@ class Run:
             digest=agreed.digest,
             state=RUNNING,
             parties=agreed.parties,
-            present=present,
+            present=attempted.present,
             attempt=attempt,
-            job=link.job_id,
+            submitter=before.submitter if before else "",
             quorum=agreed.quorum,
             stalled=before.stalled if before else 0,
             begun=before.begun if before else time(),
@@ -127,8 +114,10 @@ class Run:
             self._tell(state=WAITING, message=str(error), waiting_since=time(), force=True)
             raise
         except SpinneyError as error:
-            # An operator can clear a disk or restore a ledger.
-            state = PAUSED if isinstance(error, (StorageError, LedgerError)) else FAILED
+            # An operator can clear a disk, restore a ledger, or bring back the table of a run.
+            mended = isinstance(error, (StorageError, LedgerError))
+            mended |= isinstance(error, TableError) and self._status.rounds > 0
+            state = PAUSED if mended else FAILED
             self._tell(state=state, message=str(error), force=True)
             raise
 
@@ -213,12 +202,12 @@ class Run:
         agree = training.parties  # they accepted the job on these terms
         return Report.of(training, holders=holders_of(training.roles, columns, agree))
 
-    def _over(self, wire: FlareChannel, journal: Journal) -> Journaled:
+    def _over(self, wire: RemoteChannel, journal: Journal) -> Journaled:
         """Return the channel for the protocol: with masked sums, and with a journal of rounds."""
         self._journaled = Journaled(self._secured(wire), journal)
         return self._journaled
 
-    def _secured(self, wire: FlareChannel) -> Channel:
+    def _secured(self, wire: RemoteChannel) -> Channel:
         """Return the channel, with masked sums if the job requires them."""
         if not self._agreed.is_masked:
             return wire
@@ -230,9 +219,9 @@ class Run:
         write_run(self._folder.folder, model, add_run_facts(report, self._agreed, self._status))
         self._tell(rounds=len(journaled.rounds))
 
-    def _channel(self, least: int) -> FlareChannel:
+    def _channel(self, least: int) -> RemoteChannel:
         limits = self._file.limits
-        return FlareChannel(
+        return RemoteChannel(
             self._send,
             run=self._run,
             attempt=self._attempt,

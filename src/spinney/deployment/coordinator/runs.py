@@ -1,6 +1,8 @@
 """A run at the coordinator: one folder, with a status file that is always up to date."""
 
+from collections.abc import Iterator
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from time import time
 from typing import Final
@@ -8,17 +10,15 @@ from zipfile import ZipFile
 
 import msgspec
 
+from spinney.deployment.job import RUN_ID
 from spinney.errors import StorageError
 from spinney.files import replace_file, write_whole
 from spinney.report.file_names import MODEL, PAGE, REPORT
 
-COORDINATOR_VARIABLE = "SPINNEY_COORDINATOR"
-"""The environment variable in which `spinney coordinator run` names the coordinator's file."""
-
-
-RUNNING, WAITING, PAUSED = "running", "waiting", "paused"
+QUEUED, RUNNING, WAITING, PAUSED = "queued", "running", "waiting", "paused"
 FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
 OVER = (FINISHED, FAILED, ABORTED)
+_SIGNED: Final = "signed.json"
 _RESERVE: Final = "reserve"
 _RESERVE_BYTES: Final = 1 << 18
 
@@ -34,7 +34,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     parties: tuple[str, ...] = ()
     present: tuple[str, ...] = ()
     attempt: int = 1
-    job: str = ""  # the engine job of this attempt
     quorum: int = 0  # how many parties must stay; 0: not yet known
     stalled: int = 0  # attempts since the last completed round
     waiting_since: float = 0.0  # 0: not waiting
@@ -52,6 +51,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0  # when the present attempt began
     updated: float = 0.0
     model: str = ""  # of a finished run: the model's digest, for evaluations
+    submitter: str = ""  # who started it; empty: a run of version 0.1
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
 
     @property
@@ -60,12 +60,45 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in (*OVER, PAUSED)
 
 
+class Signature(msgspec.Struct, frozen=True, kw_only=False):
+    """A job as its lead signed it for a run."""
+
+    job: bytes
+    certificate: bytes
+    signature: bytes
+
+
 class RunFolder:
     """A run's files: `status.json`, `job.json`, `rounds/`, and finally model and report."""
 
     def __init__(self, runs: Path, run: str) -> None:
         self.folder = runs / run
         self.folder.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def made(cls, runs: Path, run: str) -> "RunFolder | None":
+        """Make the folder of a new run; None if there is one already."""
+        try:
+            (runs / run).mkdir(parents=True)
+        except FileExistsError:
+            return None
+        return cls(runs, run)
+
+    @classmethod
+    def found(cls, runs: Path, run: str) -> "RunFolder | None":
+        """Return the folder of a run; None if there is none."""
+        return cls(runs, run) if RUN_ID.fullmatch(run) and (runs / run).is_dir() else None
+
+    def sign(self, signature: Signature) -> None:
+        """Keep what the lead signed, for every attempt."""
+        write_whole(self.folder / _SIGNED, msgspec.json.encode(signature))
+
+    def signature(self) -> Signature | None:
+        """Return what the lead signed; None for a run of version 0.1."""
+        try:
+            return msgspec.json.decode((self.folder / _SIGNED).read_bytes(), type=Signature)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
 
     @property
     def job(self) -> Path:
@@ -77,17 +110,17 @@ class RunFolder:
         """The journal."""
         return self.folder / "rounds"
 
-    def archived(self) -> Path | None:
-        """Pack the model, the report and the page into one file to send; None: there are none."""
+    def archived(self) -> bytes | None:
+        """Return the model, the report and the page in one archive; None: there are none."""
         found = [self.folder / name for name in (MODEL, REPORT, PAGE)]
         found = [path for path in found if path.is_file()]
         if not found:
             return None
-        archive = self.folder / "result.zip"
+        archive = BytesIO()
         with ZipFile(archive, "w") as files:
             for path in found:
                 files.write(path, path.name)
-        return archive
+        return archive.getvalue()
 
     def status(self) -> Status | None:
         """Return the status of the run; None if it has not begun."""
@@ -116,6 +149,14 @@ class RunFolder:
                 f"The coordinator cannot write the status of run {status.run}: "
                 f"{error.strerror or error}. Make room; the run then continues by itself."
             ) from None
+
+
+def run_folders(runs: Path) -> Iterator[RunFolder]:
+    """Yield the folders of all runs."""
+    if runs.is_dir():
+        for path in sorted(runs.iterdir()):
+            if path.is_dir() and RUN_ID.fullmatch(path.name):
+                yield RunFolder(runs, path.name)
 
 
 def keep_reserve(runs: Path) -> None:

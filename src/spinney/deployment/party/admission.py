@@ -55,7 +55,8 @@ class Accepted:
             self.accept(job, fingerprint)
         elif known.fingerprint != fingerprint:
             raise TableError(
-                f"The table changed since this party accepted job {job.name!r}. Propose it again."
+                f"The table changed since this party accepted job {job.name!r}. Restore it, or "
+                "propose the job again."
             )
 
     def _known(self, job: Agreed) -> Acceptance | None:

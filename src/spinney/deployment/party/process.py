@@ -1,21 +1,17 @@
 """A party's process of a job: it checks the job again, opens its table, and answers."""
 
 import logging
-import os
-import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final
 
 from spinney.deployment.evaluation import EvaluatingParty
+from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
-from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.admission import Accepted, alone
-from spinney.deployment.party.config import PartyFile, load_party
+from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
-from spinney.deployment.party.identity import KitIdentity
 from spinney.deployment.party.masks import MASK_ASKS, MaskedSide
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
@@ -27,7 +23,6 @@ from spinney.deployment.party.tables import (
     open_table,
     read_whole_table,
 )
-from spinney.deployment.process import PARTY_VARIABLE
 from spinney.deployment.questions import ModelAsk, ModelReply, ProposalAsk, ProposalReply
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
 from spinney.privacy.label_memory import LabelMemory
@@ -39,46 +34,9 @@ from spinney.protocols.secure_sums.roster import RosterParty
 from spinney.tables.holding import Holding
 from spinney.tables.table import Table
 from spinney.transport.channel import Answering, Ask
-from spinney.transport.flare.engine import Link, PartySide
-from spinney.transport.flare.jobs import job_of_args
-from spinney.transport.flare.resident import Resident
 
 _LOG: Final = logging.getLogger("spinney.party")
 _WAIT: Final = 60.0  # seconds for a job that is just ending
-_RUN: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
-
-
-class Site(PartySide):
-    """The component that the engine starts at a party."""
-
-    def __init__(self, job: str) -> None:
-        super().__init__()
-        self._job = job
-        self._answering: RunParty | None = None
-
-    def begin(self, link: Link) -> Resident:
-        """Return the object that answers this job's questions."""
-        party = load_party(Path(os.environ[PARTY_VARIABLE]))
-        agreed = Agreed.of_bytes(job_of_args(self._job))
-        run, attempt = run_of(link)
-        JsonLines.job = run
-        asker = str(link.meta.get("submitter_name", ""))
-        answering = RunParty(party, agreed, run, attempt, asker=asker)
-        self._answering = answering
-        return Resident(answering, run=run, attempt=attempt, known=answering.known)
-
-    def end(self) -> None:
-        """Let other jobs begin."""
-        if self._answering is not None:
-            self._answering.close()
-
-
-def run_of(link: Link) -> tuple[str, int]:
-    """Return the run that an engine job belongs to, and which of its attempts it is."""
-    run = str(link.meta.get("spinney_run") or link.job_id)
-    if not _RUN.fullmatch(run):  # a submitter chooses it, and it names folders
-        raise PolicyError("The engine job has no valid run id.")
-    return run, int(link.meta.get("spinney_attempt") or 1)
 
 
 class RunParty:

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from spinney.deployment.costs import cost_of
+from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
-from spinney.deployment.party.identity import KitIdentity
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.tables import fingerprint, open_table
 from spinney.deployment.process import is_running

@@ -11,10 +11,10 @@ import pytest
 from spinney.errors import BudgetError, PartyLostError, ProtocolError, StorageError
 from spinney.transport import codec
 from spinney.transport.channel import Ask
-from spinney.transport.flare.channel import FlareChannel, Limits
-from spinney.transport.flare.resident import Resident
-from spinney.transport.flare.wire import WORKING, Answer, Envelope, error_of, refusal
 from spinney.transport.journal import Journal, Journaled
+from spinney.transport.remote.channel import Limits, RemoteChannel
+from spinney.transport.remote.resident import Resident
+from spinney.transport.remote.wire import WORKING, Answer, Envelope, error_of, refusal
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def parties():
 def channel_over(wire, names=("east", "west", "north"), **changes):
     how = {"run": "run", "attempt": 1, "parties": names, "present": names, "least": len(names)}
     how |= {"limits": Limits(silence=0.05), **changes}
-    return FlareChannel(wire, **how)
+    return RemoteChannel(wire, **how)
 
 
 def test_ask_shows_each_reply_and_sum_only_the_sum(parties):

@@ -13,7 +13,7 @@ from typing import Any
 from spinney.errors import PartyLostError, ProtocolError, SpinneyError, StorageError
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, sum_replies
-from spinney.transport.flare.wire import REFUSED, WORKING, Answer, Envelope, error_of, open_message
+from spinney.transport.remote.wire import REFUSED, WORKING, Answer, Envelope, error_of, open_message
 
 _NOTHING = "none: the coordinator sees each party's reply"
 _ADDED = "summed by the coordinator; not masked"
@@ -46,7 +46,7 @@ def transfer_seconds(n_bytes: int) -> float:
     return n_bytes / _SLOWEST
 
 
-class FlareChannel(Channel):
+class RemoteChannel(Channel):
     """A channel over `send`.
 
     Parameters

@@ -1,9 +1,8 @@
-"""A party's identity: it signs with its own key and checks what others signed."""
+"""Who holds a start kit: it signs with its own key and checks what others signed."""
 
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -11,12 +10,18 @@ from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from cryptography.x509.oid import NameOID
 
-from spinney.errors import ProtocolError, SettingError
+from spinney.errors import PolicyError, ProtocolError, SettingError
+from spinney.transport.remote.certificates import (
+    CERTIFICATE_LIMIT,
+    LEAD,
+    PARTY,
+    Holder,
+    holder_of,
+    issued_by,
+)
 
 _PADDING: Final = padding.PSS(padding.MGF1(SHA256()), padding.PSS.DIGEST_LENGTH)
-_CERTIFICATE_LIMIT: Final = 1 << 16
 
 
 class KitIdentity:
@@ -26,7 +31,7 @@ class KitIdentity:
         self._startup = kit / "startup"
 
     def sign(self, data: bytes) -> bytes:
-        """Return this party's signature."""
+        """Return the holder's signature."""
         return self._key.sign(data, _PADDING, SHA256())
 
     @cached_property
@@ -36,23 +41,35 @@ class KitIdentity:
 
     def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
         """Raise unless the named party signed this, with a certificate of the same authority."""
-        try:
-            key = self._key_of(name, certificate[:_CERTIFICATE_LIMIT])
-            key.verify(signature, data, _PADDING, SHA256())
-        except (ValueError, TypeError, InvalidSignature):
+        signer = self._signer(certificate, signature, data)
+        if signer is None or signer.name != name or signer.role != PARTY:
             raise ProtocolError(
                 f"The mask key sent for party {name!r} is not signed by that party. "
                 "Nothing was released."
-            ) from None
+            )
 
-    def _key_of(self, name: str, certificate: bytes) -> RSAPublicKey:
-        """Return the key of a party's certificate; raise ValueError if it is not that party's."""
-        shown = x509.load_pem_x509_certificate(certificate)
-        shown.verify_directly_issued_by(self._authority)
-        key = shown.public_key()
-        if name_in(shown) != name or not isinstance(key, RSAPublicKey) or _is_over(shown):
-            raise ValueError
-        return key
+    def lead_who_signed(self, certificate: bytes, signature: bytes, data: bytes) -> str:
+        """Return the name of the lead who signed this; raise unless one did."""
+        signer = self._signer(certificate, signature, data)
+        if signer is None or signer.role != LEAD:
+            raise PolicyError("The job is not signed by a lead of this federation.")
+        return signer.name
+
+    def _signer(self, certificate: bytes, signature: bytes, data: bytes) -> Holder | None:
+        """Return whose valid certificate of this federation made a signature."""
+        authority = self._authority
+        try:
+            shown = x509.load_pem_x509_certificate(certificate[:CERTIFICATE_LIMIT])
+            key = shown.public_key()
+            holder = holder_of(shown)
+            if not isinstance(key, RSAPublicKey) or not holder.is_valid_now:
+                return None
+            if not issued_by(shown, authority):
+                return None
+            key.verify(signature, data, _PADDING, SHA256())
+        except (ValueError, TypeError, InvalidSignature):
+            return None
+        return holder
 
     @cached_property
     def _key(self) -> RSAPrivateKey:
@@ -72,14 +89,3 @@ class KitIdentity:
                 f"The start kit has no {name}. Join the federation first: spinney party join.",
                 local=f"Looked in {str(self._startup)!r}.",
             ) from None
-
-
-def name_in(certificate: x509.Certificate) -> str:
-    """Return the name in a certificate."""
-    names: list[Any] = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(names[0].value) if len(names) == 1 else ""
-
-
-def _is_over(certificate: x509.Certificate) -> bool:
-    now = datetime.now(UTC)
-    return not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc

@@ -6,7 +6,7 @@ a caller that asks meanwhile learns that the work continues.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
 from hashlib import sha256
@@ -16,7 +16,7 @@ from typing import Any, Final
 from spinney.errors import ProtocolError, SpinneyError
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
-from spinney.transport.flare.wire import (
+from spinney.transport.remote.wire import (
     QUESTION_LIMIT,
     REPLY,
     WORKING,
@@ -69,29 +69,56 @@ class Resident:
         self._answer: Future[Answer] | None = None
         self._closed = False
 
-    def answer(self, data: object) -> bytes:
-        """Return the answer to an envelope, as bytes."""
+    def answers(self, data: object) -> Iterator[bytes]:
+        """Yield that the work continues, from time to time, and then the answer, as bytes."""
         nowhere = Envelope("", 0, 0, "", b"")
         try:
             envelope = open_message(data, Envelope, self._limit)
         except SpinneyError as error:
             _LOG.warning("A message was refused: %s", error)
-            return codec.encode(refusal(nowhere, error))
+            yield codec.encode(refusal(nowhere, error))
+            return
         assert isinstance(envelope, Envelope)
-        try:
-            return codec.encode(self._begun(envelope).result(self._hold))
-        except SpinneyError as error:
-            _LOG.warning("Question %d was refused: %s", envelope.number, error)
-            return codec.encode(refusal(envelope, error))
-        except (NotYetError, CancelledError):
-            here = (envelope.run, envelope.attempt, envelope.number)
-            return codec.encode(Answer(*here, WORKING, "", "", b""))
+        here = (envelope.run, envelope.attempt, envelope.number)
+        working = codec.encode(Answer(*here, WORKING, "", "", b""))
+        while True:
+            try:
+                answer = self._begun(envelope).result(self._hold)
+            except SpinneyError as error:
+                _LOG.warning("Question %d was refused: %s", envelope.number, error)
+                yield codec.encode(refusal(envelope, error))
+                return
+            except NotYetError:
+                yield working
+            except CancelledError:  # closed; a new attempt may continue
+                yield working
+                return
+            else:
+                yield codec.encode(answer)
+                return
+
+    def answer(self, data: object) -> bytes:
+        """Return the answer to an envelope, or that the work continues."""
+        return next(self.answers(data))
 
     def close(self) -> None:
         """Accept no more questions."""
         with self._lock:
             self._closed = True
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until no answer is being worked on; return whether that is so."""
+        pending = self._answer
+        if pending is None or pending.cancelled():
+            return True
+        try:
+            pending.exception(seconds)
+        except NotYetError:
+            return False
+        except CancelledError:
+            return True
+        return True
 
     def _begun(self, envelope: Envelope) -> "Future[Answer]":
         """Return the pending answer; begin it if the question is new."""

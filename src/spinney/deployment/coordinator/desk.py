@@ -1,0 +1,174 @@
+"""What people may ask of the coordinator: to start, resume, watch, fetch and end runs.
+
+A person's name and role come from the certificate of the connection. A lead may do all of this; a
+member may watch. Only the lead who started a run may abort it or fetch its result.
+"""
+
+from collections.abc import Callable
+from time import time
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from spinney.deployment.coordinator.config import CoordinatorFile
+from spinney.deployment.coordinator.members import Members
+from spinney.deployment.coordinator.runs import (
+    FINISHED,
+    OVER,
+    PAUSED,
+    QUEUED,
+    WAITING,
+    RunFolder,
+    Signature,
+    Status,
+    run_folders,
+)
+from spinney.deployment.identity import KitIdentity
+from spinney.deployment.job import RUN_ID, Agreed, words_signed
+from spinney.errors import PolicyError, SettingError
+from spinney.transport.remote import frames
+from spinney.transport.remote.certificates import LEAD, MEMBER, Holder
+
+_MAY: Final[dict[str, tuple[type[frames.Frame], ...]]] = {
+    LEAD: frames.FROM_PERSON,
+    MEMBER: (frames.Runs, frames.Show, frames.Present),
+}
+
+
+class Running(Protocol):
+    """The keeper, as the desk sees it."""
+
+    def abort(self, folder: RunFolder) -> None:
+        """End a run for good; an attempt that is under way ends first."""
+        ...
+
+    def connected(self) -> tuple[str, ...]:
+        """Return the parties that are connected."""
+        ...
+
+    def changed(self, folder: RunFolder, status: Status, **changes: Any) -> Status:
+        """Change a run's status, unless its attempt is under way."""
+        ...
+
+
+class CoordinatorDesk:
+    """The coordinator's side of people's requests."""
+
+    def __init__(self, file: CoordinatorFile, members: Members, keeper: Running) -> None:
+        self._file = file
+        self._members = members
+        self._keeper = keeper
+        self._identity = KitIdentity(file.kit)
+        self._handlers: dict[type[frames.Frame], Callable[[Holder, Any], bytes]] = {
+            frames.Submit: self._submit,
+            frames.Resume: self._resume,
+            frames.Runs: self._runs,
+            frames.Show: self._show,
+            frames.Abort: self._abort,
+            frames.Fetch: self._fetch,
+            frames.Present: self._present,
+        }
+
+    def refuses(self, peer: Holder) -> str:
+        """Say why a certificate of the federation is refused; empty if it is not."""
+        return self._members.refuses(peer)
+
+    def answer(self, peer: Holder, frame: frames.Frame) -> bytes:
+        """Carry out a person's request."""
+        if type(frame) not in _MAY.get(peer.role, ()):
+            raise PolicyError(
+                "Your role does not allow this. Ask the coordinator for the role 'lead'."
+            )
+        return self._handlers[type(frame)](peer, frame)
+
+    def _submit(self, peer: Holder, frame: frames.Submit) -> bytes:
+        job = self._checked(peer, frame)
+        folder = RunFolder.made(self._file.runs, frame.run)
+        if folder is None:
+            raise SettingError("There is already a run with this id. Start the job again.")
+        folder.sign(Signature(frame.job, peer.certificate, frame.signature))
+        folder.write(
+            Status(
+                run=frame.run,
+                name=job.name,
+                kind=job.kind,
+                state=QUEUED,
+                digest=job.digest,
+                parties=job.parties,
+                present=job.parties,
+                attempt=0,
+                quorum=job.quorum,
+                submitter=peer.name,
+                begun=time(),
+            )
+        )
+        return b""
+
+    def _resume(self, peer: Holder, frame: frames.Resume) -> bytes:
+        job = self._checked(peer, frame)
+        folder, status = self._found(frame.run)
+        if status.state != PAUSED:
+            raise SettingError(f"Only a paused run can be resumed; it is {status.state}.")
+        if status.digest != job.digest:
+            raise SettingError("The run was started with another job file.")
+        folder.sign(Signature(frame.job, peer.certificate, frame.signature))
+        self._keeper.changed(
+            folder, status, state=WAITING, message="", stalled=0, waiting_since=time()
+        )
+        return b""
+
+    def _runs(self, peer: Holder, frame: frames.Runs) -> bytes:
+        del peer, frame
+        found = [folder.status() for folder in run_folders(self._file.runs)]
+        known = [status for status in found if status is not None]
+        return msgspec.json.encode(sorted(known, key=lambda status: -status.begun))
+
+    def _show(self, peer: Holder, frame: frames.Show) -> bytes:
+        del peer
+        return msgspec.json.encode(self._found(frame.run)[1])
+
+    def _abort(self, peer: Holder, frame: frames.Abort) -> bytes:
+        folder, status = self._found(frame.run)
+        self._require_own(peer, status)
+        if status.state in OVER:
+            raise SettingError(f"The run is already over: {status.state}.")
+        self._keeper.abort(folder)
+        return b""
+
+    def _fetch(self, peer: Holder, frame: frames.Fetch) -> bytes:
+        folder, status = self._found(frame.run)
+        self._require_own(peer, status)
+        archive = folder.archived() if status.state == FINISHED else None
+        if archive is None:
+            raise SettingError("The run has no result.")
+        return archive
+
+    def _present(self, peer: Holder, frame: frames.Present) -> bytes:
+        del peer, frame
+        return msgspec.json.encode(self._keeper.connected())
+
+    def _checked(self, peer: Holder, frame: frames.Submit | frames.Resume) -> Agreed:
+        """Return the job of a request, which the person who sends it has signed."""
+        if not RUN_ID.fullmatch(frame.run):
+            raise SettingError("A run's id must be letters, digits and '-'.")
+        signed = words_signed(frame.run, frame.job)
+        signer = self._identity.lead_who_signed(peer.certificate, frame.signature, signed)
+        if signer != peer.name:
+            raise PolicyError("The job is signed by somebody else.")
+        job = Agreed.of_bytes(frame.job)
+        gone = [name for name in job.parties if name in self._members.removed()]
+        if gone:
+            raise PolicyError(f"{gone[0]} was removed from this federation.")
+        return job
+
+    def _found(self, run: str) -> tuple[RunFolder, Status]:
+        folder = RunFolder.found(self._file.runs, run)
+        status = None if folder is None else folder.status()
+        if folder is None or status is None:
+            raise SettingError("There is no such run. 'spinney job list' shows all runs.")
+        return folder, status
+
+    @staticmethod
+    def _require_own(peer: Holder, status: Status) -> None:
+        if status.submitter and status.submitter != peer.name:
+            raise PolicyError(f"Only {status.submitter}, who started the run, may do this.")

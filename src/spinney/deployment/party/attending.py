@@ -1,0 +1,83 @@
+"""A party at its coordinator: it takes part in one attempt at a time, and answers its questions."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from spinney.deployment.logs import JsonLines
+from spinney.deployment.party.config import load_party
+from spinney.deployment.party.gate import admit
+from spinney.deployment.party.process import RunParty
+from spinney.errors import InternalError, ProtocolError, SpinneyError
+from spinney.transport.remote.frames import Offer, Verdict
+from spinney.transport.remote.resident import Resident
+from spinney.transport.remote.wire import full_disk
+
+_LOG: Final = logging.getLogger("spinney.gate")
+_WAIT: Final = 60.0  # seconds for an answer that nobody wants any more
+
+
+class AttendingParty:
+    """What the coordinator can reach at a party: offers, questions, and their end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._attempt = ("", 0)
+        self._side: RunParty | None = None
+        self._resident: Resident | None = None
+
+    @property
+    def attempt(self) -> tuple[str, int]:
+        """Which attempt of which run the party is in."""
+        return self._attempt
+
+    def take(self, offer: Offer) -> Verdict:
+        """Take part in an attempt, or say why not."""
+        try:
+            self._leave(_WAIT)
+            side = admit(load_party(self._path), offer)
+        except SpinneyError as error:
+            _LOG.warning("A job was refused: %s", error)
+            return Verdict(offer.number, type(error).__name__, error.public)
+        except Exception as error:  # noqa: BLE001  its text may hold data and stays here
+            _LOG.exception("A job was refused because it could not be read.")
+            full = full_disk(error)
+            text = full.public if full else "The job cannot be read."
+            return Verdict(offer.number, type(full or InternalError("")).__name__, text)
+        with self._lock:
+            JsonLines.job = offer.run
+            self._side, self._attempt = side, (offer.run, offer.attempt)
+            self._resident = Resident(side, run=offer.run, attempt=offer.attempt, known=side.known)
+        return Verdict(offer.number, "", "")
+
+    def answer(self, body: bytes) -> Iterator[bytes]:
+        """Yield that the party is still working, from time to time, and then the answer."""
+        resident = self._resident
+        if resident is not None:
+            yield from resident.answers(body)
+
+    def end(self, run: str, attempt: int) -> None:
+        """Stop taking part in an attempt."""
+        if (run, attempt) == self._attempt:
+            self._leave(0.0)
+
+    def _leave(self, seconds: float) -> None:
+        """Leave the present attempt; wait for an answer that is still being worked on."""
+        with self._lock:
+            resident, side = self._resident, self._side
+            self._attempt = ("", 0)
+            if resident is None or side is None:
+                return
+            resident.close()
+            if not resident.wait(seconds):
+                if seconds:
+                    raise ProtocolError(
+                        "This party is still working on an earlier question. Try again later."
+                    )
+                return  # the next attempt waits for it
+            side.close()
+            self._resident = self._side = None
+            JsonLines.job = ""

@@ -1,0 +1,256 @@
+"""The parties that are connected to the coordinator, and questions to them.
+
+Every party has one stream. A question goes out on it once; a party that is still working says so on
+the stream until its answer is ready. After a party has connected again, the question is sent again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from queue import Empty, SimpleQueue
+from threading import Condition
+from time import monotonic
+from typing import Final
+
+from spinney.errors import PartyLostError, ProtocolError
+from spinney.transport.remote.certificates import Holder
+from spinney.transport.remote.channel import transfer_seconds
+from spinney.transport.remote.frames import (
+    End,
+    Frame,
+    Hello,
+    Offer,
+    Question,
+    Said,
+    Verdict,
+    encode,
+    pieces,
+)
+
+_MOVING: Final = 30.0  # seconds after which a start kit may be used in another place
+_IDLE: Final = 5.0  # seconds after which a stream that must end is looked at again
+
+
+class AbortedError(Exception):
+    """Nobody wants the answer any more."""
+
+
+class Stream:
+    """One party's connection."""
+
+    def __init__(self, peer: Holder, hello: Hello, changed: Condition) -> None:
+        self.peer = peer
+        self.name = peer.name
+        self.place = hello.place
+        self.attempt = (hello.run, hello.attempt)
+        self.is_open = True
+        self.last_heard = monotonic()
+        self._changed = changed
+        self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()
+        self._number = 0
+        self._asked = b""  # digest of the question on its way
+        self._arrived: bytes | None = None
+        self._verdicts: dict[int, Verdict] = {}
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame."""
+        self._outgoing.put(encode(frame))
+
+    def outgoing(self) -> Iterator[bytes]:
+        """Yield the pieces of frames to be sent, until the stream is closed."""
+        while self.is_open:
+            try:
+                data = self._outgoing.get(timeout=_IDLE)
+            except Empty:
+                continue
+            if data is None:
+                return
+            yield from pieces(data)
+
+    def close(self) -> None:
+        """End the stream."""
+        with self._changed:
+            self.is_open = False
+            self._outgoing.put(None)
+            self._changed.notify_all()
+
+    def offer(self, offer: Offer) -> int:
+        """Offer an attempt; return the number under which the verdict will come."""
+        self._number += 1
+        self._asked, self._arrived = b"", None
+        self.attempt = (offer.run, offer.attempt)
+        self.send(
+            Offer(
+                self._number,
+                offer.run,
+                offer.attempt,
+                offer.present,
+                offer.job,
+                offer.certificate,
+                offer.signature,
+            )
+        )
+        return self._number
+
+    def ask(self, data: bytes, digest: bytes) -> None:
+        """Send a question, unless it is already on its way."""
+        if digest != self._asked:
+            self._number += 1
+            self._asked, self._arrived = digest, None
+            self.send(Question(self._number, data))
+
+    def heard(self, frame: Verdict | Said) -> None:
+        """Take a frame from the party; raise if nobody asked for it."""
+        with self._changed:
+            self.last_heard = monotonic()
+            if frame.number > self._number:
+                raise ProtocolError("It answered a question that was never asked.")
+            if isinstance(frame, Verdict):
+                self._verdicts = {frame.number: frame}
+            elif frame.number == self._number:
+                self._arrived = frame.body  # that it still works is of no use once it has answered
+            self._changed.notify_all()
+
+    def verdict(self, number: int) -> Verdict | None:
+        """Return the verdict on an offer; None if there is none yet."""
+        return self._verdicts.get(number)
+
+    def taken(self) -> bytes | None:
+        """Return the newest answer that has arrived, once; None if there is none."""
+        newest, self._arrived = self._arrived, None
+        return newest
+
+
+class Attendance:
+    """All connected parties."""
+
+    def __init__(
+        self,
+        places: Mapping[str, str] | None = None,
+        settle: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        self._changed = Condition()
+        self._streams: dict[str, Stream] = {}
+        # Where each party was last, and when it was heard there; for those of an earlier process it
+        # is as if they had just left, so that a copy does not come first.
+        now = monotonic()
+        self._last = {name: (place, now) for name, place in (places or {}).items()}
+        self._settle = settle
+
+    def names(self) -> tuple[str, ...]:
+        """Return who is connected."""
+        with self._changed:
+            return tuple(sorted(self._streams))
+
+    def last_heard(self) -> dict[str, float]:
+        """Return how many seconds ago each connected party was heard."""
+        with self._changed:
+            now = monotonic()
+            return {name: now - stream.last_heard for name, stream in self._streams.items()}
+
+    def peers(self) -> tuple[Holder, ...]:
+        """Return the certificates of who is connected."""
+        with self._changed:
+            return tuple(stream.peer for stream in self._streams.values())
+
+    def wake(self) -> None:
+        """Let whoever waits for an answer look whether it is still wanted."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def enter(self, peer: Holder, hello: Hello) -> Stream | None:
+        """Return the stream of a party that connects; None if it is connected from elsewhere.
+
+        The check comes before the old stream is replaced, so that a copy unseats nobody.
+        """
+        stream = Stream(peer, hello, self._changed)
+        with self._changed:
+            old = self._streams.get(peer.name)
+            place, left = self._last.get(peer.name, (hello.place, 0.0))
+            if hello.place != place and (old is not None or monotonic() - left < _MOVING):
+                return None
+            self._settle(peer.name, hello.place)
+            self._last[peer.name] = (hello.place, monotonic())
+            self._streams[peer.name] = stream
+            self._changed.notify_all()
+        if old is not None:
+            old.close()
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        """Forget a stream that has ended."""
+        stream.close()
+        with self._changed:
+            if self._streams.get(stream.name) is stream:
+                del self._streams[stream.name]
+                self._last[stream.name] = (stream.place, monotonic())
+                self._changed.notify_all()
+
+    def dismiss(self, name: str) -> None:
+        """End a party's connection."""
+        with self._changed:
+            stream = self._streams.get(name)
+        if stream is not None:
+            self.leave(stream)
+
+    def offer(self, offer: Offer, seconds: float) -> dict[str, Verdict]:
+        """Offer an attempt to the parties present in it; return the verdicts that came in time."""
+        with self._changed:
+            asked = {
+                name: (stream, stream.offer(offer))
+                for name, stream in self._streams.items()
+                if name in offer.present
+            }
+            until = monotonic() + seconds
+            while True:
+                found = {
+                    name: verdict
+                    for name, (stream, number) in asked.items()
+                    if (verdict := stream.verdict(number)) is not None
+                }
+                waiting = [name for name in asked if name not in found and asked[name][0].is_open]
+                if not waiting or not self._changed.wait(until - monotonic()):
+                    return found
+
+    def ask(
+        self,
+        names: Sequence[str],
+        data: bytes,
+        attempt: tuple[str, int],
+        seconds: float,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> Mapping[str, object]:
+        """Put a question to parties; return what they say within so many seconds."""
+        until = monotonic() + seconds + transfer_seconds(len(data) * len(names))
+        came: dict[str, object] = {}
+        digest = sha256(data).digest()
+        with self._changed:
+            while True:
+                if is_unwanted():
+                    raise AbortedError
+                for name in names:
+                    stream = self._streams.get(name)
+                    if name in came or stream is None:
+                        continue
+                    if stream.attempt != attempt:  # it has started again since, and knows nothing
+                        raise _started_again(name)
+                    stream.ask(data, digest)
+                    said = stream.taken()
+                    if said is not None:
+                        came[name] = said
+                if len(came) == len(names) or not self._changed.wait(until - monotonic()):
+                    return came
+
+    def end(self, run: str, attempt: int, names: Sequence[str]) -> None:
+        """Tell parties that an attempt is over."""
+        with self._changed:
+            for name in names:
+                stream = self._streams.get(name)
+                if stream is not None and stream.attempt == (run, attempt):
+                    stream.attempt = ("", 0)
+                    stream.send(End(run, attempt))
+
+
+def _started_again(name: str) -> PartyLostError:
+    error = PartyLostError(f"The party {name!r} was started again; so is the attempt.")
+    error.missing = (name,)
+    return error

@@ -1,0 +1,204 @@
+"""The other end of the coordinator's port: a party that attends, a person that requests."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, Protocol
+
+import grpc
+
+from spinney import errors
+from spinney.errors import InternalError, PolicyError, ProtocolError, SpinneyError
+from spinney.transport.remote import frames
+from spinney.transport.remote.frames import (
+    Done,
+    End,
+    Frame,
+    Hello,
+    Offer,
+    Present,
+    Question,
+    Refused,
+    Said,
+    Unwelcome,
+    Verdict,
+    Welcome,
+)
+from spinney.transport.remote.kits import Address, address_in
+from spinney.transport.remote.serving import OPTIONS, SERVICE
+
+_LOG: Final = logging.getLogger("spinney.party")
+_CONNECT_SECONDS: Final = 4.5
+_ATTEND: Final = f"/{SERVICE}/attend"
+_REQUEST: Final = f"/{SERVICE}/request"
+_CLOSED: Final = ("Socket closed", "Connection reset", "recvmsg", "Stream removed", "GOAWAY")
+
+
+class Attending(Protocol):
+    """A party, as its connection sees it."""
+
+    @property
+    def attempt(self) -> tuple[str, int]:
+        """Which attempt of which run it is in."""
+        ...
+
+    def take(self, offer: Offer) -> Verdict:
+        """Take part in an attempt, or say why not."""
+        ...
+
+    def answer(self, body: bytes) -> Iterator[bytes]:
+        """Yield that it is still working, as often as it likes, and then the answer."""
+        ...
+
+    def end(self, run: str, attempt: int) -> None:
+        """Stop taking part in an attempt."""
+        ...
+
+
+class NotAdmittedError(PolicyError):
+    """The coordinator does not let this party in."""
+
+
+def attend(kit: Path, place: str, party: Attending, connected: Callable[[], None]) -> None:
+    """Connect a party to its coordinator and serve it until the connection ends.
+
+    Raise `ProtocolError` if it ended or could not begin, and `NotAdmittedError` if the coordinator
+    does not want this party.
+    """
+    outgoing: SimpleQueue[Frame | None] = SimpleQueue()
+    run, number = party.attempt
+    outgoing.put(Hello(frames.VERSION, place, run, number))
+    address = address_in(kit)
+    with _channel(kit, address, address.port) as channel:
+        call = channel.stream_stream(_ATTEND)(_sent(outgoing), wait_for_ready=False)
+        work = _Work(party, outgoing)
+        try:
+            for data in frames.joined(call):
+                match frames.decode(data, frames.TO_PARTY):
+                    case Welcome():
+                        connected()
+                    case Unwelcome(reason):
+                        raise NotAdmittedError(reason)
+                    case frame:
+                        work.do(frame)
+        except grpc.RpcError as error:
+            raise ProtocolError(reason_of(error, address)) from None
+        finally:
+            work.close()
+            outgoing.put(None)
+            call.cancel()
+
+
+class _Work:
+    """A party's work, in a thread of its own, so that the connection always listens."""
+
+    def __init__(self, party: Attending, outgoing: "SimpleQueue[Frame | None]") -> None:
+        self._party = party
+        self._outgoing = outgoing
+        self._tasks: SimpleQueue[Frame | None] = SimpleQueue()
+        Thread(target=self._run, name="spinney-answers", daemon=True).start()
+
+    def do(self, frame: Frame) -> None:
+        """Do what a frame asks, after what earlier ones asked."""
+        if isinstance(frame, End):  # not after a long answer: it is no longer wanted
+            self._party.end(frame.run, frame.attempt)
+        else:
+            self._tasks.put(frame)
+
+    def close(self) -> None:
+        """Do no more."""
+        self._tasks.put(None)
+
+    def _run(self) -> None:
+        while (frame := self._tasks.get()) is not None:
+            try:
+                match frame:
+                    case Offer():
+                        self._outgoing.put(self._party.take(frame))
+                    case Question(number, body):
+                        for said in self._party.answer(body):
+                            self._outgoing.put(Said(number, said))
+            except Exception:  # noqa: BLE001  its text may hold data and stays here
+                _LOG.exception("A message could not be answered.")
+
+
+class Session:
+    """A person's open connection to the coordinator."""
+
+    def __init__(self, channel: Any, address: Address) -> None:
+        self._call = channel.unary_stream(_REQUEST)
+        self._address = address
+
+    def request(self, frame: Frame, *, seconds: float = 60.0) -> bytes:
+        """Make a request; return its result."""
+        try:
+            call = self._call(frames.encode(frame), timeout=seconds)
+            answer = frames.decode(b"".join(frames.joined(call)), frames.TO_PERSON)
+        except grpc.RpcError as error:
+            raise ProtocolError(reason_of(error, self._address)) from None
+        if isinstance(answer, Refused):
+            raise _error_of(answer)
+        assert isinstance(answer, Done)
+        return answer.result
+
+
+@contextmanager
+def session(kit: Path) -> Iterator[Session]:
+    """Connect as the person whose start kit this is; raise soon if nobody answers."""
+    address = address_in(kit)
+    with _channel(kit, address, address.admin_port) as channel:
+        opened = Session(channel, address)
+        opened.request(Present(), seconds=_CONNECT_SECONDS)
+        yield opened
+
+
+def _error_of(answer: Refused) -> SpinneyError:
+    kind = getattr(errors, answer.kind, None)
+    if not (isinstance(kind, type) and issubclass(kind, SpinneyError)):
+        kind = InternalError
+    error = SpinneyError.__new__(kind)
+    SpinneyError.__init__(error, answer.text[:4096])
+    return error
+
+
+def _sent(outgoing: "SimpleQueue[Frame | None]") -> Iterator[bytes]:
+    while (frame := outgoing.get()) is not None:
+        yield from frames.pieces(frames.encode(frame))
+
+
+def _channel(kit: Path, address: Address, port: int) -> Any:
+    startup = kit / "startup"
+    secure = grpc.ssl_channel_credentials(
+        (startup / "rootCA.pem").read_bytes(),
+        (startup / "client.key").read_bytes(),
+        (startup / "client.crt").read_bytes(),
+    )
+    options = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
+    return grpc.secure_channel(f"{address.host}:{port}", secure, options)
+
+
+def reason_of(error: Any, address: Address) -> str:
+    """Say why there is no connection."""
+    said = str(error.details() or "")
+    where = f"{address.host}"
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return (
+            f"The machine at {where} shows a certificate that this federation's authority did not "
+            "sign. Do not go on; ask the coordinator by telephone."
+        )
+    if "Peer name" in said or "Hostname" in said:
+        return f"The certificate of the machine at {where} is for another name."
+    if "ALPN" in said or "WRONG_VERSION" in said:
+        return f"What answers at {where} is not a Spinney coordinator."
+    if any(words in said for words in _CLOSED):
+        return (
+            f"The coordinator at {where} closed the connection. It stopped, or it does not accept "
+            "this certificate, which may have expired or belong to another federation."
+        )
+    return (
+        "The coordinator does not answer. Is 'spinney coordinator run' running, and is its "
+        f"address the one in the start kit, {where}?"
+    )

@@ -1,0 +1,199 @@
+"""Everything that travels between a coordinator, its parties and its people: a closed list.
+
+A frame is a msgpack value of one of the types below, checked field by field; nothing in it names
+code. A party and the coordinator send frames both ways on one stream, each in pieces of at most
+`PIECE` bytes. A person's request is one frame, and so is its answer.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from spinney.errors import StorageError
+
+PIECE: Final = 1 << 20
+"""The most bytes of a frame that travel in one message."""
+
+FRAME_LIMIT: Final = 1 << 31
+SMALL: Final = 4 << 20
+"""The most bytes of a person's request or answer."""
+
+VERSION: Final = 1
+_LAST, _MORE = b"\1", b"\0"
+
+RunId = str
+T = TypeVar("T")
+
+
+class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """One message; its type is its tag."""
+
+
+# --- from a party ---------------------------------------------------------------------------------
+
+
+class Hello(Frame, frozen=True):
+    """I am here: from which place, and which attempt of which run I am in."""
+
+    version: int
+    place: str
+    run: RunId
+    attempt: int
+
+
+class Verdict(Frame, frozen=True):
+    """Whether the party takes part in an attempt; if not, why."""
+
+    number: int
+    kind: str  # of the error; empty if it takes part
+    reason: str
+
+
+class Said(Frame, frozen=True):
+    """The answer to a question, or that the party is still working on it."""
+
+    number: int
+    body: bytes
+
+
+# --- to a party -----------------------------------------------------------------------------------
+
+
+class Welcome(Frame, frozen=True):
+    """You are connected."""
+
+
+class Unwelcome(Frame, frozen=True):
+    """You are not connected; do not try again."""
+
+    reason: str
+
+
+class Offer(Frame, frozen=True):
+    """Take part in this attempt of a run; the lead signed the run and its job."""
+
+    number: int
+    run: RunId
+    attempt: int
+    present: tuple[str, ...]
+    job: bytes
+    certificate: bytes
+    signature: bytes
+
+
+class Question(Frame, frozen=True):
+    """Answer this question of the attempt you take part in."""
+
+    number: int
+    body: bytes
+
+
+class End(Frame, frozen=True):
+    """The attempt is over."""
+
+    run: RunId
+    attempt: int
+
+
+# --- from a person --------------------------------------------------------------------------------
+
+
+class Submit(Frame, frozen=True):
+    """Start a run of a job, which the lead signed together with the run's id."""
+
+    run: RunId
+    job: bytes
+    signature: bytes
+
+
+class Resume(Frame, frozen=True):
+    """Resume a paused run; signed as for a start."""
+
+    run: RunId
+    job: bytes
+    signature: bytes
+
+
+class Runs(Frame, frozen=True):
+    """Return the status of every run."""
+
+
+class Show(Frame, frozen=True):
+    """Return the status of a run."""
+
+    run: RunId
+
+
+class Abort(Frame, frozen=True):
+    """End a run for good."""
+
+    run: RunId
+
+
+class Fetch(Frame, frozen=True):
+    """Return the model and the report of a run."""
+
+    run: RunId
+
+
+class Present(Frame, frozen=True):
+    """Return who is connected."""
+
+
+# --- to a person ----------------------------------------------------------------------------------
+
+
+class Done(Frame, frozen=True):
+    """The request was carried out; its result as JSON or as a file's bytes."""
+
+    result: bytes
+
+
+class Refused(Frame, frozen=True):
+    """The request was refused."""
+
+    kind: str
+    text: str
+
+
+ANSWERS: Final = Verdict | Said  # from a party, after its hello
+TO_PARTY: Final = Welcome | Unwelcome | Offer | Question | End
+FROM_PERSON: Final = (Submit, Resume, Runs, Show, Abort, Fetch, Present)
+REQUESTS: Final = Submit | Resume | Runs | Show | Abort | Fetch | Present
+TO_PERSON: Final = Done | Refused
+
+
+def encode(frame: Frame) -> bytes:
+    """Return a frame's bytes."""
+    return msgspec.msgpack.encode(frame)
+
+
+def decode(data: bytes, kind: Any) -> Any:
+    """Return the frame of these types in the bytes; raise if there is none."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise StorageError("A message is malformed.", local=str(error)) from None
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """Yield a frame's bytes in pieces; the first byte of each says whether it is the last."""
+    whole = memoryview(data)
+    for begin in range(0, max(1, len(whole)), PIECE):
+        part = whole[begin : begin + PIECE]
+        yield (_LAST if begin + PIECE >= len(whole) else _MORE) + part
+
+
+def joined(parts: Iterable[bytes], limit: int = FRAME_LIMIT) -> Iterator[bytes]:
+    """Yield the frames whose pieces arrive; raise if a frame is longer than the limit."""
+    held: list[bytes] = []
+    size = 0
+    for part in parts:
+        size += len(part)
+        if not part or part[:1] not in (_LAST, _MORE) or size > limit:
+            raise StorageError(f"A message may have at most {limit} bytes; got more, or no piece.")
+        held.append(part[1:])
+        if part[:1] == _LAST:
+            yield b"".join(held)
+            held, size = [], 0

@@ -1,0 +1,197 @@
+"""A job from the lead to the model over real connections, and what can go wrong on the way."""
+
+import shutil
+from threading import Event
+
+import msgspec
+import pytest
+
+from deployed.handmade import CLINICS, agreed_job, write_party  # type: ignore[import-not-found]
+from deployed.one_process import models_of  # type: ignore[import-not-found]
+from deployed.served import Served  # type: ignore[import-not-found]
+from spinney.deployment import client
+from spinney.deployment.coordinator.keeper import Keeper
+from spinney.deployment.party.process import RunParty
+from spinney.errors import SettingError
+from spinney.transport.remote.attendance import Attendance
+from spinney.transport.remote.certificates import holder_of
+from spinney.transport.remote.kits import certificate_in
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Served(tmp_path_factory.mktemp("served")).up(*CLINICS) as made:
+        yield made
+
+
+def job_called(served, name, job="", **settings):
+    """Return a job with a name of its own."""
+    agreed = agreed_job(served.folder, job, **settings)
+    return msgspec.structs.replace(agreed, name=name)
+
+
+def holder_in(kit):
+    return holder_of(certificate_in(kit, "client", ""))
+
+
+class Held:
+    """Parties that stop before they answer a question for the first time, until they are let go."""
+
+    def __init__(self, monkeypatch, kind, party="north"):
+        self.reached, self.free = Event(), Event()
+        answer = RunParty.answer
+
+        def held(side, ask):
+            if type(ask).__name__ == kind and side._name == party:
+                self.reached.set()
+                assert self.free.wait(60)
+            return answer(side, ask)
+
+        monkeypatch.setattr(RunParty, "answer", held)
+
+
+@pytest.mark.parametrize("secure_sum", ["false", "true"])
+def test_a_job_ends_with_the_same_model_as_in_one_process(served, secure_sum):
+    agreed = job_called(served, f"same-{secure_sum}", secure_sum=secure_sum)
+    status = served.over(served.submit(agreed))
+    assert (status.state, status.attempt, status.message) == ("finished", 1, "")
+    model = (served.file.runs / status.run / "model.spinney").read_bytes()
+    assert model == models_of(served.folder, agreed)[""]
+    for name in CLINICS:
+        kept = served.folder / name / "records" / "runs" / status.run / "model.spinney"
+        assert kept.read_bytes() == model
+
+
+def test_a_refusal_names_the_party_and_its_rule(served):
+    write_party(served.folder, "north", policy="secure_sum = true")
+    try:
+        status = served.over(served.submit(job_called(served, "refused")))
+    finally:
+        write_party(served.folder, "north")
+    assert status.state == "failed"
+    assert status.message.startswith("north: ")
+    assert "rule 'secure_sum'" in status.message
+
+
+def test_a_cut_connection_costs_no_attempt(served, monkeypatch):
+    held = Held(monkeypatch, "LevelAsk")
+    run = served.submit(job_called(served, "cut"))
+    assert held.reached.wait(60)
+    served.attendance.dismiss("north")  # it connects again, and still works on the question
+    held.free.set()
+    status = served.over(run)
+    assert (status.state, status.attempt) == ("finished", 1)
+
+
+def test_a_party_that_was_started_again_is_noticed_at_once(served, monkeypatch):
+    held = Held(monkeypatch, "LevelAsk")
+    agreed = job_called(served, "again")
+    run = served.submit(agreed)
+    assert held.reached.wait(60)
+    served.restart("north", held.free)
+    status = served.over(run)
+    assert (status.state, status.attempt) == ("finished", 2), status
+    assert (served.file.runs / run / "model.spinney").read_bytes() == models_of(
+        served.folder, agreed
+    )[""]
+
+
+def test_a_coordinator_that_was_started_again_goes_on(served, monkeypatch):
+    held = Held(monkeypatch, "LevelAsk")
+    run = served.submit(job_called(served, "restart"))
+    assert held.reached.wait(60)
+    before = served.keeper
+    stopping = Event()
+    monkeypatch.setattr("spinney.deployment.coordinator.keeper._END", 0.1)
+    before.stop()
+    stopping.set()
+    held.free.set()
+    served.wait(lambda: before._active is None)
+    assert served.status(run).state in ("running", "waiting")
+    served.keeper = Keeper(served.file, served.members, served.attendance)
+    served.server._desk._keeper = served.keeper
+    served.keeper.start()
+    status = served.over(run)
+    assert (status.state, status.attempt) == ("finished", 2), status
+
+
+def test_an_abort_ends_a_run_in_the_middle_and_the_next_job_begins(served, monkeypatch):
+    held = Held(monkeypatch, "LevelAsk")
+    run = served.submit(job_called(served, "unwanted"))
+    assert held.reached.wait(60)
+    status = client.abort(run[:8], served.folder / "lead" / "kit")
+    assert status.state == "aborted"
+    held.free.set()
+    with pytest.raises(SettingError, match="is already over: aborted"):
+        client.abort(run, served.folder / "lead" / "kit")
+    served.wait((served.file.runs / run / "report.json").exists)
+    assert served.over(served.submit(job_called(served, "wanted"))).state == "finished"
+
+
+def test_a_table_that_changed_pauses_the_run_and_its_return_lets_it_go_on(served, monkeypatch):
+    table = served.folder / "north.csv"
+    original = served.folder / "original.csv"
+    source = (served.folder / "north" / "party.toml").read_text().split('path = "')[1].split('"')[0]
+    shutil.copyfile(source, table)
+    shutil.copyfile(source, original)
+    write_party(served.folder, "north", table=f'source = "csv"\npath = "{table}"\nrow_id = "visit"')
+    held = Held(monkeypatch, "LevelAsk")
+    agreed = job_called(served, "moved")
+    run = served.submit(agreed)
+    assert held.reached.wait(60)
+    table.write_text("\n".join(original.read_text().splitlines()[:-1]) + "\n")
+    served.restart("north", held.free)
+    status = served.over(run)
+    assert status.state == "paused", status
+    assert (
+        "The table changed since this party accepted job 'moved'. Restore it, or" in status.message
+    )
+    shutil.copyfile(original, table)
+    path = served.folder / "moved.toml"
+    path.write_text((served.folder / "job.toml").read_text().replace('"q3"', '"moved"'))
+    assert client.resume(run, path, served.folder / "lead" / "kit") == run
+    assert served.over(run).state == "finished"
+    write_party(served.folder, "north")
+
+
+def test_a_run_follows_and_is_fetched_by_who_started_it(served, tmp_path):
+    run = served.submit(job_called(served, "fetched"))
+    said = []
+    status, folder = client.follow(run, served.folder / "lead" / "kit", tmp_path, said.append)
+    assert (status.state, folder) == ("finished", tmp_path)
+    assert (tmp_path / "model.spinney").read_bytes() == (
+        served.file.runs / run / "model.spinney"
+    ).read_bytes()
+    assert [one.state for one in said][-1] == "finished"
+
+
+def test_a_copied_kit_unseats_nobody(served):
+    attendance: Attendance = served.attendance
+    first = next(s for s in attendance._streams.values() if s.name == "north")
+    copy = served.folder / "north-copied"
+    shutil.copytree(served.folder / "north", copy)
+    served.attend("north-copied")
+    served.wait(lambda: True)
+    run = served.submit(job_called(served, "after-the-copy"))
+    assert served.over(run).state == "finished"
+    assert attendance._streams["north"] is first
+    served.ended["north-copied"].set()
+
+
+def test_whoever_is_removed_is_disconnected_and_an_old_kit_never_works_again(served):
+    served.kit("rota", "rota", "client")
+    write_party(served.folder, "rota")
+    served.attend("rota")
+    served.wait(lambda: "rota" in served.attendance.names())
+    served.members.remove("rota")
+    served.wait(lambda: "rota" not in served.attendance.names())
+    old = served.folder / "rota" / "kit"
+    old.rename(served.folder / "rota" / "old")
+    served.kit("rota", "rota", "client")
+    peer = holder_in(served.folder / "rota" / "kit")
+    served.members.admit(peer)  # as `approve` does
+    served.wait(lambda: "rota" in served.attendance.names())
+    stolen = holder_in(old.with_name("old"))
+    assert served.members.refuses(stolen) == "you were removed from the federation"
+    assert served.members.refuses(peer) == ""
+    served.ended["rota"].set()
