@@ -1,31 +1,35 @@
-"""What a deployed job costs more than one in process: a round of 1 MB each way, and a whole forest.
+"""What a deployed job costs more than one in process: a round of 1 MB each way, and whole forests.
 
-A real federation of three parties on this machine, with TLS, made and run by Spinney's commands.
-The echo runs through the same channel, resident and engine sides as every job.
+A real federation of three parties on this machine, with TLS. The echo runs through the same port,
+channel and resident as every job; the forests are made by Spinney's commands: the first with cold
+processes, the second on the running federation, the third with masked sums.
 """
 
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, ClassVar
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from deployed import wide  # noqa: E402
-from deployed.loopback import Federation  # noqa: E402
+from deployed.loopback import CLINICS, Federation  # noqa: E402
+from spinney.deployment.place import place_of  # noqa: E402
 from spinney.transport.channel import Ask  # noqa: E402
-from spinney.transport.remote import kits  # noqa: E402
-from spinney.transport.remote.channel import RemoteChannel, Limits  # noqa: E402
-from spinney.transport.remote.engine import CoordinatorSide, Link, PartySide  # noqa: E402
-from spinney.transport.remote.jobs import write_job  # noqa: E402
+from spinney.transport.remote import calling  # noqa: E402
+from spinney.transport.remote.attendance import Attendance  # noqa: E402
+from spinney.transport.remote.channel import Limits, RemoteChannel  # noqa: E402
+from spinney.transport.remote.frames import Offer, Verdict  # noqa: E402
 from spinney.transport.remote.resident import Resident  # noqa: E402
-from spinney.transport.remote.session import session  # noqa: E402
+from spinney.transport.remote.serving import Door, Server  # noqa: E402
 
 ROUNDS = 30
 MEGABYTE = 1_000_000
@@ -45,98 +49,135 @@ class EchoAsk(Ask[EchoReply]):
 
 
 class Echo:
+    """A party that sends back what it is sent."""
+
+    attempt = ("", 0)
+
     def answer(self, ask):
         return EchoReply(ask.data)
 
 
-class EchoSite(PartySide):
-    def begin(self, link: Link) -> Resident:
-        known = {"EchoAsk": EchoAsk}
-        return Resident(Echo(), run=link.job_id, attempt=1, known=known)
+class EchoSide:
+    """The party's end of the connection."""
+
+    attempt = ("", 0)
+
+    def take(self, offer: Offer) -> Verdict:
+        self._resident = Resident(
+            Echo(), run=offer.run, attempt=offer.attempt, known={"EchoAsk": EchoAsk}
+        )
+        return Verdict(offer.number, "", "")
+
+    def answer(self, body: bytes):
+        return self._resident.answers(body)
+
+    def end(self, run: str, attempt: int) -> None:
+        pass
 
 
-class EchoConductor(CoordinatorSide):
-    def __init__(self, parties: list[str]) -> None:
-        super().__init__()
-        self._parties = tuple(parties)
+class Open:
+    """A desk that lets everybody in and does nothing."""
 
-    def conduct(self, link: Link, send):
-        parties = self._parties
-        how = {"run": link.job_id, "attempt": 1, "parties": parties, "present": parties}
-        channel = RemoteChannel(send, **how, least=len(parties), limits=Limits())
+    def refuses(self, peer):
+        return ""
+
+    def answer(self, peer, frame):
+        return b"[]"
+
+
+def echo(federation) -> list[float]:
+    """Return the seconds of each round of one megabyte each way."""
+    attendance = Attendance()
+    kit = federation.root / "coordinator" / "kit"
+    ports = (federation.port, federation.port + 1)
+    server = Server(Door(kit, "localhost", ports), Open(), attendance)
+    server.start()
+    parties = [
+        subprocess.Popen([sys.executable, __file__, str(federation.root / name / "kit")])
+        for name in CLINICS
+    ]
+    try:
+        while len(attendance.names()) < len(CLINICS):
+            time.sleep(0.05)
+        attendance.offer(Offer(0, "echo", 1, CLINICS, b"", b"", b""), 30)
+        how = {"run": "echo", "attempt": 1, "parties": CLINICS, "present": CLINICS}
+
+        def send(names, data):
+            return attendance.ask(names, data, ("echo", 1), 15)
+
+        channel = RemoteChannel(send, **how, least=len(CLINICS), limits=Limits())
         data = os.urandom(MEGABYTE)
         for _ in range(ROUNDS + 1):
             assert all(reply.data == data for reply in channel.ask(EchoAsk(data)).values())
-        seconds = [round_.seconds for round_ in channel.rounds[1:]]
-        (link.folder / "spinney").mkdir()
-        (link.folder / "spinney" / "echo.json").write_text(json.dumps(seconds))
+        return [round_.seconds for round_ in channel.rounds[1:]]
+    finally:
+        for party in parties:
+            party.terminate()
+        for party in parties:
+            party.wait()
+        server.stop(0.0)
+
+
+def forest(federation, name: str, **settings) -> dict[str, Any]:
+    """Run a job by the commands; return its times and whether its model is that of one process."""
+    path = wide.write_job(federation, name, n_estimators=100, max_depth=10, **settings)
+    begin = time.perf_counter()
+    federation.job("start", str(path), "--follow", "--out", name)
+    deployed = time.perf_counter() - begin
+    folder = federation.root / "lead" / name
+    report = json.loads((folder / "report.json").read_text())
+    up = sum(sum(round_["bytes_up"].values()) for round_ in report["traffic"])
+    want = wide.simulated(federation, path)
+    return {
+        "deployed_s": round(deployed, 2),
+        "training_s": round(sum(report["seconds"].values()), 2),
+        "bytes_up": up,
+        "same_bytes": (folder / "model.spinney").read_bytes() == want,
+    }
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         federation = Federation(Path(place) / "federation")
-        here = Path(__file__).parent
-        federation.environment["PYTHONPATH"] += f":{here}:{here / 'echo_gate'}:{ROOT / 'tests'}"
         federation.environment.pop("NUMBA_NUM_THREADS")
         wide.write_tables(federation, int(os.environ.get("SPINNEY_BENCH_ROWS", "20000")))
         federation.enrol()
+        seconds = echo(federation)
         federation.start()
         try:
-            folder = Path(place) / "echo"
-            write_echo(folder, federation.parties)
-            with session(federation.root / "lead" / "kit") as opened:
-                job = opened._inner.submit_job(str(folder))  # noqa: SLF001
-                while not str(opened.meta(job)["status"]).startswith("FINISHED"):
-                    time.sleep(0.5)
-                found = opened._inner.download_job_result(job, str(Path(place) / "fetched"))  # noqa: SLF001
-            seconds = json.loads((Path(found) / "workspace/spinney/echo.json").read_text())
-            close_again(federation)
-            path = wide.write_job(federation, "forest", n_estimators=100, max_depth=10)
-            begin = time.perf_counter()
-            federation.job("start", str(path), "--follow", "--out", "deployed")
-            deployed = time.perf_counter() - begin
-            want = wide.simulated(federation, path)  # warm: kernels are compiled by now
+            federation.wait_until_connected()
+            forests = {
+                "cold": forest(federation, "cold"),
+                "warm": forest(federation, "warm"),
+                "masked": forest(federation, "masked", secure_sum=True),
+            }
         finally:
             federation.stop()
-        made = (federation.root / "lead" / "deployed" / "model.spinney").read_bytes()
-        report = json.loads((federation.root / "lead" / "deployed" / "report.json").read_text())
-        (in_one,) = (federation.root / "lead").glob("simulated-*/report.json")
-        alone = json.loads(in_one.read_text())
-    in_process = sum(alone["seconds"].values())
+        alone = min(
+            (federation.root / "lead").glob("simulated-*/report.json"),
+            key=lambda path: path.stat().st_mtime,
+        )
+        in_process = sum(json.loads(alone.read_text())["seconds"].values())
     result = {
         "rounds": ROUNDS,
         "round_median_s": round(statistics.median(seconds), 4),
         "round_worst_s": round(max(seconds), 4),
         "round_target_s": TARGET_ROUND,
-        "forest_deployed_s": round(deployed, 2),
-        "forest_training_s": round(sum(report["seconds"].values()), 2),
+        "forests": forests,
         "forest_in_process_s": round(in_process, 2),
-        "forest_adds_s": round(deployed - in_process, 2),
+        "forest_adds_s": round(forests["warm"]["deployed_s"] - in_process, 2),
         "forest_target_s": TARGET_FOREST,
-        "same_bytes": made == want,
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0],
     }
     print(json.dumps(result, indent=1))
 
 
-def close_again(federation) -> None:
-    """Have the gates back."""
-    for name in federation.parties:
-        kits.settle_party(federation.root / name / "kit")
-
-
-def write_echo(folder: Path, parties) -> None:
-    write_job(folder, "echo", parties, b"{}")
-    conductor = {"path": "bench_deployed.EchoConductor", "args": {"parties": list(parties)}}
-    site = {"path": "bench_deployed.EchoSite", "args": {}}
-    for name, part in (
-        ("server", {"workflows": [{"id": "echo", **conductor}]}),
-        ("client", {"executors": [{"tasks": ["echo"], "executor": site}]}),
-    ):
-        config = {"format_version": 2, "components": [], **part}
-        (folder / f"spinney/config/config_fed_{name}.json").write_text(json.dumps(config))
+def attend(kit: Path) -> None:
+    """Be an echoing party until the end."""
+    calling.attend(kit, place_of(kit), EchoSide(), lambda: None)
+    Event().wait()
 
 
 if __name__ == "__main__":
-    main()
+    attend(Path(sys.argv[1])) if len(sys.argv) > 1 else main()

@@ -3,6 +3,7 @@
 from errno import ENOSPC
 from time import time
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,9 +27,9 @@ class Desk:
 
     def __init__(self, tmp_path, **facts):
         self.file = coordinator_in(tmp_path)
-        self.present = ("lakeside",)
-        self.verdicts = {}
-        attendance = SimpleNamespace(
+        self.present: tuple[str, ...] = ("lakeside",)
+        self.verdicts: dict[str, Verdict] = {}
+        attendance: Any = SimpleNamespace(
             names=lambda: self.present,
             peers=lambda: (),
             wake=lambda: None,

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -124,7 +125,7 @@ def test_an_expired_certificate_is_refused_also_on_an_old_connection(tmp_path, n
 
 def test_who_comes_and_goes_is_told(tmp_path, caplog):
     caplog.set_level("INFO", "spinney.keeper")
-    attendance = SimpleNamespace()
+    attendance: Any = SimpleNamespace()
     keeper = Keeper(coordinator_in(tmp_path), Members(tmp_path), attendance)
     for names in (["north"], ["north", "lakeside"], ["lakeside"], ["lakeside"]):
         attendance.names = lambda names=names: names

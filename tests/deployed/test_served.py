@@ -11,6 +11,7 @@ from deployed.one_process import models_of  # type: ignore[import-not-found]
 from deployed.served import Served  # type: ignore[import-not-found]
 from spinney.deployment import client
 from spinney.deployment.coordinator.keeper import Keeper
+from spinney.deployment.coordinator.runs import Status
 from spinney.deployment.party.process import RunParty
 from spinney.errors import SettingError
 from spinney.transport.remote.attendance import Attendance
@@ -156,7 +157,7 @@ def test_a_table_that_changed_pauses_the_run_and_its_return_lets_it_go_on(served
 
 def test_a_run_follows_and_is_fetched_by_who_started_it(served, tmp_path):
     run = served.submit(job_called(served, "fetched"))
-    said = []
+    said: list[Status] = []
     status, folder = client.follow(run, served.folder / "lead" / "kit", tmp_path, said.append)
     assert (status.state, folder) == ("finished", tmp_path)
     assert (tmp_path / "model.spinney").read_bytes() == (

@@ -54,7 +54,7 @@ def test_nobody_else_can_read_a_kit_of_version_1_once_it_is_used(tmp_path):
 
 
 def test_a_federation_of_kits_in_the_old_layout_trains(tmp_path):
-    """The certificates are of today, since stored ones expire; the files are as 0.1.0 wrote them."""
+    """The certificates are of today, as stored ones expire; the files are as 0.1.0 left them."""
     served = Served(tmp_path)
     for side in (*CLINICS, "lead"):
         startup = tmp_path / side / "kit" / "startup"

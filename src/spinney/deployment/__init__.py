@@ -1,1 +1,1 @@
-"""Jobs between organisations, over NVIDIA FLARE."""
+"""Jobs between organisations: a coordinator, parties, and the people who start jobs."""
