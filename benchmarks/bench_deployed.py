@@ -28,6 +28,7 @@ from spinney.transport.remote import calling  # noqa: E402
 from spinney.transport.remote.attendance import Attendance  # noqa: E402
 from spinney.transport.remote.channel import Limits, RemoteChannel  # noqa: E402
 from spinney.transport.remote.frames import Offer, Verdict  # noqa: E402
+from spinney.transport.remote.kits import Credentials  # noqa: E402
 from spinney.transport.remote.resident import Resident  # noqa: E402
 from spinney.transport.remote.serving import Door, Server  # noqa: E402
 
@@ -71,17 +72,17 @@ class EchoSide:
     def answer(self, body: bytes):
         return self._resident.answers(body)
 
-    def end(self, run: str, attempt: int) -> None:
+    def end(self, _run: str, _attempt: int) -> None:
         pass
 
 
 class Open:
     """A desk that lets everybody in and does nothing."""
 
-    def refuses(self, peer):
+    def refuses(self, _peer):
         return ""
 
-    def answer(self, peer, frame):
+    def answer(self, _peer, _frame):
         return b"[]"
 
 
@@ -90,7 +91,7 @@ def echo(federation) -> list[float]:
     attendance = Attendance()
     kit = federation.root / "coordinator" / "kit"
     ports = (federation.port, federation.port + 1)
-    server = Server(Door(kit, "localhost", ports), Open(), attendance)
+    server = Server(Door(Credentials.of(kit, "server"), ports), Open(), attendance)
     server.start()
     parties = [
         subprocess.Popen([sys.executable, __file__, str(federation.root / name / "kit")])
@@ -175,7 +176,7 @@ def main() -> None:
 
 def attend(kit: Path) -> None:
     """Be an echoing party until the end."""
-    calling.attend(kit, place_of(kit), EchoSide(), lambda: None)
+    calling.attend(Credentials.of(kit), place_of(kit), EchoSide(), lambda: None)
     Event().wait()
 
 

@@ -28,7 +28,7 @@ from spinney.errors import SpinneyError
 from spinney.transport.remote import calling
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.frames import Submit
-from spinney.transport.remote.kits import Address
+from spinney.transport.remote.kits import Address, Credentials
 from spinney.transport.remote.serving import Door, Server
 
 MEMBER = "bob@clinics.example.org"
@@ -67,7 +67,7 @@ class Served:
     def up(self, *parties: str) -> Iterator["Served"]:
         """Listen, and let parties attend, until the end."""
         desk = CoordinatorDesk(self.file, self.members, self.keeper)
-        door = Door(self.file.kit, "localhost", (self.port,), 1 << 24)
+        door = Door(Credentials.of(self.file.kit, "server"), (self.port,), 1 << 24)
         self.server = Server(door, desk, self.attendance)
         self.server.start()
         self.keeper.start()
@@ -91,7 +91,7 @@ class Served:
         def run() -> None:
             while not ended.is_set():
                 with suppress(SpinneyError):
-                    calling.attend(kit, place_of(kit), party, lambda: None)
+                    calling.attend(Credentials.of(kit), place_of(kit), party, lambda: None)
                 ended.wait(0.1)
 
         Thread(target=run, daemon=True).start()

@@ -27,6 +27,7 @@ from deployed.served import MEMBER, Served  # type: ignore[import-not-found]
 from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import words_signed
 from spinney.transport.remote import calling, frames, serving
+from spinney.transport.remote.kits import Credentials
 from spinney.transport.remote.serving import SERVICE
 
 EVERY_FRAME = frames.Frame.__subclasses__()
@@ -88,7 +89,7 @@ def files_of(served):
 
 def channel_of(served, folder):
     kit = served.folder / folder / "kit"
-    return calling._channel(kit, served.address, served.port)
+    return calling._channel(Credentials.of(kit), served.port)
 
 
 def requested(served, folder, data):

@@ -113,7 +113,8 @@ def test_a_certificate_is_revoked_by_its_serial(tmp_path, north):
 
 
 def test_a_list_of_removed_members_that_cannot_be_read_lets_nobody_in(tmp_path, north):
-    (tmp_path / "removed.json").write_text("{")
+    (tmp_path / "members").mkdir()
+    (tmp_path / "members" / "removed.json").write_text("{")
     with pytest.raises(StorageError, match=r"so nobody is let in\. Restore it from a backup"):
         Members(tmp_path).refuses(north)
 

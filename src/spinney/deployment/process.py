@@ -7,13 +7,15 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
+from urllib.parse import urlsplit
 
 from spinney.deployment.coordinator.config import load_coordinator
 from spinney.deployment.coordinator.desk import CoordinatorDesk
@@ -21,10 +23,12 @@ from spinney.deployment.coordinator.keeper import Keeper
 from spinney.deployment.coordinator.members import Members
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.attending import AttendingParty
-from spinney.deployment.party.config import load_party
+from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.place import Places, place_of
+from spinney.deployment.sandbox import confine
 from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.files import hold_lock
+from spinney.jobs.secrets import secret_called, take_secret
 from spinney.transport.remote import kits
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.calling import NotAdmittedError, attend
@@ -33,6 +37,7 @@ from spinney.transport.remote.serving import Door, Server
 
 _LOG: Final = logging.getLogger("spinney.party")
 _FIRST, _LONGEST = 0.5, 5.0  # seconds between two tries to connect
+_POSTGRES: Final = 5432
 _LOG_BYTES: Final = 20 << 20
 _LOG_FILES: Final = 5
 Say = Callable[[str], None]
@@ -50,11 +55,14 @@ def run_coordinator(path: Path, say: Say) -> int:
         for port in ports:
             require_free(port)
         file.runs.mkdir(parents=True, exist_ok=True)
+        members = Members(file.folder)
+        own_files = (file.kit, file.runs, members.folder)
+        confine(read=[path, file.folder / "removed.txt"], write=own_files, bind=ports, connect=())
         places = Places(file.kit / "places.json")
-        attendance, members = Attendance(places.known, places.settle), Members(file.folder)
+        attendance = Attendance(places.known, places.settle)
         keeper = Keeper(file, members, attendance)
         desk = CoordinatorDesk(file, members, keeper)
-        door = Door(file.kit, own.host, ports, file.limits.message_bytes)
+        door = Door(kits.Credentials.of(file.kit, "server"), ports, file.limits.message_bytes)
         server = Server(door, desk, attendance)
         say(f"Coordinator of {own.name!r} on {own.host}, ports {ports[0]} and {ports[1]}.")
         server.start()
@@ -77,9 +85,12 @@ def run_party(path: Path, say: Say) -> int:
     say(f"Party {name!r}; connecting to the coordinator.")
     with _secretly(), alone_with(file.kit), logging_to(file.kit, say):
         kits.tighten(file.kit)
+        own = kits.Credentials.of(file.kit)
+        _confine_party(file, own.address.port)
         party, stopped = AttendingParty(path), _until_stopped()
         refused: list[SpinneyError] = []
-        serving = Thread(target=_attend, args=(file.kit, party, stopped, refused), daemon=True)
+        staying = (own, place_of(file.kit), party, stopped, refused)
+        serving = Thread(target=_attend, args=staying, daemon=True)
         serving.start()
         stopped.wait()
         party.end(*party.attempt)
@@ -88,9 +99,32 @@ def run_party(path: Path, say: Say) -> int:
     return 0
 
 
-def _attend(kit: Path, party: AttendingParty, stopped: Event, refused: list[SpinneyError]) -> None:
+def _confine_party(file: PartyFile, port: int) -> None:
+    """Let this process reach its own folder, its table and its coordinator, and nothing else."""
+    table, connect = file.table, [port]
+    if table.url_env is not None:
+        take_secret(table.url_env)
+        with suppress(ValueError):
+            address = urlsplit(secret_called(table.url_env) or "")
+            connect += [address.port or _POSTGRES] if address.hostname else []
+    beside = file.records / "tmp"  # rows that do not fit into memory stay with the party
+    for folder in (file.records, beside, file.labels):
+        folder.mkdir(parents=True, exist_ok=True)
+    tempfile.tempdir = str(beside)
+    read = [] if table.path is None else [file.folder / table.path]
+    read += [one.parent for one in read if not one.is_dir()]  # a table may be replaced
+    confine(read=read, write=[file.folder], connect=connect, bind=())
+
+
+def _attend(
+    own: kits.Credentials,
+    place: str,
+    party: AttendingParty,
+    stopped: Event,
+    refused: list[SpinneyError],
+) -> None:
     """Stay connected; try again whenever the connection ends."""
-    place, pause, said = place_of(kit), _FIRST, ""
+    pause, said = _FIRST, ""
 
     def connected() -> None:
         nonlocal pause, said
@@ -99,7 +133,7 @@ def _attend(kit: Path, party: AttendingParty, stopped: Event, refused: list[Spin
 
     while not stopped.is_set():
         try:
-            attend(kit, place, party, connected)
+            attend(own, place, party, connected)
         except NotAdmittedError as error:
             refused.append(error)
             stopped.set()

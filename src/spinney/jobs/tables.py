@@ -3,7 +3,6 @@
 Only a simulation may read public facts from private data, and each fact read is named.
 """
 
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import cast
 
 from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError
 from spinney.jobs.file import JobFile, PartyConfig, TableConfig
+from spinney.jobs.secrets import secret_called
 from spinney.jobs.sections import ColumnConfig
 from spinney.tables.agree import agree
 from spinney.tables.describe import Findings, column_of, complete_schema, label_of
@@ -231,7 +231,7 @@ def source_of(config: TableConfig, folder: Path) -> Source:
 
 
 def _environment(name: str) -> str:
-    value = os.environ.get(name)
+    value = secret_called(name)
     if not value:
         raise SettingError(
             f"url_env names the environment variable {name!r}, which is not set. Set it to the "

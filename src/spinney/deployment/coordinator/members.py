@@ -1,7 +1,7 @@
 """Who was removed from a federation: by certificate, so that an old kit never works again.
 
-`removed.json` names whoever was removed, and the serials of the certificates that were signed for
-that name since. A certificate of a name that is not there is good until it expires.
+`members/removed.json` names whoever was removed, and the serials of the certificates that were
+signed for that name since. A certificate of a name that is not there is good until it expires.
 """
 
 import re
@@ -21,9 +21,10 @@ class Members:
     """The list on the coordinator's disk, read each time, so that a change applies at once."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "removed.json"
+        self.folder = folder / "members"
+        self._path = self.folder / "removed.json"
         self._names = folder / "removed.txt"  # of version 0.1: names only
-        self._serials = folder / "revoked.txt"
+        self._serials = self.folder / "revoked.txt"
 
     def refuses(self, peer: Holder) -> str:
         """Say why a certificate is refused; empty if it is not."""
@@ -42,6 +43,7 @@ class Members:
         if not _SERIAL.fullmatch(found):
             raise SettingError(f"A serial number must be hexadecimal digits; got {serial!r}.")
         lines = "".join(f"{one}\n" for one in sorted({*self._revoked(), found}))
+        self.folder.mkdir(exist_ok=True, mode=0o700)
         replace_file(self._serials, lines.encode())
 
     def admit(self, holder: Holder) -> None:
@@ -76,4 +78,5 @@ class Members:
             return frozenset()
 
     def _write(self, known: dict[str, tuple[str, ...]]) -> None:
+        self.folder.mkdir(exist_ok=True, mode=0o700)
         replace_file(self._path, msgspec.json.encode(known))

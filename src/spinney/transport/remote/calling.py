@@ -27,7 +27,7 @@ from spinney.transport.remote.frames import (
     Verdict,
     Welcome,
 )
-from spinney.transport.remote.kits import Address, address_in
+from spinney.transport.remote.kits import Address, Credentials
 from spinney.transport.remote.serving import OPTIONS, SERVICE
 
 _LOG: Final = logging.getLogger("spinney.party")
@@ -62,7 +62,7 @@ class NotAdmittedError(PolicyError):
     """The coordinator does not let this party in."""
 
 
-def attend(kit: Path, place: str, party: Attending, connected: Callable[[], None]) -> None:
+def attend(own: Credentials, place: str, party: Attending, connected: Callable[[], None]) -> None:
     """Connect a party to its coordinator and serve it until the connection ends.
 
     Raise `ProtocolError` if it ended or could not begin, and `NotAdmittedError` if the coordinator
@@ -71,8 +71,8 @@ def attend(kit: Path, place: str, party: Attending, connected: Callable[[], None
     outgoing: SimpleQueue[Frame | None] = SimpleQueue()
     run, number = party.attempt
     outgoing.put(Hello(frames.VERSION, place, run, number))
-    address = address_in(kit)
-    with _channel(kit, address, address.port) as channel:
+    address = own.address
+    with _channel(own, address.port) as channel:
         call = channel.stream_stream(_ATTEND)(_sent(outgoing), wait_for_ready=False)
         work = _Work(party, outgoing)
         try:
@@ -148,9 +148,9 @@ class Session:
 @contextmanager
 def session(kit: Path) -> Iterator[Session]:
     """Connect as the person whose start kit this is; raise soon if nobody answers."""
-    address = address_in(kit)
-    with _channel(kit, address, address.admin_port) as channel:
-        opened = Session(channel, address)
+    own = Credentials.of(kit)
+    with _channel(own, own.address.admin_port) as channel:
+        opened = Session(channel, own.address)
         opened.request(Present(), seconds=_CONNECT_SECONDS)
         yield opened
 
@@ -169,15 +169,10 @@ def _sent(outgoing: "SimpleQueue[Frame | None]") -> Iterator[bytes]:
         yield from frames.pieces(frames.encode(frame))
 
 
-def _channel(kit: Path, address: Address, port: int) -> Any:
-    startup = kit / "startup"
-    secure = grpc.ssl_channel_credentials(
-        (startup / "rootCA.pem").read_bytes(),
-        (startup / "client.key").read_bytes(),
-        (startup / "client.crt").read_bytes(),
-    )
+def _channel(own: Credentials, port: int) -> Any:
+    secure = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
     options = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
-    return grpc.secure_channel(f"{address.host}:{port}", secure, options)
+    return grpc.secure_channel(f"{own.address.host}:{port}", secure, options)
 
 
 def reason_of(error: Any, address: Address) -> str:

@@ -12,6 +12,7 @@ startup/federation.json            the federation's name, and where its coordina
 
 import json
 import shutil
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -39,6 +40,30 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     admin_port: int
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A start kit in memory: whose it is, and where the coordinator is."""
+
+    address: Address
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, kit: Path, own: str = "client") -> "Credentials":
+        """Read a start kit; `own` is "client" or "server"."""
+        startup = kit / "startup"
+        names = ("rootCA.pem", f"{own}.crt", f"{own}.key")
+        try:
+            files = [(startup / name).read_bytes() for name in names]
+        except OSError:
+            raise SettingError(
+                f"The start kit in {str(kit)!r} is not whole. Join the federation first: spinney "
+                "party join."
+            ) from None
+        return cls(address_in(kit), *files)
 
 
 def require_engine() -> None:

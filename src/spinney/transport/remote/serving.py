@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock, Thread, Timer
 from typing import Any, Final, Protocol
 
@@ -22,6 +21,7 @@ from spinney.transport.remote import frames
 from spinney.transport.remote.attendance import Attendance, Stream
 from spinney.transport.remote.certificates import PARTY, Holder, holder_of
 from spinney.transport.remote.frames import Done, Frame, Hello, Refused, Unwelcome, Welcome
+from spinney.transport.remote.kits import Credentials
 
 AUDIT: Final = logging.getLogger("spinney.audit")
 _LOG: Final = logging.getLogger("spinney.coordinator")
@@ -63,8 +63,7 @@ class Desk(Protocol):
 class Door:
     """Where the coordinator listens, and with which certificate."""
 
-    kit: Path
-    host: str
+    own: Credentials
     ports: tuple[int, ...]
     message_bytes: int = frames.FRAME_LIMIT
 
@@ -87,11 +86,10 @@ class Server:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, handlers),)
         )
-        startup = door.kit / "startup"
-        pair = ((startup / "server.key").read_bytes(), (startup / "server.crt").read_bytes())
-        root = (startup / "rootCA.pem").read_bytes()
-        secure = grpc.ssl_server_credentials([pair], root, require_client_auth=True)
-        where = "127.0.0.1" if door.host in _LOCAL else "[::]"
+        own = door.own
+        pair = (own.key, own.certificate)
+        secure = grpc.ssl_server_credentials([pair], own.authority, require_client_auth=True)
+        where = "127.0.0.1" if own.address.host in _LOCAL else "[::]"
         for port in door.ports:
             try:
                 self._server.add_secure_port(f"{where}:{port}", secure)

@@ -1,0 +1,126 @@
+"""A cage for a process, set by itself: which files it may read and write, and where it connects.
+
+Landlock (Linux 5.13 and later) takes rights away for good, from this process and all it starts, and
+needs no privilege. Where the system does not offer it, nothing happens, and `party status` says so.
+"""
+
+import ctypes
+import logging
+import os
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+_LOG: Final = logging.getLogger("spinney.sandbox")
+_CREATE, _ADD, _RESTRICT = 444, 445, 446  # system calls, the same on all machines
+_VERSION_FLAG: Final = 1
+_BENEATH, _PORT = 1, 2  # kinds of rules
+_NO_NEW_PRIVILEGES: Final = 38  # prctl
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 2, 4, 8
+_OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | (1 << 14)  # and truncating
+_READ: Final = _READ_FILE | _READ_FOLDER  # nothing is ever executed
+_FILE_RIGHTS: Final = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many rights each version knows
+_BIND, _CONNECT = 1, 2
+_FIRST_WITH_PORTS: Final = 4
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm")  # noqa: S108
+_SYSTEM: Final = (
+    *("/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/etc/hosts", "/etc/resolv.conf"),
+    *(
+        "/etc/nsswitch.conf",
+        "/etc/gai.conf",
+        "/etc/host.conf",
+        "/etc/localtime",
+        "/etc/ld.so.cache",
+    ),
+    *("/etc/passwd", "/etc/group", "/etc/machine-id", "/etc/os-release", "/etc/mime.types"),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/self/status"),
+    *("/proc/self/stat", "/proc/self/statm", "/proc/self/cgroup", "/proc/self/mountinfo"),
+    *("/sys/devices/system", "/sys/fs/cgroup", "/run/systemd/resolve"),  # not /proc/self/environ
+)
+
+
+def version() -> int:
+    """Return the version of Landlock that the system offers; 0 if it has none."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, _call(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG)))
+
+
+def confine(
+    *, read: Iterable[Path], write: Iterable[Path], connect: Iterable[int], bind: Iterable[int]
+) -> bool:
+    """Confine this process to some files and TCP ports; return whether the system can.
+
+    Parameters
+    ----------
+    read
+        Files, and folders with all they hold, that may be read besides Python's and the system's.
+    write
+        Those that may be read and changed.
+    connect, bind
+        The ports to connect to and to listen on; systems before Linux 6.7 do not limit them.
+    """
+    known = version()
+    if not known:
+        _LOG.warning("This system has no Landlock. The process is not confined to its own files.")
+        return False
+    rights = (1 << _FILE_RIGHTS.get(known, 16)) - 1
+    handled = struct.pack("QQ", rights, _BIND | _CONNECT if known >= _FIRST_WITH_PORTS else 0)
+    attributes = ctypes.create_string_buffer(handled)
+    length = 16 if known >= _FIRST_WITH_PORTS else 8
+    ruleset = _call(_CREATE, attributes, ctypes.c_size_t(length), ctypes.c_uint32(0))
+    if ruleset < 0:
+        raise OSError(ctypes.get_errno(), "Landlock refuses the rules")
+    try:
+        for path in (*map(Path, _SYSTEM), *_python(), *read):
+            _allow(ruleset, path, _READ & rights)
+        for path in (*map(Path, _DEVICES), *_caches(), *write):
+            _allow(ruleset, path, rights & ~_EXECUTE)
+        if known >= _FIRST_WITH_PORTS:
+            for right, ports in ((_CONNECT, connect), (_BIND, bind)):
+                for port in ports:
+                    _call(_ADD, ruleset, _PORT, struct.pack("QQ", right, port), ctypes.c_uint32(0))
+        ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        if _call(_RESTRICT, ruleset, ctypes.c_uint32(0)) < 0:
+            raise OSError(ctypes.get_errno(), "Landlock cannot confine this process")
+    finally:
+        os.close(ruleset)
+    return True
+
+
+def _allow(ruleset: int, path: Path, rights: int) -> None:
+    """Allow rights on a file, or on a folder with all it holds; what does not exist needs none."""
+    with suppress(FileNotFoundError, PermissionError):
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            if not path.is_dir():
+                rights &= _OF_FILES
+            rule = struct.pack("=Qi", rights, handle)
+            _call(_ADD, ruleset, _BENEATH, rule, ctypes.c_uint32(0))
+        finally:
+            os.close(handle)
+
+
+def _python() -> set[Path]:
+    """Return where Python, its packages and Spinney itself are installed."""
+    folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()}
+    folders |= {path for path in sys.path if path}
+    return {Path(folder) for folder in folders} | {Path(__file__).parents[2]}
+
+
+def _caches() -> set[Path]:
+    """Return where compiled kernels are kept: beside the source, or in the user's cache."""
+    kernels = Path(__file__).parents[1] / "trees" / "_kernels" / "__pycache__"
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    return {kernels, Path.home() / ".cache" / "numba", *([Path(named)] if named else [])}
+
+
+def _call(number: int, *arguments: Any) -> int:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return int(library.syscall(ctypes.c_long(number), *arguments))

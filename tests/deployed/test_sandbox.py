@@ -1,0 +1,131 @@
+"""The cage of a party's process: even code that runs in it reaches only the party's own things."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deployed.handmade import coordinator_in, write_party  # type: ignore[import-not-found]
+from spinney.deployment import sandbox
+from spinney.jobs import secrets
+
+pytestmark = pytest.mark.skipif(not sandbox.version(), reason="this system has no Landlock")
+SOURCE = Path(__file__).parents[2] / "src"
+
+TRIES = """
+import json, os, socket, subprocess, sys, tempfile
+from pathlib import Path
+from spinney.deployment import process
+from spinney.deployment.party.config import load_party
+from spinney.jobs.tables import source_of
+
+def tried(what):
+    try:
+        return str(what())
+    except PermissionError as error:
+        return "denied"
+
+party, others, port = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+file = load_party(party)
+process._confine_party(file, port)
+home = party.parent
+print(json.dumps({
+    "table": tried(lambda: len(source_of(file.table, file.folder).stream().names()) > 3),
+    "records": tried(lambda: (home / "records" / "x").write_text("1")),
+    "temporary": tried(lambda: tempfile.TemporaryFile().write(b"1")),
+    "party file": tried(lambda: len(party.read_text()) > 0),
+    "another party's table": tried(lambda: (others / "table.csv").read_text()),
+    "the authority's key": tried(lambda: (others / "rootCA.key").read_bytes()),
+    "passwords": tried(lambda: Path("/etc/shadow").read_bytes()),
+    "environment": tried(lambda: Path("/proc/self/environ").read_bytes()),
+    "another process": tried(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()),
+    "writing elsewhere": tried(lambda: (others / "x").write_text("1")),
+    "deleting elsewhere": tried(lambda: (others / "table.csv").unlink()),
+    "writing code": tried(lambda: Path(process.__file__).write_text("")),
+    "a program": tried(lambda: subprocess.run(["/bin/ls"])),
+    "a port of its own": tried(lambda: socket.socket().bind(("127.0.0.1", 0))),
+    "another machine": tried(lambda: socket.create_connection(("127.0.0.1", port + 1), 2)),
+    "secret": os.environ.get("DB_URL", "not in the environment"),
+}))
+"""
+
+
+def test_code_in_a_party_s_process_reaches_its_own_things_only(tmp_path):
+    table = tmp_path / "data" / "visits.csv"
+    table.parent.mkdir()
+    table.write_text("visit,age,stay,smokes,readmitted\na,1,2,yes,no\nb,3,4,no,yes\n")
+    party = write_party(tmp_path, "north", table=f'source = "csv"\npath = "{table}"')
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "table.csv").write_text("secret")
+    (others / "rootCA.key").write_text("secret")
+    done = subprocess.run(
+        [sys.executable, "-c", TRIES, str(party), str(others), "18002"],
+        env=os.environ | {"PYTHONPATH": str(SOURCE), "DB_URL": "postgresql://x:y@z/w"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    denied = {what for what, said in found.items() if said == "denied"}
+    assert {name: found[name] for name in ("table", "records", "temporary", "party file")} == {
+        "table": "True",
+        "records": "1",
+        "temporary": "1",
+        "party file": "True",
+    }
+    ports = {"a port of its own", "another machine"} if sandbox.version() >= 4 else set()
+    assert denied - {"a port of its own", "another machine"} == {
+        "another party's table",
+        "the authority's key",
+        "passwords",
+        "environment",
+        "another process",
+        "writing elsewhere",
+        "deleting elsewhere",
+        "writing code",
+        "a program",
+    }
+    assert ports <= denied
+    assert (others / "table.csv").read_text() == "secret"
+
+
+def test_the_coordinator_s_process_cannot_read_the_authority_s_key(tmp_path):
+    coordinator_in(tmp_path)
+    for name in ("ca", "kit", "runs", "members"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "ca" / "rootCA.key").write_text("secret")
+    tries = (
+        "import sys; from pathlib import Path; from spinney.deployment.sandbox import confine\n"
+        "home = Path(sys.argv[1])\n"
+        "confine(read=[home / 'coordinator.toml'], write=[home / 'kit', home / 'runs'],"
+        " connect=(), bind=(18002,))\n"
+        "(home / 'runs' / 'x').write_text('1')\n"
+        "try:\n    (home / 'ca' / 'rootCA.key').read_text()\n"
+        "except PermissionError:\n    print('denied')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", tries, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "denied\n", done.stderr
+
+
+def test_a_secret_is_taken_from_a_credential_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setattr(secrets, "_TAKEN", {})
+    monkeypatch.setenv("DB_URL", "from the environment")
+    assert secrets.secret_called("DB_URL") == "from the environment"
+    (tmp_path / "DB_URL").write_text("from a credential\n")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    secrets.take_secret("DB_URL")
+    (tmp_path / "DB_URL").unlink()
+    assert "DB_URL" not in os.environ
+    assert secrets.secret_called("DB_URL") == "from a credential"
+    assert secrets.secret_called("OTHER") is None
