@@ -10,6 +10,7 @@ from spinney.deployment.evaluation import EvaluatingParty
 from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.party.admission import Accepted, alone
+from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
 from spinney.deployment.party.masks import MASK_ASKS, MaskedSide
@@ -104,6 +105,7 @@ class RunParty:
             check_policy(self._name, self._party.policy, self._agreed, self._asker)
             with alone(self._party.records, _WAIT):
                 table = open_table(self._party, self._agreed)
+                check_budget(self._party, self._agreed, table)
                 self._accepted.accept(self._agreed, fingerprint(table))
         except SpinneyError as error:
             _LOG.info("Job %r was refused: %s", self._agreed.name, error)
@@ -129,6 +131,7 @@ class RunParty:
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
             ledger = open_ledger(self._party)
+            self._busy.callback(ledger.close)
             memory = open_label_memory(self._party, self._settings, whole)
             self._answering = Guarded(
                 self._side(table, ledger, memory),
