@@ -78,7 +78,12 @@ class Server:
         self._busy: dict[str, int] = {}
         self._lock = Lock()
         pool = ThreadPoolExecutor(_STREAMS, thread_name_prefix="spinney-peer")
-        self._server = grpc.server(pool, options=_SERVER_OPTIONS, maximum_concurrent_rpcs=_STREAMS)
+        self._server = grpc.server(
+            pool,
+            options=_SERVER_OPTIONS,
+            maximum_concurrent_rpcs=_STREAMS,
+            compression=grpc.Compression.Gzip,  # models and questions shrink; answers would not
+        )
         handlers = {
             "attend": grpc.stream_stream_rpc_method_handler(self._attend),
             "request": grpc.unary_stream_rpc_method_handler(self._request),
