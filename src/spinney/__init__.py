@@ -1,34 +1,35 @@
 """Decision trees and forests grown together by organisations that may not pool their rows."""
 
-from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+from spinney.version import __version__
 
-_HOME_OF_NAME = {
-    "ExtraTreesClassifier": "spinney.estimators.extra_trees",
-    "ExtraTreesRegressor": "spinney.estimators.extra_trees",
-    "GeneticTreeClassifier": "spinney.estimators.genetic_tree",
-    "GeneticTreeRegressor": "spinney.estimators.genetic_tree",
-    "HorizontalForestClassifier": "spinney.estimators.horizontal_forest",
-    "HorizontalForestRegressor": "spinney.estimators.horizontal_forest",
-    "PrivateForestClassifier": "spinney.estimators.private_forest",
-    "PrivateTreeClassifier": "spinney.estimators.private_tree",
-    "VerticalForestClassifier": "spinney.estimators.vertical_forest",
-    "VerticalForestRegressor": "spinney.estimators.vertical_forest",
-    "deal_columns": "spinney.tables.deal",
-    "deal_rows": "spinney.tables.deal",
-    "load_model": "spinney.estimators.models",
-    "load_report": "spinney.report.report",
-}
+_PUBLIC = (
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "GeneticTreeClassifier",
+    "GeneticTreeRegressor",
+    "HorizontalForestClassifier",
+    "HorizontalForestRegressor",
+    "PrivateForestClassifier",
+    "PrivateTreeClassifier",
+    "VerticalForestClassifier",
+    "VerticalForestRegressor",
+    "deal_columns",
+    "deal_rows",
+    "load_model",
+    "load_report",
+)
 
-__all__ = [*sorted(_HOME_OF_NAME), "__version__"]  # noqa: PLE0604
+__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that `spinney --help` need not load scikit-learn."""
-    if name in _HOME_OF_NAME:
-        return getattr(import_module(_HOME_OF_NAME[name]), name)
+    if name in _PUBLIC:
+        from spinney import public  # noqa: PLC0415
+
+        return getattr(public, name)
     raise AttributeError(f"module 'spinney' has no attribute {name!r}")
 
 

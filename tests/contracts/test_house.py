@@ -93,3 +93,12 @@ def test_no_class_is_imported_by_name():
         if re.search(r"[\"']spinney\.[a-z_]+\.[a-z_.]+\.[A-Z]\w+[\"']", without_literals(path))
     ]
     assert not named
+
+
+def test_no_module_of_ours_is_imported_by_name():
+    """Only packages that are extras are: with them, and without them, tools see the same."""
+    named = [
+        name for path in FILES for name in re.findall(r"import_module\(([^)]*)\)", path.read_text())
+    ]
+    assert named
+    assert all(re.fullmatch(r'"(?!spinney)[a-z_.]+"', name) for name in named)

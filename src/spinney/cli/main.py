@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from spinney import __version__
 from spinney.cli import deployed as cli_deployed
 from spinney.cli.errors import Debug, Ending, reporting
+from spinney.version import __version__
 
 app = typer.Typer(
     name="spinney",

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from spinney import __version__
 from spinney.errors import MissingExtraError
 from spinney.estimators.walked import Leaf, Split, nodes_of, require_one_answer
 from spinney.protocols.model import ForestModel
 from spinney.typing import Floats
+from spinney.version import __version__
 
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8  # as old as the opsets, so that older runtimes read it

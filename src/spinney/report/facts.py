@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from spinney import __version__
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Explanation, Importance
 from spinney.report.privacy import PrivacyClaim
 from spinney.report.release import Hardening
+from spinney.version import __version__
 
 FORMAT = 1
 

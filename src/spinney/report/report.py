@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from spinney import __version__
 from spinney.errors import SettingError, StorageError
 from spinney.files import write_whole
 from spinney.privacy.ledger import Ledger
@@ -33,6 +32,7 @@ from spinney.report.render import as_text
 from spinney.report.settings import with_masks
 from spinney.tables.schema import join_words
 from spinney.transport.channel import Round
+from spinney.version import __version__
 
 
 class Report(ReportFacts, frozen=True, dict=True):

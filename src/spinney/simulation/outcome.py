@@ -4,11 +4,11 @@ from pathlib import Path
 
 import msgspec
 
-from spinney import __version__
 from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
 from spinney.simulation.comparison import Comparison, PartyComparison, Scores
+from spinney.version import __version__
 
 
 class Outcome(msgspec.Struct, frozen=True):
