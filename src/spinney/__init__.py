@@ -4,7 +4,7 @@ from typing import Any
 
 from spinney.version import __version__
 
-_PUBLIC = (
+__all__ = [
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "GeneticTreeClassifier",
@@ -15,21 +15,54 @@ _PUBLIC = (
     "PrivateTreeClassifier",
     "VerticalForestClassifier",
     "VerticalForestRegressor",
+    "__version__",
     "deal_columns",
     "deal_rows",
     "load_model",
     "load_report",
-)
-
-__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604
+]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that `spinney --help` need not load scikit-learn."""
-    if name in _PUBLIC:
-        from spinney import public  # noqa: PLC0415
+def __getattr__(name: str) -> Any:  # noqa: PLR0911  one place for each
+    """Import a public name on first use, so that a command loads no more than it needs."""
+    # ruff: noqa: PLC0415
+    match name:
+        case "ExtraTreesClassifier" | "ExtraTreesRegressor":
+            from spinney.estimators import extra_trees
 
-        return getattr(public, name)
+            return getattr(extra_trees, name)
+        case "GeneticTreeClassifier" | "GeneticTreeRegressor":
+            from spinney.estimators import genetic_tree
+
+            return getattr(genetic_tree, name)
+        case "HorizontalForestClassifier" | "HorizontalForestRegressor":
+            from spinney.estimators import horizontal_forest
+
+            return getattr(horizontal_forest, name)
+        case "PrivateForestClassifier":
+            from spinney.estimators import private_forest
+
+            return getattr(private_forest, name)
+        case "PrivateTreeClassifier":
+            from spinney.estimators import private_tree
+
+            return getattr(private_tree, name)
+        case "VerticalForestClassifier" | "VerticalForestRegressor":
+            from spinney.estimators import vertical_forest
+
+            return getattr(vertical_forest, name)
+        case "deal_columns" | "deal_rows":
+            from spinney.tables import deal
+
+            return getattr(deal, name)
+        case "load_model":
+            from spinney.estimators import models
+
+            return getattr(models, name)
+        case "load_report":
+            from spinney.report import report
+
+            return getattr(report, name)
     raise AttributeError(f"module 'spinney' has no attribute {name!r}")
 
 
