@@ -1,4 +1,4 @@
-"""A federation between organisations: every party behind a line of 10 Mbit/s with a long round trip.
+"""A federation between organisations: every party behind a line of 10 Mbit/s and 100 ms.
 
 The line is a relay in this process, one for each party: it holds every byte back by half the round
 trip, and lets through so many bytes a second in each direction. 50,000 rows of 20 columns are
