@@ -138,6 +138,18 @@ class Federation:
                     stdout=output,
                     stderr=output,
                 )
+            if name == "coordinator":
+                self._wait_until_it_listens()
+
+    def _wait_until_it_listens(self) -> None:
+        """Wait until the coordinator's port is open, or the coordinator has ended."""
+        process, until = self.processes["coordinator"], time.monotonic() + 60
+        while process.poll() is None and not self.namespace:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
     def _within(self, side: str) -> list[str]:
         """Return what runs a command in a side's part of the network."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from time import monotonic, sleep
 from typing import Any, Final, Protocol
 
 import grpc
@@ -32,6 +33,7 @@ from spinney.transport.remote.serving import OPTIONS, SERVICE
 
 _LOG: Final = logging.getLogger("spinney.party")
 _CONNECT_SECONDS: Final = 4.5
+_AGAIN_SECONDS: Final = 0.5
 _ATTEND: Final = f"/{SERVICE}/attend"
 _REQUEST: Final = f"/{SERVICE}/request"
 _CLOSED: Final = ("Socket closed", "Connection reset", "recvmsg", "Stream removed", "GOAWAY")
@@ -151,7 +153,15 @@ def session(kit: Path) -> Iterator[Session]:
     own = Credentials.of(kit)
     with _channel(own, own.address.admin_port) as channel:
         opened = Session(channel, own.address)
-        opened.request(Present(), seconds=_CONNECT_SECONDS)
+        until = monotonic() + _CONNECT_SECONDS
+        while True:  # a coordinator that is just being started is waited for
+            try:
+                opened.request(Present(), seconds=max(0.1, until - monotonic()))
+                break
+            except ProtocolError:
+                if monotonic() + _AGAIN_SECONDS > until:
+                    raise
+                sleep(_AGAIN_SECONDS)
         yield opened
 
 
