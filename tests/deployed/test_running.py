@@ -126,6 +126,15 @@ def test_logs_are_told_in_lines_and_traces_stay_in_the_file(tmp_path, monkeypatc
     assert json.loads(refused)["message"] == "Refused eve."
 
 
+def test_a_log_message_that_cannot_be_printed_stops_nothing(tmp_path):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with running.logging_to(tmp_path, full):
+        logging.getLogger("spinney.party").warning("Not connected.")
+    assert "Not connected." in (tmp_path / "spinney.jsonl").read_text()
+
+
 def test_a_party_says_how_far_it_is(tmp_path):
     clinics_in(tmp_path)
     agreed = agreed_job(tmp_path)

@@ -200,10 +200,11 @@ class _Saying(logging.Handler):
         self._say = say
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
+        """Print a record; what cannot be printed, on a full disk for example, stops nothing."""
         at = datetime.fromtimestamp(record.created, UTC)
         first = (record.getMessage().splitlines() or [""])[0]
-        self._say(f"{at:%H:%M:%S} {JsonLines.job[:8]} {first}".replace("  ", " "))
+        with suppress(OSError):
+            self._say(f"{at:%H:%M:%S} {JsonLines.job[:8]} {first}".replace("  ", " "))
 
 
 @contextmanager
