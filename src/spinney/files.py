@@ -5,9 +5,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
+from typing import Final
 from uuid import uuid4
 
 from spinney.errors import StorageError
+
+_GLANCE: Final = 0.1  # seconds
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
@@ -47,11 +51,34 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path) -> Iterator[None]:
-    """Hold a lock file while the block runs; raise `BlockingIOError` if another process has it."""
+def hold_lock(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold a lock file while the block runs; raise `BlockingIOError` if another process has it.
+
+    Several processes may hold a shared lock; then nobody can hold it alone.
+    """
+    wanted = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, wanted)
+        except BlockingIOError:
+            sleep(_GLANCE)  # perhaps somebody only asked whether it is held
+            fcntl.flock(file, wanted)
         yield
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds a lock alone; it makes no file, and needs no right to write.
+
+    Processes that ask at the same time do not take each other for the holder.
+    """
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _sync_folder(folder: Path) -> None:

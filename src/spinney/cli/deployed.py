@@ -73,6 +73,31 @@ def coordinator_remove(
     typer.echo(f"{name} is removed. Approve a new request to admit it again.")
 
 
+@coordinator.command("renew")
+@reporting
+def coordinator_renew(
+    path: CoordinatorFile,
+    *,
+    kit: Annotated[str, typer.Option(help="The folder for the new start kit.")] = "kit-2",
+) -> None:
+    """Create a new key and start kit for the coordinator, before its certificate expires."""
+    from spinney.deployment.enrolment import renew  # noqa: PLC0415
+
+    renew(path, kit)
+    typer.echo(f'The new start kit is in {kit}. Stop the coordinator, set kit = "{kit}", start it.')
+
+
+@coordinator.command("status")
+@reporting
+def coordinator_status(path: CoordinatorFile, *, as_json: Json = False) -> None:
+    """Show whether the coordinator runs, who is connected, and when certificates expire."""
+    from spinney.deployment import text as telling  # noqa: PLC0415
+    from spinney.deployment.coordinator import status as checking  # noqa: PLC0415
+
+    facts = checking.status(path)
+    typer.echo(telling.as_json(facts) if as_json else telling.coordinator_page(facts))
+
+
 @coordinator.command("run")
 @reporting
 def coordinator_run(path: CoordinatorFile) -> None:
@@ -142,7 +167,7 @@ def party_check(
 @party.command("status")
 @reporting
 def party_status(path: PartyFile, *, as_json: Json = False) -> None:
-    """Show whether the party runs, what left it, and its remaining budget."""
+    """Show whether the party runs and is connected, what left it, and its remaining budget."""
     from spinney.deployment import text as telling  # noqa: PLC0415
     from spinney.deployment.party import status as checking  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`spinney ledger show` and `spinney ledger verify`: the privacy budget a party has spent."""
+"""`spinney ledger`: read, check, copy and restore the budget that a party has spent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ import msgspec
 from spinney.errors import LedgerError
 from spinney.privacy.claims import Entry, claims
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.ledger_copies import back_up, restore
 from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
 from spinney.report.words import some
 
@@ -87,6 +88,29 @@ def verify_ledger(path: Path) -> str:
             f"{some(anchor.seq, 'entry', 'entries')}, none changed or missing. Keep this line "
             f"elsewhere to prove it later: {anchor.seq} {anchor.hash.hex()}"
         )
+
+
+def backup_ledger(path: Path, copy: Path) -> str:
+    """Copy a ledger, also while its party runs; return the copy's last entry."""
+    last = back_up(path, copy)
+    return (
+        f"The copy {str(copy)!r} is intact: {last.seq} entries. Keep this line elsewhere to prove "
+        f"it later: {last.seq} {last.hash.hex()}"
+    )
+
+
+def restore_ledger(copy: Path, path: Path, forget: int | None) -> str:
+    """Put a copy in a ledger's place; return what it holds."""
+    done = restore(copy, path, forget)
+    lines = [f"Restored {done.last.seq} entries; the last: {done.last.seq} {done.last.hash.hex()}"]
+    if done.kept is not None:
+        lines.append(f"The replaced ledger is kept as {str(done.kept)!r}.")
+    if done.forgotten:
+        lines.append(
+            f"Forgotten: {done.forgotten} entries. The budget that is left counts without them: "
+            "lower epsilon_total by what they cost ('spinney ledger show' of the replaced ledger)."
+        )
+    return "\n".join(lines)
 
 
 @contextmanager

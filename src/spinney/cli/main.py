@@ -324,6 +324,35 @@ def ledger_verify(path: LedgerFile) -> None:
     typer.echo(verify_ledger(path))
 
 
+@ledger.command("backup")
+@reporting
+def ledger_backup(
+    path: LedgerFile,
+    copy: Annotated[Path, typer.Argument(help="The file for the copy; it must not exist.")],
+) -> None:
+    """Copy a ledger, also while its party runs; check the copy and print its last entry."""
+    from spinney.cli.ledgers import backup_ledger  # noqa: PLC0415
+
+    typer.echo(backup_ledger(path, copy))
+
+
+@ledger.command("restore")
+@reporting
+def ledger_restore(
+    copy: Annotated[Path, typer.Argument(help="A copy that 'spinney ledger backup' made.")],
+    path: LedgerFile,
+    *,
+    forget: Annotated[
+        int | None,
+        typer.Option(help="Confirm that the copy lacks exactly so many entries of the ledger."),
+    ] = None,
+) -> None:
+    """Put a copy in a ledger's place, while the party is stopped."""
+    from spinney.cli.ledgers import restore_ledger  # noqa: PLC0415
+
+    typer.echo(restore_ledger(copy, path, forget))
+
+
 def main() -> None:
     """Run the command line."""
     app()

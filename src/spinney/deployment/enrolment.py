@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from spinney.deployment.coordinator.config import load_coordinator
+from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
 from spinney.deployment.coordinator.members import Members
 from spinney.errors import SettingError
 from spinney.transport.remote import kits
@@ -20,9 +20,27 @@ _PERSON = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 def init(path: Path) -> str:
     """Create a federation's authority and the coordinator's start kit; return the fingerprint."""
     file = load_coordinator(path)
-    own = file.coordinator
     kits.make_authority(file.ca, file.address)
-    request = file.folder / "request"
+    _make_server_kit(file, file.folder / "request", file.kit)
+    return kits.fingerprint_of(file.ca)
+
+
+def renew(path: Path, kit: str) -> None:
+    """Make the coordinator a new start kit, with a new key, before its certificate expires."""
+    file = load_coordinator(path)
+    _make_server_kit(file, file.folder / f"request-{kit}", file.folder / kit)
+
+
+_DAYS = 365
+
+
+def _make_server_kit(file: CoordinatorFile, request: Path, kit: Path) -> None:
+    """Make the coordinator's key, certificate and start kit."""
+    own = file.coordinator
+    if (kit / "startup").exists():
+        raise SettingError(
+            f"There is already a start kit in {str(kit)!r}. Use it, or choose another folder."
+        )
     made = kits.make_request(
         request,
         project=own.name,
@@ -32,11 +50,7 @@ def init(path: Path) -> str:
     )
     signed = request / f"{own.host}.signed.zip"
     kits.approve(file.ca, made, signed, days=_DAYS, address=file.address)
-    kits.assemble(signed, request, file.kit, kits.fingerprint_of(file.ca))
-    return kits.fingerprint_of(file.ca)
-
-
-_DAYS = 365
+    kits.assemble(signed, request, kit, kits.fingerprint_of(file.ca))
 
 
 def request(name: str, federation: str, role: str, organisation: str, folder: Path) -> Path:

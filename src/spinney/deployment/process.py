@@ -14,21 +14,28 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Event, Thread
+from time import time
 from typing import Final
 from urllib.parse import urlsplit
 
+from spinney.deployment import expiry
 from spinney.deployment.coordinator.config import load_coordinator
 from spinney.deployment.coordinator.desk import CoordinatorDesk
 from spinney.deployment.coordinator.keeper import Keeper
+from spinney.deployment.coordinator.measures import coordinator_measures
 from spinney.deployment.coordinator.members import Members
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.party.attending import AttendingParty
+from spinney.deployment.metrics import observed, port_of
+from spinney.deployment.party.attending import AttendingParty, Noted
 from spinney.deployment.party.config import PartyFile, load_party
+from spinney.deployment.party.measures import party_measures
 from spinney.deployment.place import Places, place_of
 from spinney.deployment.sandbox import confine
+from spinney.deployment.standing import CONNECTED, LISTENING, NOT_CONNECTED, StandingFile, cage_of
 from spinney.errors import ProtocolError, SettingError, SpinneyError
-from spinney.files import hold_lock
+from spinney.files import hold_lock, is_locked
 from spinney.jobs.secrets import secret_called, take_secret
+from spinney.privacy.ledger_copies import lock_of
 from spinney.transport.remote import kits
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.calling import NotAdmittedError, attend
@@ -40,6 +47,7 @@ _FIRST, _LONGEST = 0.5, 5.0  # seconds between two tries to connect
 _POSTGRES: Final = 5432
 _LOG_BYTES: Final = 20 << 20
 _LOG_FILES: Final = 5
+_LOCK: Final = "running.lock"
 Say = Callable[[str], None]
 
 
@@ -56,21 +64,37 @@ def run_coordinator(path: Path, say: Say) -> int:
             require_free(port)
         file.runs.mkdir(parents=True, exist_ok=True)
         members = Members(file.folder)
+        members.folder.mkdir(exist_ok=True)  # a cage has no room for what comes later
         own_files = (file.kit, file.runs, members.folder)
-        confine(read=[path, file.folder / "removed.txt"], write=own_files, bind=ports, connect=())
+        standing, bind = StandingFile(file.kit), (*ports, *port_of(file.metrics))
+        read = [path, file.folder / "removed.txt"]
+        confined = confine(read=read, write=own_files, bind=bind, connect=())
+        standing.note(cage=cage_of(confined=confined))
         places = Places(file.kit / "places.json")
         attendance = Attendance(places.known, places.settle)
         keeper = Keeper(file, members, attendance)
         desk = CoordinatorDesk(file, members, keeper)
         door = Door(kits.Credentials.of(file.kit, "server"), ports, file.limits.message_bytes)
         server = Server(door, desk, attendance)
-        say(f"Coordinator of {own.name!r} on {own.host}, ports {ports[0]} and {ports[1]}.")
-        server.start()
-        keeper.start()
-        _until_stopped().wait()
-        keeper.stop()
-        server.stop()
+        standing.look = lambda: {"heard": _heard(attendance), "run": keeper.run}
+        standing.remind(expiry.coordinator_warning(file.kit, path.name))
+        standing.remind(expiry.authority_warning(file.kit))
+        measure = coordinator_measures(file, standing)
+        with standing.kept(), observed(file.metrics, standing, measure):
+            say(f"Coordinator of {own.name!r} on {own.host}, ports {ports[0]} and {ports[1]}.")
+            server.start()
+            standing.note(state=LISTENING)
+            keeper.start()
+            _until_stopped().wait()
+            keeper.stop()
+            server.stop()
     return 0
+
+
+def _heard(attendance: Attendance) -> dict[str, float]:
+    """Return who is connected, and when each was last heard."""
+    now = time()
+    return {name: now - seconds for name, seconds in attendance.last_heard().items()}
 
 
 def run_party(path: Path, say: Say) -> int:
@@ -83,23 +107,38 @@ def run_party(path: Path, say: Say) -> int:
             f"The start kit belongs to {name!r}, but the party's file says {file.party.name!r}."
         )
     say(f"Party {name!r}; connecting to the coordinator.")
-    with _secretly(), alone_with(file.kit), logging_to(file.kit, say):
+    refused: list[SpinneyError] = []
+    with _secretly(), alone_with(file.kit), logging_to(file.kit, say), _ledger_in_use(file):
         kits.tighten(file.kit)
-        own = kits.Credentials.of(file.kit)
-        _confine_party(file, own.address.port)
-        party, stopped = AttendingParty(path), _until_stopped()
-        refused: list[SpinneyError] = []
-        staying = (own, place_of(file.kit), party, stopped, refused)
-        serving = Thread(target=_attend, args=staying, daemon=True)
-        serving.start()
-        stopped.wait()
-        party.end(*party.attempt)
+        own, standing = kits.Credentials.of(file.kit), StandingFile(file.kit)
+        standing.note(cage=cage_of(confined=_confine_party(file, own.address.port)))
+        standing.remind(expiry.party_warning(file.kit))
+        party, stopped = Noted(AttendingParty(path), standing), _until_stopped()
+        measure = party_measures(path, standing)
+        with standing.kept(), observed(file.metrics, standing, measure):
+            staying = (own, place_of(file.kit), party, stopped, refused)
+            Thread(target=_attend, args=staying, daemon=True).start()
+            stopped.wait()
+            party.end(*party.attempt)
     if refused:
         raise ProtocolError(f"The coordinator did not admit {name!r}: {refused[0].public}.")
     return 0
 
 
-def _confine_party(file: PartyFile, port: int) -> None:
+@contextmanager
+def _ledger_in_use(file: PartyFile) -> Iterator[None]:
+    """Let nobody replace the ledger meanwhile; parties of several federations may share one."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(hold_lock(lock_of(file.ledger_file), shared=True))
+        except BlockingIOError:
+            raise ProtocolError(
+                f"The ledger {str(file.ledger_file)!r} is just being restored. Try again."
+            ) from None
+        yield
+
+
+def _confine_party(file: PartyFile, port: int) -> bool:
     """Let this process reach its own folder, its table and its coordinator, and nothing else."""
     table, connect = file.table, [port]
     if table.url_env is not None:
@@ -113,36 +152,43 @@ def _confine_party(file: PartyFile, port: int) -> None:
     tempfile.tempdir = str(beside)
     read = [] if table.path is None else [file.folder / table.path]
     read += [one.parent for one in read if not one.is_dir()]  # a table may be replaced
-    confine(read=read, write=[file.folder], connect=connect, bind=())
+    return confine(read=read, write=[file.folder], connect=connect, bind=port_of(file.metrics))
 
 
 def _attend(
     own: kits.Credentials,
     place: str,
-    party: AttendingParty,
+    party: Noted,
     stopped: Event,
     refused: list[SpinneyError],
 ) -> None:
     """Stay connected; try again whenever the connection ends."""
-    pause, said = _FIRST, ""
+    pause, said, standing = _FIRST, "", party.standing
 
     def connected() -> None:
         nonlocal pause, said
         pause, said = _FIRST, ""
+        standing.note(state=CONNECTED, reason="", last_contact=time())
         _LOG.info("Connected to the coordinator.")
 
     while not stopped.is_set():
+        reason = "The coordinator ended the connection."
         try:
             attend(own, place, party, connected)
         except NotAdmittedError as error:
+            reason = f"The coordinator did not admit this party: {error.public}."
             refused.append(error)
-            stopped.set()
         except SpinneyError as error:
-            if str(error) != said:  # once, not at every try
+            reason = str(error)
+            if reason != said:  # once, not at every try
                 _LOG.warning("Not connected: %s", error)
-                said = str(error)
+                said = reason
         except Exception:  # noqa: BLE001  the next try may succeed
+            reason = "The connection failed; see the log."
             _LOG.exception("The connection failed.")
+        standing.note(state=NOT_CONNECTED, reason=reason)
+        if refused:
+            stopped.set()
         stopped.wait(pause)
         pause = min(2 * pause, _LONGEST)
 
@@ -212,7 +258,7 @@ def alone_with(kit: Path) -> Iterator[None]:
     """Be the only process that uses a start kit."""
     with ExitStack() as held:
         try:
-            held.enter_context(hold_lock(kit / "running.lock"))
+            held.enter_context(hold_lock(kit / _LOCK))
         except BlockingIOError:
             raise ProtocolError(
                 f"Another process on this machine uses the start kit {str(kit)!r}. Stop that "
@@ -223,11 +269,7 @@ def alone_with(kit: Path) -> Iterator[None]:
 
 def is_running(kit: Path) -> bool:
     """Return whether a process uses a start kit."""
-    try:
-        with alone_with(kit):
-            return False
-    except (ProtocolError, FileNotFoundError) as error:
-        return isinstance(error, ProtocolError)
+    return is_locked(kit / _LOCK)
 
 
 def _require_kit(kit: Path, own: str, command: str) -> str:

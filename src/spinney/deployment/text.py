@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from spinney.deployment.client import Proposal
+from spinney.deployment.condition import in_words
 from spinney.deployment.coordinator.runs import PAUSED, RUNNING, Status
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE
 from spinney.deployment.party.progress import progress_in
@@ -96,18 +97,33 @@ def proposal(made: Proposal) -> str:
 
 def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
     """Return the status of a party."""
-    width = max(map(len, facts)) + 2
-    shown = {key: value for key, value in facts.items() if value is not None}
-    if left := shown.pop("left", None):  # "budget" is the first of them, for one unit
-        units = [f"{amount} left for {unit}" for unit, amount in left.items()]
-        shown["budget"] = ("\n" + " " * width).join(units)
-    lines = [f"{key + ':':<{width}}{value}" for key, value in shown.items()]
+    lines = _lines_of(facts)
     lines += [
         f"  {run['run'][:8]}  {some(run['releases'], 'release', 'releases')}, last {run['last']}; "
         f"{'model kept' if run['has_model'] else run['progress']}"
         for run in runs
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_warnings(facts)])
+
+
+def coordinator_page(facts: dict[str, Any]) -> str:
+    """Return the status of a coordinator."""
+    return "\n".join([*_lines_of(facts), *_warnings(facts)])
+
+
+def _lines_of(facts: dict[str, Any]) -> list[str]:
+    """Return facts in lines, their values in one column."""
+    shown = {key: value for key, value in facts.items() if key not in ("left", "warnings")}
+    words = in_words(shown)
+    width = max(map(len, words)) + 2
+    if left := facts.get("left"):  # "budget" is the first of them, for one unit
+        units = [f"{amount} left for {unit}" for unit, amount in left.items()]
+        words["budget"] = ("\n" + " " * width).join(units)
+    return [f"{key + ':':<{width}}{value}" for key, value in words.items()]
+
+
+def _warnings(facts: dict[str, Any]) -> list[str]:
+    return [f"warning: {words}" for words in facts.get("warnings", ())]
 
 
 def releases_in(records: Path) -> list[dict[str, Any]]:

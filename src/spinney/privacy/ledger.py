@@ -100,6 +100,11 @@ class Ledger:
         """Close the file."""
         self._store.close()
 
+    def copy_to(self, path: Path) -> None:
+        """Copy the ledger into a new file, whole and as it is at one moment."""
+        with self._lock:
+            self._store.copy_to(path)
+
     def allow_for_life(self, data: str, budgets: Sequence[Budget]) -> None:
         """Limit from now on the total cost of all jobs on a data set, including past ones."""
         body = LifeBudgets(data, tuple(budgets))

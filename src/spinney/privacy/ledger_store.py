@@ -220,6 +220,20 @@ class LedgerStore:
         """Close the file."""
         self._database.close()
 
+    def copy_to(self, path: Path) -> None:
+        """Copy the file as it is between two entries; other processes may go on writing after it.
+
+        The copy is a new file that only its owner may read.
+        """
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with self._plain_errors():
+            copy = sqlite3.connect(path)
+            try:
+                copy.execute("PRAGMA synchronous = EXTRA")
+                self._database.backup(copy)
+            finally:
+                copy.close()
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Lock out other processes until the end; then everything is on disk, or nothing."""

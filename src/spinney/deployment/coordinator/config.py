@@ -8,6 +8,9 @@ port = 8002
 
 [limits]
 silence_seconds = 60
+
+[metrics]                       # without it, no port for metrics is opened
+port = 9464
 ```
 """
 
@@ -16,12 +19,13 @@ from typing import Any
 
 import msgspec
 
+from spinney.deployment.standing import MetricsConfig
 from spinney.errors import SettingError
 from spinney.jobs.file import read_toml
 from spinney.jobs.sections import section
 from spinney.transport.remote.kits import Address
 
-_SECTIONS = ("coordinator", "limits")
+_SECTIONS = ("coordinator", "limits", "metrics")
 _LEAST_REPLY = 5.0
 
 
@@ -85,6 +89,15 @@ class CoordinatorFile(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     coordinator: CoordinatorIdentity
     limits: LimitsConfig
+    metrics: MetricsConfig | None = None
+
+    def __post_init__(self) -> None:
+        taken = (self.address.port, self.address.admin_port)
+        if self.metrics is not None and self.metrics.port in taken:
+            raise SettingError(
+                f"port in [metrics] must differ from the coordinator's ports {taken[0]} and "
+                f"{taken[1]}; got {self.metrics.port}."
+            )
 
     @property
     def ca(self) -> Path:
@@ -117,7 +130,8 @@ def load_coordinator(path: Path) -> CoordinatorFile:
     for name in given:
         if name not in _SECTIONS:
             raise SettingError(
-                f"Unknown section [{name}] in {where}. Known sections: [coordinator], [limits]."
+                f"Unknown section [{name}] in {where}. Known sections: "
+                f"{', '.join(f'[{one}]' for one in _SECTIONS)}."
             )
     if "coordinator" not in given:
         raise SettingError(f"{where} has no [coordinator] section. Add it; docs/deploy.md has one.")
@@ -125,4 +139,5 @@ def load_coordinator(path: Path) -> CoordinatorFile:
         folder=path.resolve().parent,
         coordinator=section(given, "coordinator", CoordinatorIdentity, where),
         limits=section(given, "limits", LimitsConfig, where),
+        metrics=section(given, "metrics", MetricsConfig, where) if "metrics" in given else None,
     )

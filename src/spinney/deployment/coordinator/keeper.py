@@ -90,6 +90,12 @@ class Keeper:
             self._attendance.wake()
             active.thread.join(_END)
 
+    @property
+    def run(self) -> str:
+        """The run whose attempt is under way; empty: none."""
+        active = self._active
+        return "" if active is None else active.attempt.run
+
     # --- for the desk ----------------------------------------------------------------------------
 
     def connected(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.gate import admit
 from spinney.deployment.party.process import RunParty
+from spinney.deployment.standing import StandingFile
 from spinney.errors import InternalError, ProtocolError, SpinneyError
 from spinney.transport.remote.frames import Offer, Verdict
 from spinney.transport.remote.resident import Resident
@@ -81,3 +82,37 @@ class AttendingParty:
             side.close()
             self._resident = self._side = None
             JsonLines.job = ""
+
+
+class Noted:
+    """A party whose contacts and answers are noted in its standing."""
+
+    def __init__(self, party: AttendingParty, standing: StandingFile) -> None:
+        self._party = party
+        self.standing = standing
+
+    @property
+    def attempt(self) -> tuple[str, int]:
+        """Which attempt of which run it is in."""
+        return self._party.attempt
+
+    def take(self, offer: Offer) -> Verdict:
+        """Take part in an attempt, or say why not."""
+        self.standing.heard()
+        verdict = self._party.take(offer)
+        self.standing.note(run=self._party.attempt[0])
+        return verdict
+
+    def answer(self, body: bytes) -> Iterator[bytes]:
+        """Yield that it is still working, as often as it likes, and then the answer."""
+        self.standing.heard()
+        for said in self._party.answer(body):
+            self.standing.count(answered=0, bytes_out=len(said))
+            yield said
+        self.standing.count(answered=1, bytes_out=0)
+
+    def end(self, run: str, attempt: int) -> None:
+        """Stop taking part in an attempt."""
+        self.standing.heard()
+        self._party.end(run, attempt)
+        self.standing.note(run=self._party.attempt[0])

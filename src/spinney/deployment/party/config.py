@@ -14,6 +14,8 @@ protocols = ["horizontal_forest"]
 [ledger]
 path = "ledger.db"
 labels = "labels"               # the folder of randomised labels and their key
+[metrics]                       # without it, the party opens no port
+port = 9464
 ```
 """
 
@@ -23,11 +25,12 @@ from typing import Any
 import msgspec
 
 from spinney.deployment.party.policy import Policy
+from spinney.deployment.standing import MetricsConfig
 from spinney.errors import SettingError
 from spinney.jobs.file import TableConfig, read_toml
 from spinney.jobs.sections import section
 
-_SECTIONS = ("party", "table", "policy", "ledger")
+_SECTIONS = ("party", "table", "policy", "ledger", "metrics")
 
 
 class PartyIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +62,7 @@ class PartyFile(msgspec.Struct, frozen=True, kw_only=True):
     table: TableConfig
     policy: Policy
     ledger: LedgerConfig
+    metrics: MetricsConfig | None = None
 
     @property
     def kit(self) -> Path:
@@ -69,6 +73,11 @@ class PartyFile(msgspec.Struct, frozen=True, kw_only=True):
     def records(self) -> Path:
         """The folder in which the party records what it accepted and what left it."""
         return self.folder / self.party.records
+
+    @property
+    def ledger_file(self) -> Path:
+        """The ledger."""
+        return self.folder / self.ledger.path
 
     @property
     def labels(self) -> Path:
@@ -95,4 +104,5 @@ def load_party(path: Path) -> PartyFile:
         table=section(given, "table", TableConfig, where),
         policy=section(given, "policy", Policy, where),
         ledger=section(given, "ledger", LedgerConfig, where),
+        metrics=section(given, "metrics", MetricsConfig, where) if "metrics" in given else None,
     )

@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+from spinney.deployment.condition import (
+    certificate_facts,
+    disk_facts,
+    process_facts,
+    warnings_of,
+)
 from spinney.deployment.costs import cost_of
+from spinney.deployment.expiry import party_warning
 from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
@@ -12,11 +19,13 @@ from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.tables import fingerprint, open_table
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
-from spinney.errors import SettingError
+from spinney.errors import LedgerError, SettingError
 from spinney.jobs.file import load_job
 from spinney.jobs.tables import source_of
 from spinney.privacy.budget import Unit
+from spinney.privacy.ledger import Ledger
 from spinney.tables.holding import Holding
+from spinney.transport.remote import kits
 
 
 def check(path: Path, job: Path | None) -> dict[str, Any]:
@@ -51,19 +60,45 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
 def status(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return a party's status: whether it runs, what left it, and its remaining budget."""
     party = load_party(path)
-    facts: dict[str, Any] = {
-        "party": party.party.name,
-        "process": "running" if is_running(party.kit) else "not running",
-        "kit": "none" if not (party.kit / "startup").exists() else str(party.kit),
-    }
-    left = left_per_unit(party)
-    if left or (party.folder / party.ledger.path).exists():
+    facts: dict[str, Any] = {"party": party.party.name}
+    facts |= process_facts(party.kit, running=is_running(party.kit))
+    facts["disk"] = disk_facts(party.records)
+    facts["kit"] = "none" if not (party.kit / "startup").exists() else str(party.kit)
+    expiring = []
+    if (party.kit / "startup" / "client.crt").exists():
+        own = kits.certificate_in(party.kit, "client", "spinney party join")
+        facts["certificate"] = certificate_facts(own)
+        expiring = [party_warning(party.kit)()]
+    facts["warnings"] = warnings_of(facts, expiring)
+    facts |= _account(party)
+    return facts, releases_in(party.records)
+
+
+def _account(party: PartyFile) -> dict[str, Any]:
+    """Return the ledger's last entry and what is left of the budget."""
+    facts: dict[str, Any] = {}
+    try:
+        left = left_per_unit(party)
+        if party.ledger_file.exists():
+            facts["ledger"] = _last_entry(party.ledger_file)
+    except LedgerError as error:
+        return {"ledger": {"problem": str(error)}}
+    if left or party.ledger_file.exists():
         own = left.get(Unit.RECORD_ADD_REMOVE)
         facts["budget"] = "no limit" if own is None else f"epsilon {float(own):g} left"
         facts["left"] = {
             unit.in_words: f"epsilon {float(amount):g}" for unit, amount in left.items()
         }
-    return facts, releases_in(party.records)
+    return facts
+
+
+def _last_entry(path: Path) -> dict[str, Any]:
+    ledger = Ledger.open(path)
+    try:
+        last = ledger.anchor()
+    finally:
+        ledger.close()
+    return {"entries": last.seq, "hash": last.hash.hex()[:16]}
 
 
 def _columns(party: PartyFile) -> str:
