@@ -82,7 +82,7 @@ def test_from_nothing_to_a_trained_federation_by_the_guide(tmp_path):
 def test_the_service_file_is_one_that_systemd_reads():
     (unit,) = re.findall(r"```ini\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     service = ConfigParser(inline_comment_prefixes=None, strict=True)
-    service.read_string(unit)
+    service.read_string(unit.replace("SystemCallFilter=~", "Denied=~"))  # a second list
     assert service.sections() == ["Unit", "Service", "Install"]
     for section in service.sections():
         assert not any("#" in value for value in service[section].values())  # part of the value
