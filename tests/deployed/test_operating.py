@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -60,7 +61,7 @@ class Sides:
     """A coordinator and the party `north`, with start kits made by hand; each can be started."""
 
     def __init__(self, folder, days=200):
-        self.folder, self.port = folder, free_port()
+        self.folder, self.port, self.reason = folder, free_port(), ""
         self.address = Address(
             name="clinics", host="localhost", port=self.port, admin_port=self.port + 1
         )
@@ -255,6 +256,40 @@ def test_a_process_that_was_killed_is_not_called_connected(sides):
         words = "The process is gone without a word; at .* it was connected."
         assert re.fullmatch(words, said["connection"]["reason"])
         assert re.search(r"^process: +not running$", sides.page("party"), re.MULTILINE)
+
+
+def test_the_reason_of_tls_is_told(sides):
+    shutil.rmtree(sides.kit("party"))
+    Authority(2).kit(sides.kit("party"), "north", address=sides.address)
+    port = sides.measured("party")
+    with sides.started("coordinator"), sides.started("party"):
+        wait(lambda: "authority" in (standing_in(sides.kit("party")) or sides).reason)
+        words = "shows a certificate that this federation's authority did not sign"
+        assert words in sides.status("party")["connection"]["reason"]
+        assert words in json.loads(get(port, "/health")[1])["reason"]
+        page = sides.page("party")
+        assert re.search(rf"^connection: +not connected\. .*{words}", page, re.MULTILINE)
+
+
+def test_the_cage_has_room_for_folders_elsewhere(sides):
+    """A kit, records and a ledger that the party's file names outside its own folder."""
+    elsewhere = sides.folder / "elsewhere"
+    elsewhere.mkdir()
+    shutil.move(sides.kit("party"), elsewhere / "kit")
+    text = (
+        sides.files["party"]
+        .read_text()
+        .replace(
+            'name = "north"',
+            f'name = "north"\nkit = "{elsewhere}/kit"\nrecords = "{elsewhere}/own"',
+        )
+    )
+    (elsewhere / "account").mkdir()
+    text += f'\n[ledger]\npath = "{elsewhere}/account/ledger.db"\n'
+    sides.files["party"].write_text(text)
+    with sides.started("coordinator"), sides.started("party"):
+        wait(lambda: sides.status("party")["connection"]["state"] == "connected")
+    assert "Connected" in (elsewhere / "kit" / "spinney.jsonl").read_text()
 
 
 # --- the standing file ----------------------------------------------------------------------------

@@ -152,7 +152,8 @@ def _confine_party(file: PartyFile, port: int) -> bool:
     tempfile.tempdir = str(beside)
     read = [] if table.path is None else [file.folder / table.path]
     read += [one.parent for one in read if not one.is_dir()]  # a table may be replaced
-    return confine(read=read, write=[file.folder], connect=connect, bind=port_of(file.metrics))
+    own = [file.folder, file.kit, file.records, file.labels, file.ledger_file.parent]
+    return confine(read=read, write=own, connect=connect, bind=port_of(file.metrics))
 
 
 def _attend(

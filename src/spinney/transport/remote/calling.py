@@ -36,7 +36,6 @@ _CONNECT_SECONDS: Final = 4.5
 _AGAIN_SECONDS: Final = 0.5
 _ATTEND: Final = f"/{SERVICE}/attend"
 _REQUEST: Final = f"/{SERVICE}/request"
-_CLOSED: Final = ("Socket closed", "Connection reset", "recvmsg", "Stream removed", "GOAWAY")
 
 
 class Attending(Protocol):
@@ -188,22 +187,48 @@ def _channel(own: Credentials, port: int) -> Any:
 def reason_of(error: Any, address: Address) -> str:
     """Say why there is no connection."""
     said = str(error.details() or "")
-    where = f"{address.host}"
-    if "CERTIFICATE_VERIFY_FAILED" in said:
-        return (
-            f"The machine at {where} shows a certificate that this federation's authority did not "
-            "sign. Do not go on; ask the coordinator by telephone."
-        )
-    if "Peer name" in said or "Hostname" in said:
-        return f"The certificate of the machine at {where} is for another name."
-    if "ALPN" in said or "WRONG_VERSION" in said:
-        return f"What answers at {where} is not a Spinney coordinator."
-    if any(words in said for words in _CLOSED):
-        return (
-            f"The coordinator at {where} closed the connection. It stopped, or it does not accept "
-            "this certificate, which may have expired or belong to another federation."
-        )
-    return (
-        "The coordinator does not answer. Is 'spinney coordinator run' running, and is its "
-        f"address the one in the start kit, {where}?"
-    )
+    for words, reason in _REASONS:
+        if any(word in said for word in words):
+            return reason.format(where=address.host)
+    return _SILENT.format(where=address.host)
+
+
+_REASONS: Final = (
+    (
+        ("certificate has expired",),
+        "The certificate of the coordinator at {where} has expired. It must be renewed there.",
+    ),
+    (
+        ("certificate is not yet valid",),
+        (
+            "The certificate of the coordinator at {where} is not valid yet. Is this machine's clock "
+            "right?"
+        ),
+    ),
+    (
+        ("CERTIFICATE_VERIFY_FAILED", "certificate signature failure"),
+        (
+            "The machine at {where} shows a certificate that this federation's authority did not sign. "
+            "Do not go on; ask the coordinator by telephone."
+        ),
+    ),
+    (
+        ("Peer name", "Hostname"),
+        "The certificate of the machine at {where} is for another name.",
+    ),
+    (
+        ("ALPN", "WRONG_VERSION"),
+        "What answers at {where} is not a Spinney coordinator.",
+    ),
+    (
+        ("Socket closed", "Connection reset", "recvmsg", "Stream removed", "GOAWAY"),
+        (
+            "The coordinator at {where} closed the connection. It stopped, or it does not accept this "
+            "certificate, which may have expired or belong to another federation."
+        ),
+    ),
+)
+_SILENT: Final = (
+    "The coordinator does not answer. Is 'spinney coordinator run' running, and is its address the "
+    "one in the start kit, {where}?"
+)
