@@ -201,15 +201,15 @@ _REASONS: Final = (
     (
         ("certificate is not yet valid",),
         (
-            "The certificate of the coordinator at {where} is not valid yet. Is this machine's clock "
-            "right?"
+            "The certificate of the coordinator at {where} is not valid yet. Is this machine's "
+            "clock right?"
         ),
     ),
     (
         ("CERTIFICATE_VERIFY_FAILED", "certificate signature failure"),
         (
-            "The machine at {where} shows a certificate that this federation's authority did not sign. "
-            "Do not go on; ask the coordinator by telephone."
+            "The machine at {where} shows a certificate that this federation's authority did not "
+            "sign. Do not go on; ask the coordinator by telephone."
         ),
     ),
     (
@@ -223,8 +223,8 @@ _REASONS: Final = (
     (
         ("Socket closed", "Connection reset", "recvmsg", "Stream removed", "GOAWAY"),
         (
-            "The coordinator at {where} closed the connection. It stopped, or it does not accept this "
-            "certificate, which may have expired or belong to another federation."
+            "The coordinator at {where} closed the connection. It stopped, or it does not accept "
+            "this certificate, which may have expired or belong to another federation."
         ),
     ),
 )
