@@ -22,12 +22,15 @@ Wanted = list[tuple[Experiment, Cell]]
 
 def measured(name: str, experiment: str, cell: Cell) -> tuple[Found, float]:
     """Measure one cell, with noise that repeats; return what was found and how long it took."""
-    logging.disable(logging.WARNING)  # values outside a public range are part of some papers' data
     one = paper(name).experiment(experiment)
     begin = time.perf_counter()
-    with warnings.catch_warnings(), seeded_for_tests(one.seed(cell)):
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        found = one.measure(**cell)
+    logging.disable(logging.WARNING)  # values outside a public range are part of some papers' data
+    try:
+        with warnings.catch_warnings(), seeded_for_tests(one.seed(cell)):
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            found = one.measure(**cell)
+    finally:
+        logging.disable(logging.NOTSET)
     return found, time.perf_counter() - begin
 
 
