@@ -293,3 +293,12 @@ def test_a_run_is_that_of_one_job(clinics):
 def test_a_run_is_no_path(run):
     with pytest.raises(PolicyError, match="has no valid run id"):
         Attempt(run, 1, CLINICS)
+
+
+def test_a_proposal_that_the_ledger_could_not_pay_for_is_refused_without_what_is_left(clinics):
+    write_party(clinics, "north", policy="epsilon_total = 1.5")
+    agreed = agreed_job(clinics, 'protocol = "private_forest"', kind=PROPOSE, epsilon=1.0)
+    said = proposed(clinics, agreed)
+    assert "would cost epsilon=2" in said["north"]
+    assert "1.5" not in said["north"]
+    assert said["lakeside"] == ""
