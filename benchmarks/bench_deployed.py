@@ -27,7 +27,7 @@ from spinney.transport.channel import Ask  # noqa: E402
 from spinney.transport.remote import calling  # noqa: E402
 from spinney.transport.remote.attendance import Attendance  # noqa: E402
 from spinney.transport.remote.channel import Limits, RemoteChannel  # noqa: E402
-from spinney.transport.remote.frames import Offer, Verdict  # noqa: E402
+from spinney.transport.remote.frames import Decision, Offer  # noqa: E402
 from spinney.transport.remote.kits import Credentials  # noqa: E402
 from spinney.transport.remote.resident import Resident  # noqa: E402
 from spinney.transport.remote.serving import Door, Server  # noqa: E402
@@ -63,11 +63,11 @@ class EchoSide:
 
     attempt = ("", 0)
 
-    def take(self, offer: Offer) -> Verdict:
+    def take(self, offer: Offer) -> Decision:
         self._resident = Resident(
             Echo(), run=offer.run, attempt=offer.attempt, known={"EchoAsk": EchoAsk}
         )
-        return Verdict(offer.number, "", "")
+        return Decision(offer.number, "", "")
 
     def answer(self, body: bytes):
         return self._resident.answers(body)

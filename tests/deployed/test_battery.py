@@ -30,17 +30,17 @@ from spinney.transport.remote import calling, frames, serving
 from spinney.transport.remote.kits import Credentials
 from spinney.transport.remote.serving import SERVICE
 
-EVERY_FRAME = frames.Frame.__subclasses__()
+EVERY_FRAME = frames.RemoteFrame.__subclasses__()
 FOLDER = {"lead": ASKER, "member": MEMBER, "north": "north"}
 JOB = b'{"kind":"train"}'
 EXAMPLES = {
     frames.Hello: frames.Hello(1, "place", "", 0),
-    frames.Verdict: frames.Verdict(1, "", ""),
+    frames.Decision: frames.Decision(1, "", ""),
     frames.Said: frames.Said(1, b"x"),
     frames.Welcome: frames.Welcome(),
     frames.Unwelcome: frames.Unwelcome("no"),
     frames.Offer: frames.Offer(1, "run", 1, CLINICS, JOB, b"", b""),
-    frames.Question: frames.Question(1, b"x"),
+    frames.Inquiry: frames.Inquiry(1, b"x"),
     frames.End: frames.End("run", 1),
     frames.Submit: frames.Submit("run", JOB, b""),
     frames.Resume: frames.Resume("run", JOB, b""),

@@ -17,7 +17,7 @@ from spinney.deployment.coordinator.keeper import Keeper
 from spinney.deployment.coordinator.members import Members
 from spinney.deployment.coordinator.runs import RunFolder, Signature, Status
 from spinney.errors import StorageError
-from spinney.transport.remote.frames import Verdict
+from spinney.transport.remote.frames import Decision
 
 LONG_AGO = 1.0  # beyond all patience
 
@@ -28,7 +28,7 @@ class Desk:
     def __init__(self, tmp_path, **facts):
         self.file = coordinator_in(tmp_path)
         self.present: tuple[str, ...] = ("lakeside",)
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, Decision] = {}
         attendance: Any = SimpleNamespace(
             names=lambda: self.present,
             peers=lambda: (),
@@ -65,7 +65,7 @@ def test_a_run_that_was_left_running_is_tried_again_with_the_same_parties(tmp_pa
     desk = Desk(tmp_path, attempt=2)
     assert desk.look().state == "waiting"
     desk.present = CLINICS
-    desk.verdicts = {name: Verdict(1, "", "") for name in CLINICS[1:]}
+    desk.verdicts = {name: Decision(1, "", "") for name in CLINICS[1:]}
     status = desk.look()
     assert (status.attempt, status.stalled, status.present) == (3, 1, CLINICS)
     assert status.message == "These parties did not answer an offer: st-mary."
@@ -102,8 +102,8 @@ def test_a_run_pauses_that_cannot_do_without_who_stays_away(tmp_path, facts):
 def test_a_refusal_ends_a_job_that_had_not_begun_and_pauses_one_that_had(tmp_path, attempt, state):
     desk = Desk(tmp_path, state="waiting", attempt=attempt)
     desk.present = CLINICS
-    yes = Verdict(1, "", "")
-    desk.verdicts = dict.fromkeys(CLINICS, yes) | {"north": Verdict(1, "PolicyError", "No.")}
+    yes = Decision(1, "", "")
+    desk.verdicts = dict.fromkeys(CLINICS, yes) | {"north": Decision(1, "PolicyError", "No.")}
     status = desk.look()
     assert (status.state, status.message) == (state, "north: No.")
 

@@ -16,7 +16,7 @@ from spinney.deployment.enrolment import approve
 from spinney.deployment.place import Places, place_of
 from spinney.errors import SettingError, StorageError
 from spinney.transport.remote.attendance import Attendance
-from spinney.transport.remote.certificates import Holder
+from spinney.transport.remote.certificates import Peer
 from spinney.transport.remote.frames import Hello
 
 
@@ -61,7 +61,7 @@ def hello(place):
 def north():
     now = datetime.now(UTC)
     day = timedelta(days=1)
-    return Holder("north", "client", "1a", now - day, now + day, b"")
+    return Peer("north", "client", "1a", now - day, now + day, b"")
 
 
 def test_a_copied_kit_is_refused_while_the_first_is_connected(north, tmp_path, monkeypatch):

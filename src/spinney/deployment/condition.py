@@ -21,7 +21,7 @@ from spinney.deployment.standing import (
     STALE,
     STARTING,
     STOPPED,
-    Standing,
+    ProcessStanding,
     standing_in,
 )
 from spinney.report.render import size
@@ -45,7 +45,7 @@ def process_facts(kit: Path, *, running: bool) -> dict[str, Any]:
     return facts
 
 
-def _connection(found: Standing | None, *, running: bool) -> dict[str, Any]:
+def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, Any]:
     """Return how a process is connected; what a dead one wrote is not believed."""
     if found is None:
         reason = "The process has not written how it stands." if running else ""

@@ -16,7 +16,7 @@ from spinney.transport.remote.certificates import (
     CERTIFICATE_LIMIT,
     LEAD,
     PARTY,
-    Holder,
+    Peer,
     holder_of,
     issued_by,
 )
@@ -55,7 +55,7 @@ class KitIdentity:
             raise PolicyError("The job is not signed by a lead of this federation.")
         return signer.name
 
-    def _signer(self, certificate: bytes, signature: bytes, data: bytes) -> Holder | None:
+    def _signer(self, certificate: bytes, signature: bytes, data: bytes) -> Peer | None:
         """Return whose valid certificate of this federation made a signature."""
         authority = self._authority
         try:

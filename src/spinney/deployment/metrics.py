@@ -20,7 +20,7 @@ from spinney.deployment.standing import (
     CONNECTED,
     LISTENING,
     MetricsConfig,
-    Standing,
+    ProcessStanding,
     StandingFile,
 )
 from spinney.errors import MissingExtraError, SettingError
@@ -31,7 +31,7 @@ _SECONDS: Final = 5.0  # for a request
 
 
 @dataclass(frozen=True)
-class Measure:
+class Reading:
     """A number that is measured, or several by label."""
 
     name: str
@@ -41,10 +41,12 @@ class Measure:
     is_counter: bool = False
 
 
-Measuring = Callable[[], Sequence[Measure]]
+Measuring = Callable[[], Sequence[Reading]]
 
 
-def measures_of(standing: Standing, folder: Path, days: Mapping[str, float]) -> list[Measure]:
+def measures_of(
+    standing: ProcessStanding, folder: Path, days: Mapping[str, float]
+) -> list[Reading]:
     """Return what is measured of every process.
 
     Parameters
@@ -56,11 +58,11 @@ def measures_of(standing: Standing, folder: Path, days: Mapping[str, float]) -> 
     """
     certificate = "Days until a certificate expires."
     return [
-        Measure("started_seconds", "When the process began, as Unix time.", standing.started),
-        Measure("certificate_days", certificate, days, "certificate"),
-        Measure("disk_free_bytes", "Free space on the disk.", shutil.disk_usage(folder).free),
-        Measure("version", "Always 1.", {standing.spinney: 1.0}, "spinney"),
-        Measure("cage", "Always 1.", {standing.cage: 1.0}, "kind"),
+        Reading("started_seconds", "When the process began, as Unix time.", standing.started),
+        Reading("certificate_days", certificate, days, "certificate"),
+        Reading("disk_free_bytes", "Free space on the disk.", shutil.disk_usage(folder).free),
+        Reading("version", "Always 1.", {standing.spinney: 1.0}, "spinney"),
+        Reading("cage", "Always 1.", {standing.cage: 1.0}, "kind"),
     ]
 
 
@@ -135,7 +137,7 @@ def _handler(standing: StandingFile, measure: Measuring) -> type[BaseHTTPRequest
     return Handler
 
 
-def health_of(now: Standing) -> tuple[int, dict[str, Any]]:
+def health_of(now: ProcessStanding) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and the words for how a process stands."""
     if now.state == CONNECTED:
         return 200, {"state": now.state}
@@ -144,7 +146,7 @@ def health_of(now: Standing) -> tuple[int, dict[str, Any]]:
     return 503, {"state": now.state, "reason": now.reason or "It has not connected yet."}
 
 
-def rendered(measures: Sequence[Measure]) -> bytes:
+def rendered(measures: Sequence[Reading]) -> bytes:
     """Return measures as Prometheus reads them."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415

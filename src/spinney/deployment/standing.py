@@ -43,7 +43,7 @@ class MetricsConfig(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessStanding(msgspec.Struct, frozen=True, kw_only=True):
     """What a process has written about itself."""
 
     pid: int
@@ -81,7 +81,7 @@ class StandingFile:
         self._reminded = -_DAY
         self.look = look
         now = time()
-        self._now = Standing(
+        self._now = ProcessStanding(
             pid=os.getpid(),
             started=now,
             updated=now,
@@ -92,7 +92,7 @@ class StandingFile:
         self._write()  # what an earlier process wrote is no longer so
 
     @property
-    def now(self) -> Standing:
+    def now(self) -> ProcessStanding:
         """How the process stands at this moment."""
         with self._lock:
             self._now = msgspec.structs.replace(self._now, **self.look(), updated=time())
@@ -170,9 +170,9 @@ def cage_of(*, confined: bool) -> str:
     return f"Landlock {sandbox.version()}" if confined else "none"
 
 
-def standing_in(kit: Path) -> Standing | None:
+def standing_in(kit: Path) -> ProcessStanding | None:
     """Return what a process last wrote about itself; None if there is nothing."""
     try:
-        return msgspec.json.decode((kit / _FILE).read_bytes(), type=Standing)
+        return msgspec.json.decode((kit / _FILE).read_bytes(), type=ProcessStanding)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import adaptive as kernels
 from spinney.trees.binning import BinnedTable
-from spinney.trees.frontier import Columns, Slots, line_sums
+from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits
 from spinney.trees.threads import equal_ranges, run_ranges
@@ -28,7 +28,7 @@ class AdaptiveHistograms:
 
 def stream_histograms(
     table: BinnedTable,
-    columns: Columns,
+    columns: ColumnCells,
     standing: Standing,
     slots: Slots,
     nodes: tuple[int, int],
@@ -56,7 +56,7 @@ def stream_histograms(
 
 
 def merge_histograms(
-    parts: list[AdaptiveHistograms], columns: Columns, slots: Slots, *, is_regression: bool
+    parts: list[AdaptiveHistograms], columns: ColumnCells, slots: Slots, *, is_regression: bool
 ) -> AdaptiveHistograms:
     """Merge the parties' histograms and reduce them to the number of bins (Algorithm 3)."""
     found = AdaptiveHistograms(
@@ -71,7 +71,7 @@ def merge_histograms(
 
 
 def midpoints(
-    best: BestSplits, histograms: AdaptiveHistograms, columns: Columns, slots: Slots
+    best: BestSplits, histograms: AdaptiveHistograms, columns: ColumnCells, slots: Slots
 ) -> NDArray[np.float32]:
     """Return each node's threshold: halfway between the bin of its cut and the next bin."""
     thresholds = np.zeros(best.slot.size, np.float32)

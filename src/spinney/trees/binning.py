@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spinney.errors import SettingError
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.dtypes import BLOCK_ROWS, MAX_BINS
-from spinney.trees.frontier import Columns
+from spinney.trees.frontier import ColumnCells
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Codes, Integers, Keys, Values
 
@@ -38,14 +38,14 @@ class Binning:
     adaptive_bins: int = 0  # bins per number in an adaptive histogram, which has no edges
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnCells:
         """The facts about the columns that the trees need."""
         is_category = np.array([len(bins) > 0 for bins in self.bin_of_category])
         n_bins = [
             int(bins.max()) + 1 if len(bins) else self.adaptive_bins or len(edges) + 1
             for edges, bins in zip(self.edges, self.bin_of_category, strict=True)
         ]
-        return Columns(np.array(n_bins, np.int64), is_category, self.has_missing)
+        return ColumnCells(np.array(n_bins, np.int64), is_category, self.has_missing)
 
     @cached_property
     def padded_edges(self) -> Edges:

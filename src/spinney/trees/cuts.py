@@ -18,7 +18,7 @@ from spinney.trees._kernels import cuts as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
-from spinney.trees.frontier import Columns, Frontier, Slots
+from spinney.trees.frontier import ColumnCells, Frontier, Slots
 from spinney.trees.growth import Growth
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -73,7 +73,7 @@ class Candidates:
         feature: NDArray[np.int32],
         cut: Codes,
         cells: NDArray[np.int32],
-        columns: Columns,
+        columns: ColumnCells,
         keys: Keys,
     ) -> "Candidates":
         """Return the candidates of these slots, with the sets of categories drawn."""
@@ -225,7 +225,7 @@ class CutSearch:
         self,
         counters: Counters,
         candidates: Candidates,
-        columns: Columns,
+        columns: ColumnCells,
         root_weight: Floats,
         estimated: Estimated | None = None,
     ) -> Decided:

@@ -20,7 +20,7 @@ _MOST_BITS = 40  # bits of a node's row count
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnCells:
     """The public facts about a table's columns that trees use; the same for every party."""
 
     n_bins: NDArray[np.int64]  # (n_columns,) without the bin for missing values
@@ -100,7 +100,7 @@ class Draws:
 class Frontier:
     """The open nodes of the newest level."""
 
-    columns: Columns
+    columns: ColumnCells
     draws: Draws
     tree: NDArray[np.int32]  # (n_open,)
     key: Keys  # (n_open,)
@@ -114,7 +114,7 @@ class Frontier:
 
     @classmethod
     def of_roots(
-        cls, columns: Columns, draws: Draws, *, seed: int, n_trees: int, bits: int
+        cls, columns: ColumnCells, draws: Draws, *, seed: int, n_trees: int, bits: int
     ) -> "Frontier":
         """Return the roots of all trees; each holds fewer than 2^bits rows."""
         keys = tree_keys(seed, n_trees)

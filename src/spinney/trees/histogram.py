@@ -9,7 +9,7 @@ from spinney.trees._kernels import siblings
 from spinney.trees.binning import BinnedTable
 from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
-from spinney.trees.frontier import Columns, Frontier, Slots, line_sums
+from spinney.trees.frontier import ColumnCells, Frontier, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 
@@ -18,7 +18,7 @@ _TASK_BYTES = 2 << 20  # histograms per task: small enough to be in the cache wh
 
 def level_counts(
     table: BinnedTable,
-    columns: Columns,
+    columns: ColumnCells,
     standing: Standing,
     slots: Slots,
     nodes: tuple[int, int],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import columns as kernels
 from spinney.trees._kernels import histogram as counting
 from spinney.trees.binning import BinnedTable
-from spinney.trees.frontier import Columns, Draws, Slots, bit_lengths
+from spinney.trees.frontier import ColumnCells, Draws, Slots, bit_lengths
 from spinney.trees.partition import Bytes, Partition, side_bytes, starts_of
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -44,7 +44,7 @@ class OwnSplits:
             np.zeros((0, 4), np.uint64), np.zeros(0),
         )  # fmt: skip
 
-    def subset(self, columns: Columns) -> NDArray[np.int32]:
+    def subset(self, columns: ColumnCells) -> NDArray[np.int32]:
         """Return each cut's row of `bin_set`, -1 for numbers."""
         found: NDArray[np.int32] = np.where(
             columns.is_category[self.feature], np.arange(self.node.size), -1
@@ -56,7 +56,7 @@ class OwnSplits:
 class OwnNodes:
     """The open nodes as a party knows them."""
 
-    columns: Columns
+    columns: ColumnCells
     draws: Draws
     standing: Standing  # can be used only once
     tree: NDArray[np.int32]
@@ -69,7 +69,7 @@ class OwnNodes:
     def of_roots(
         cls,
         table: BinnedTable,
-        columns: Columns,
+        columns: ColumnCells,
         draws: Draws,
         keys: Keys,
         *,
@@ -310,7 +310,11 @@ def count_cells(
 
 
 def best_of_slots(
-    counters: NDArray[Any], slots: Slots, columns: Columns, search: OwnSearch, root_weight: Floats
+    counters: NDArray[Any],
+    slots: Slots,
+    columns: ColumnCells,
+    search: OwnSearch,
+    root_weight: Floats,
 ) -> BestSplits:
     """Return the best cut of every used slot, separately and in order.
 

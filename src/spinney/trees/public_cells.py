@@ -15,7 +15,7 @@ import numpy as np
 from spinney.trees._kernels import public_cells as kernels
 from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MISSING
-from spinney.trees.frontier import Columns, Frontier
+from spinney.trees.frontier import ColumnCells, Frontier
 from spinney.trees.public_trees import Splits, set_of_bin
 from spinney.typing import Bools, Codes, Floats, Integers, Values
 
@@ -26,7 +26,7 @@ COST_BITS = 4  # a cost is counted in sixteenths of a row
 class PublicCells:
     """The cells of all columns, one after another; the same number in every node."""
 
-    columns: Columns
+    columns: ColumnCells
     n_parts: int  # of a number's range
 
     @cached_property

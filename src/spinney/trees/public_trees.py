@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees.dtypes import CATEGORY_WORDS, MISSING
-from spinney.trees.frontier import Columns, Draws, Frontier
+from spinney.trees.frontier import ColumnCells, Draws, Frontier
 from spinney.trees.level import Level, empty_bin_sets
 from spinney.typing import Bools, Integers
 
@@ -28,12 +28,12 @@ class Splits:
     missing_left: Bools  # (n_open,)
 
 
-def roots(columns: Columns, n_trees: int) -> Frontier:
+def roots(columns: ColumnCells, n_trees: int) -> Frontier:
     """Return the roots of trees, each with all bins open."""
     return Frontier.of_roots(columns, _NO_DRAWS, seed=0, n_trees=n_trees, bits=1)
 
 
-def frontiers(columns: Columns, n_trees: int, levels: tuple[Level, ...]) -> list[Frontier]:
+def frontiers(columns: ColumnCells, n_trees: int, levels: tuple[Level, ...]) -> list[Frontier]:
     """Return the open nodes of every depth; raise if a level does not fit its open nodes."""
     found = [roots(columns, n_trees)]
     for level in levels:
@@ -41,7 +41,7 @@ def frontiers(columns: Columns, n_trees: int, levels: tuple[Level, ...]) -> list
     return found
 
 
-def level_of(columns: Columns, splits: Splits, *, opens: bool) -> Level:
+def level_of(columns: ColumnCells, splits: Splits, *, opens: bool) -> Level:
     """Return decisions as a level; either all children are open or none."""
     is_split = splits.feature >= 0
     is_category = is_split & columns.is_category[splits.feature]
@@ -69,7 +69,7 @@ def set_of_bin(bins: Integers) -> NDArray[np.uint64]:
 
 
 def random_levels(
-    columns: Columns, n_trees: int, depth: int, generator: np.random.Generator
+    columns: ColumnCells, n_trees: int, depth: int, generator: np.random.Generator
 ) -> tuple[Level, ...]:
     """Draw full trees of a depth: random columns, cuts and sides within the open ranges."""
     frontier, levels = roots(columns, n_trees), []
@@ -80,7 +80,9 @@ def random_levels(
     return tuple(levels)
 
 
-def _random_splits(frontier: Frontier, columns: Columns, generator: np.random.Generator) -> Splits:
+def _random_splits(
+    frontier: Frontier, columns: ColumnCells, generator: np.random.Generator
+) -> Splits:
     n = frontier.n_open
     low, high = frontier.low.astype(np.int64), frontier.high.astype(np.int64)
     usable = np.where(columns.is_category, columns.n_bins > 1, high > low)

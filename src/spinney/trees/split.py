@@ -9,7 +9,7 @@ from spinney.trees._kernels import noisy_split as noisy_kernels
 from spinney.trees._kernels import split as kernels
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import CATEGORY_WORDS, TARGET_BITS
-from spinney.trees.frontier import Columns, Slots
+from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.threads import equal_ranges, run_ranges
 from spinney.typing import Bools, Floats, Integers
 
@@ -66,7 +66,7 @@ class BestSplits:
 def best_splits(
     counters: Counters,
     slots: Slots,
-    columns: Columns,
+    columns: ColumnCells,
     criterion: Criterion,
     *,
     least: LeastLeaf,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from spinney.trees.frontier import Columns, Slots
+from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.split import LeastLeaf, best_splits
 
 ANY_LEAF = LeastLeaf(1)
@@ -20,7 +20,7 @@ def one_node(cells_of_slot, is_category, has_missing):
         np.zeros((1, n_slots), np.uint8),
         n_cells,
     )
-    columns = Columns(
+    columns = ColumnCells(
         n_cells[0].astype(np.int64) - np.array(has_missing),
         np.array(is_category),
         np.array(has_missing),

@@ -15,7 +15,7 @@ from spinney.trees.adaptive import (
     stream_histograms,
 )
 from spinney.trees.binning import BinnedTable
-from spinney.trees.frontier import Columns, Slots
+from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.rows import Standing
 from spinney.trees.split import Criterion, LeastLeaf, best_splits
 
@@ -49,7 +49,7 @@ def one_slot(n_cells, *, is_category=False, has_missing=False):
         np.zeros((1, 1), np.uint8),
         np.array([[n_cells + has_missing]], np.int32),
     )
-    return slots, Columns(np.array([n_cells]), np.array([is_category]), np.array([has_missing]))
+    return slots, ColumnCells(np.array([n_cells]), np.array([is_category]), np.array([has_missing]))
 
 
 def table_of(values, target):

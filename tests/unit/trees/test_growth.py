@@ -7,7 +7,7 @@ import pytest
 
 from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest
-from spinney.trees.frontier import Columns, Draws, Frontier
+from spinney.trees.frontier import ColumnCells, Draws, Frontier
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import Above, add_derived, level_counts
 from spinney.trees.layout import LeafValues, forest_of_leaves
@@ -34,7 +34,7 @@ def best_of(total, left, gain, slot=None):
 
 
 def roots(n_trees=1, n_bins=4):
-    columns = Columns(np.array([n_bins]), np.array([False]), np.array([False]))
+    columns = ColumnCells(np.array([n_bins]), np.array([False]), np.array([False]))
     draws = Draws(1, 33, least_cells=4, shared_phase=False)
     return Frontier.of_roots(columns, draws, seed=0, n_trees=n_trees, bits=20)
 
@@ -212,7 +212,7 @@ def ward(in_blocks, n_classes, n_bins=(200, 40, 2, 1, 6, 1), n=700):
     random = np.random.RandomState(0)
     codes = np.stack([random.randint(0, bins, n) for bins in n_bins], axis=1).astype(np.uint8)
     codes[random.random_sample(n) < 0.2, 1] = 255
-    columns = Columns(
+    columns = ColumnCells(
         np.array(n_bins),
         np.array([False, False, False, False, True, False]),
         np.array([False, True, False, False, False, False]),
@@ -254,7 +254,7 @@ def test_a_node_with_nothing_left_to_split_is_derived_too(in_blocks):
     codes = np.zeros((400, 5), np.uint8)
     codes[:, 2] = random.randint(0, 2, 400)
     table = in_blocks(codes, random.randint(0, 2, 400).astype(np.uint8))
-    columns = Columns(np.array([1, 1, 2, 1, 1]), np.zeros(5, bool), np.zeros(5, bool))
+    columns = ColumnCells(np.array([1, 1, 2, 1, 1]), np.zeros(5, bool), np.zeros(5, bool))
     for seed in range(10):
         growth, _, n_derived = grown(table, columns, n_classes=2, derive=True, seed=seed, n_trees=8)
         assert n_derived > 0

@@ -8,7 +8,7 @@ import pytest
 
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MISSING
-from spinney.trees.frontier import Columns, Draws, Frontier
+from spinney.trees.frontier import ColumnCells, Draws, Frontier
 from spinney.trees.histogram import level_counts
 from spinney.trees.rows import standing_at_roots
 
@@ -65,7 +65,7 @@ def test_counting_is_adding_up_rows(gaps, n_classes, narrow, n_threads, in_block
     else:
         target = random.randint(0, 2**40, n)
     table = in_blocks(codes, target, sizes)
-    columns = Columns(n_bins, np.array([False, True, False, False, True]), np.array(gaps, bool))
+    columns = ColumnCells(n_bins, np.array([False, True, False, False, True]), np.array(gaps, bool))
     for n_slots, max_cells in ((5, 33), (2, 255), (3, 4)):
         draws = Draws(n_slots, max_cells, least_cells=4, shared_phase=False)
         frontier = Frontier.of_roots(columns, draws, seed=5, n_trees=6, bits=20)
@@ -100,7 +100,7 @@ def test_two_classes_share_a_64_bit_addition_up_to_their_limits(in_blocks):
     codes = np.zeros((n, 1), np.uint8)
     target = (np.arange(n) % 2).astype(np.uint8)
     table = in_blocks(codes, target, [65536, n - 65536])
-    columns = Columns(np.array([2]), np.array([False]), np.array([False]))
+    columns = ColumnCells(np.array([2]), np.array([False]), np.array([False]))
     frontier = Frontier.of_roots(
         columns, Draws(1, 33, least_cells=4, shared_phase=False), seed=0, n_trees=1, bits=20
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spinney import seeds
 from spinney.errors import StorageError
-from spinney.trees.frontier import Columns, Draws, Frontier, bit_lengths, tree_keys
+from spinney.trees.frontier import ColumnCells, Draws, Frontier, bit_lengths, tree_keys
 from spinney.trees.level import Level
 
 NO_SETS = np.zeros((0, 4), np.uint64)
@@ -33,7 +33,7 @@ def level_of(feature, cut=None, child_open=None, **facts):
 
 def frontier_of(n_bins, n_slots, max_cells=33, n_trees=3, **facts):
     n_bins = np.array(n_bins)
-    columns = Columns(
+    columns = ColumnCells(
         n_bins,
         np.array(facts.get("is_category", [False] * n_bins.size)),
         np.array(facts.get("has_missing", [False] * n_bins.size)),

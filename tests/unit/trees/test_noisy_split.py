@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.trees.frontier import Columns, Slots
+from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.split import Criterion, LeastLeaf, best_splits
 
 
@@ -17,7 +17,7 @@ def found_in(cells_of_slot, is_category, has_missing, criterion, **how):
     zeros = np.zeros((1, n_slots), np.int32)
     features = np.arange(n_slots, dtype=np.int32)[None, :]
     slots = Slots.of(features, zeros, zeros.astype(np.uint8), n_cells)
-    columns = Columns(
+    columns = ColumnCells(
         n_cells[0].astype(np.int64) - np.array(has_missing),
         np.array(is_category),
         np.array(has_missing),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spinney.trees.frontier import Columns, Draws, Frontier
+from spinney.trees.frontier import ColumnCells, Draws, Frontier
 from spinney.trees.histogram import level_counts
 from spinney.trees.rows import standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -131,7 +131,7 @@ def test_the_table_of_logarithms_changes_nothing():
 
 def test_parts_of_a_level_join_to_the_whole():
     random = np.random.RandomState(0)
-    columns = Columns(np.array([30, 5, 9]), np.array([False, True, False]), np.zeros(3, bool))
+    columns = ColumnCells(np.array([30, 5, 9]), np.array([False, True, False]), np.zeros(3, bool))
     frontier = Frontier.of_roots(
         columns, Draws(2, 33, least_cells=4, shared_phase=False), seed=1, n_trees=7, bits=9
     )
@@ -174,7 +174,7 @@ def test_what_a_split_says_goes_left_does_go_left(max_cells, n_classes, in_block
     codes[:, gaps] = np.where(random.random_sample((900, 3)) < 0.3, 255, codes[:, gaps])
     target = random.randint(0, n_classes or 1000, 900).astype(np.uint8 if n_classes else np.int32)
     table = in_blocks(codes, target, [500, 400])
-    columns = Columns(n_bins, np.array([False, False, True, False]), gaps)
+    columns = ColumnCells(n_bins, np.array([False, False, True, False]), gaps)
     draws = Draws(1, max_cells, least_cells=4, shared_phase=False)
     frontier = Frontier.of_roots(columns, draws, seed=3, n_trees=12, bits=20)
     standing = standing_at_roots(table, frontier.phase_key, bootstrap=True, n_threads=1)

@@ -27,15 +27,15 @@ from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import RUN_ID, Agreed, words_signed
 from spinney.errors import PolicyError, SettingError
 from spinney.transport.remote import frames
-from spinney.transport.remote.certificates import LEAD, MEMBER, Holder
+from spinney.transport.remote.certificates import LEAD, MEMBER, Peer
 
-_MAY: Final[dict[str, tuple[type[frames.Frame], ...]]] = {
+_MAY: Final[dict[str, tuple[type[frames.RemoteFrame], ...]]] = {
     LEAD: frames.FROM_PERSON,
     MEMBER: (frames.Runs, frames.Show, frames.Present),
 }
 
 
-class Running(Protocol):
+class RunKeeping(Protocol):
     """The keeper, as the desk sees it."""
 
     def abort(self, folder: RunFolder) -> None:
@@ -54,12 +54,12 @@ class Running(Protocol):
 class CoordinatorDesk:
     """The coordinator's side of people's requests."""
 
-    def __init__(self, file: CoordinatorFile, members: Members, keeper: Running) -> None:
+    def __init__(self, file: CoordinatorFile, members: Members, keeper: RunKeeping) -> None:
         self._file = file
         self._members = members
         self._keeper = keeper
         self._identity = KitIdentity(file.kit)
-        self._handlers: dict[type[frames.Frame], Callable[[Holder, Any], bytes]] = {
+        self._handlers: dict[type[frames.RemoteFrame], Callable[[Peer, Any], bytes]] = {
             frames.Submit: self._submit,
             frames.Resume: self._resume,
             frames.Runs: self._runs,
@@ -69,11 +69,11 @@ class CoordinatorDesk:
             frames.Present: self._present,
         }
 
-    def refuses(self, peer: Holder) -> str:
+    def refuses(self, peer: Peer) -> str:
         """Say why a certificate of the federation is refused; empty if it is not."""
         return self._members.refuses(peer)
 
-    def answer(self, peer: Holder, frame: frames.Frame) -> bytes:
+    def answer(self, peer: Peer, frame: frames.RemoteFrame) -> bytes:
         """Carry out a person's request."""
         if type(frame) not in _MAY.get(peer.role, ()):
             raise PolicyError(
@@ -81,7 +81,7 @@ class CoordinatorDesk:
             )
         return self._handlers[type(frame)](peer, frame)
 
-    def _submit(self, peer: Holder, frame: frames.Submit) -> bytes:
+    def _submit(self, peer: Peer, frame: frames.Submit) -> bytes:
         job = self._checked(peer, frame)
         folder = RunFolder.made(self._file.runs, frame.run)
         if folder is None:
@@ -104,7 +104,7 @@ class CoordinatorDesk:
         )
         return b""
 
-    def _resume(self, peer: Holder, frame: frames.Resume) -> bytes:
+    def _resume(self, peer: Peer, frame: frames.Resume) -> bytes:
         job = self._checked(peer, frame)
         folder, status = self._found(frame.run)
         if status.state != PAUSED:
@@ -117,17 +117,17 @@ class CoordinatorDesk:
         )
         return b""
 
-    def _runs(self, peer: Holder, frame: frames.Runs) -> bytes:
+    def _runs(self, peer: Peer, frame: frames.Runs) -> bytes:
         del peer, frame
         found = [folder.status() for folder in run_folders(self._file.runs)]
         known = [status for status in found if status is not None]
         return msgspec.json.encode(sorted(known, key=lambda status: -status.begun))
 
-    def _show(self, peer: Holder, frame: frames.Show) -> bytes:
+    def _show(self, peer: Peer, frame: frames.Show) -> bytes:
         del peer
         return msgspec.json.encode(self._found(frame.run)[1])
 
-    def _abort(self, peer: Holder, frame: frames.Abort) -> bytes:
+    def _abort(self, peer: Peer, frame: frames.Abort) -> bytes:
         folder, status = self._found(frame.run)
         self._require_own(peer, status)
         if status.state in OVER:
@@ -135,7 +135,7 @@ class CoordinatorDesk:
         self._keeper.abort(folder)
         return b""
 
-    def _fetch(self, peer: Holder, frame: frames.Fetch) -> bytes:
+    def _fetch(self, peer: Peer, frame: frames.Fetch) -> bytes:
         folder, status = self._found(frame.run)
         self._require_own(peer, status)
         archive = folder.archived() if status.state == FINISHED else None
@@ -143,11 +143,11 @@ class CoordinatorDesk:
             raise SettingError("The run has no result.")
         return archive
 
-    def _present(self, peer: Holder, frame: frames.Present) -> bytes:
+    def _present(self, peer: Peer, frame: frames.Present) -> bytes:
         del peer, frame
         return msgspec.json.encode(self._keeper.connected())
 
-    def _checked(self, peer: Holder, frame: frames.Submit | frames.Resume) -> Agreed:
+    def _checked(self, peer: Peer, frame: frames.Submit | frames.Resume) -> Agreed:
         """Return the job of a request, which the person who sends it has signed."""
         if not RUN_ID.fullmatch(frame.run):
             raise SettingError("A run's id must be letters, digits and '-'.")
@@ -169,6 +169,6 @@ class CoordinatorDesk:
         return folder, status
 
     @staticmethod
-    def _require_own(peer: Holder, status: Status) -> None:
+    def _require_own(peer: Peer, status: Status) -> None:
         if status.submitter and status.submitter != peer.name:
             raise PolicyError(f"Only {status.submitter}, who started the run, may do this.")

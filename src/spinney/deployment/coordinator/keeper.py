@@ -40,7 +40,7 @@ from spinney.deployment.text import standing_of
 from spinney.errors import SpinneyError
 from spinney.transport.journal import Journal
 from spinney.transport.remote.attendance import AbortedError, Attendance
-from spinney.transport.remote.frames import Offer, Verdict
+from spinney.transport.remote.frames import Decision, Offer
 
 _LOG: Final = logging.getLogger("spinney.keeper")
 _EVERY: Final = 0.2  # seconds
@@ -299,6 +299,6 @@ class Keeper:
         return {}
 
 
-def _silent(attempt: Attempt, verdicts: Mapping[str, Verdict]) -> str:
+def _silent(attempt: Attempt, verdicts: Mapping[str, Decision]) -> str:
     missing = [name for name in attempt.present if name not in verdicts]
     return f"These parties did not answer an offer: {', '.join(missing)}." if missing else ""

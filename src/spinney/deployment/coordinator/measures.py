@@ -6,7 +6,7 @@ from time import time
 from spinney.deployment.coordinator.config import CoordinatorFile
 from spinney.deployment.coordinator.runs import OVER, PAUSED, QUEUED, RUNNING, WAITING, run_folders
 from spinney.deployment.expiry import authority_of, days_left
-from spinney.deployment.metrics import Measure, Measuring, measures_of
+from spinney.deployment.metrics import Measuring, Reading, measures_of
 from spinney.deployment.standing import StandingFile
 from spinney.transport.remote import kits
 
@@ -18,16 +18,16 @@ def coordinator_measures(file: CoordinatorFile, standing: StandingFile) -> Measu
     own = kits.certificate_in(file.kit, "server", "spinney coordinator init").not_valid_after_utc
     authority = authority_of(file.kit).not_valid_after_utc
 
-    def measure() -> list[Measure]:
+    def measure() -> list[Reading]:
         now = standing.now
         days = {"own": days_left(own), "authority": days_left(authority)}
         since = {name: time() - at for name, at in now.heard.items()}
         states = {state: float(number) for state, number in runs_by_state(file).items()}
         return [
             *measures_of(now, file.runs, days),
-            Measure("parties_connected", "How many parties are connected.", len(now.heard)),
-            Measure("last_contact_seconds", "Since a party was heard.", since, "party"),
-            Measure("runs", "Runs by state.", states, "state"),
+            Reading("parties_connected", "How many parties are connected.", len(now.heard)),
+            Reading("last_contact_seconds", "Since a party was heard.", since, "party"),
+            Reading("runs", "Runs by state.", states, "state"),
         ]
 
     return measure

@@ -12,7 +12,7 @@ import msgspec
 
 from spinney.errors import SettingError, StorageError
 from spinney.files import replace_file
-from spinney.transport.remote.certificates import Holder
+from spinney.transport.remote.certificates import Peer
 
 _SERIAL: Final = re.compile(r"[0-9a-f]{1,40}")
 
@@ -26,7 +26,7 @@ class Members:
         self._names = folder / "removed.txt"  # of version 0.1: names only
         self._serials = self.folder / "revoked.txt"
 
-    def refuses(self, peer: Holder) -> str:
+    def refuses(self, peer: Peer) -> str:
         """Say why a certificate is refused; empty if it is not."""
         admitted = self._read().get(peer.name)
         if peer.serial in self._revoked() or (admitted is not None and peer.serial not in admitted):
@@ -46,7 +46,7 @@ class Members:
         self.folder.mkdir(exist_ok=True, mode=0o700)
         replace_file(self._serials, lines.encode())
 
-    def admit(self, holder: Holder) -> None:
+    def admit(self, holder: Peer) -> None:
         """Accept a certificate that was just signed, also for a name that was removed."""
         known = self._read()
         if holder.name in known:

@@ -12,7 +12,7 @@ from spinney.deployment.party.gate import admit
 from spinney.deployment.party.process import RunParty
 from spinney.deployment.standing import StandingFile
 from spinney.errors import InternalError, ProtocolError, SpinneyError
-from spinney.transport.remote.frames import Offer, Verdict
+from spinney.transport.remote.frames import Decision, Offer
 from spinney.transport.remote.resident import Resident
 from spinney.transport.remote.wire import full_disk
 
@@ -35,24 +35,24 @@ class AttendingParty:
         """Which attempt of which run the party is in."""
         return self._attempt
 
-    def take(self, offer: Offer) -> Verdict:
+    def take(self, offer: Offer) -> Decision:
         """Take part in an attempt, or say why not."""
         try:
             self._leave(_WAIT)
             side = admit(load_party(self._path), offer)
         except SpinneyError as error:
             _LOG.warning("A job was refused: %s", error)
-            return Verdict(offer.number, type(error).__name__, error.public)
+            return Decision(offer.number, type(error).__name__, error.public)
         except Exception as error:  # noqa: BLE001  its text may hold data and stays here
             _LOG.exception("A job was refused because it could not be read.")
             full = full_disk(error)
             text = full.public if full else "The job cannot be read."
-            return Verdict(offer.number, type(full or InternalError("")).__name__, text)
+            return Decision(offer.number, type(full or InternalError("")).__name__, text)
         with self._lock:
             JsonLines.job = offer.run
             self._side, self._attempt = side, (offer.run, offer.attempt)
             self._resident = Resident(side, run=offer.run, attempt=offer.attempt, known=side.known)
-        return Verdict(offer.number, "", "")
+        return Decision(offer.number, "", "")
 
     def answer(self, body: bytes) -> Iterator[bytes]:
         """Yield that the party is still working, from time to time, and then the answer."""
@@ -96,7 +96,7 @@ class Noted:
         """Which attempt of which run it is in."""
         return self._party.attempt
 
-    def take(self, offer: Offer) -> Verdict:
+    def take(self, offer: Offer) -> Decision:
         """Take part in an attempt, or say why not."""
         self.standing.heard()
         verdict = self._party.take(offer)

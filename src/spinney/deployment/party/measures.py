@@ -5,7 +5,7 @@ from pathlib import Path
 from time import time
 
 from spinney.deployment.expiry import authority_of, days_left
-from spinney.deployment.metrics import Measure, Measuring, measures_of
+from spinney.deployment.metrics import Measuring, Reading, measures_of
 from spinney.deployment.party.budget import left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.standing import CONNECTED, StandingFile
@@ -21,28 +21,28 @@ def party_measures(path: Path, standing: StandingFile) -> Measuring:
     authority = authority_of(kit).not_valid_after_utc
     epsilon = _Epsilon(path)
 
-    def measure() -> list[Measure]:
+    def measure() -> list[Reading]:
         now, records = standing.now, load_party(path).records
         days = {"own": days_left(own), "authority": days_left(authority)}
         found = measures_of(now, records, days)
         found += [
-            Measure("connected", "Whether the party is connected.", now.state == CONNECTED),
-            Measure(
+            Reading("connected", "Whether the party is connected.", now.state == CONNECTED),
+            Reading(
                 "questions_answered",
                 "Questions answered since the process began, refusals too.",
                 now.answered,
                 is_counter=True,
             ),
-            Measure(
+            Reading(
                 "answer_bytes",
                 "Bytes sent to the coordinator since the process began.",
                 now.bytes_out,
                 is_counter=True,
             ),
-            Measure(
+            Reading(
                 "runs", "Runs that the party has records of.", _runs(records, now.run), "state"
             ),
-            Measure(
+            Reading(
                 "epsilon_left",
                 "What all later jobs on the table may cost; no limit: none.",
                 epsilon.left(),
@@ -51,7 +51,7 @@ def party_measures(path: Path, standing: StandingFile) -> Measuring:
         ]
         if now.last_contact:
             since = time() - now.last_contact
-            found.append(Measure("last_contact_seconds", "Since the last message came.", since))
+            found.append(Reading("last_contact_seconds", "Since the last message came.", since))
         return found
 
     return measure

@@ -26,7 +26,7 @@ from spinney.protocols.rows.levels import GrowingJob
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import Candidates, CutSearch, Decided
 from spinney.trees.forest import Forest
-from spinney.trees.frontier import Columns
+from spinney.trees.frontier import ColumnCells
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
 from spinney.trees.leaf_counts import nonnegative_fit, shrink
@@ -154,7 +154,7 @@ class BitSearch:
         return cls(replace(search, least=least), estimates)
 
     def best(
-        self, counters: Counters, candidates: Candidates, columns: Columns, root_weight: Floats
+        self, counters: Counters, candidates: Candidates, columns: ColumnCells, root_weight: Floats
     ) -> Decided:
         """Return the best cuts of some nodes; what goes left is counted in bits."""
         scaled = root_weight * _STEPS

@@ -33,7 +33,7 @@ from spinney.transport import codec
 from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MISSING
-from spinney.trees.frontier import Columns, Slots
+from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.own_columns import OwnNodes, OwnSplits, best_of_slots, count_cells
 from spinney.trees.partition import Partition
 from spinney.trees.rows import rows_of_entries
@@ -301,7 +301,7 @@ class LabelSide:
         slots = Slots.of(
             np.arange(cells.size, dtype=np.int32)[:, None], nothing, nothing.astype(np.uint8), cells
         )
-        columns = Columns(cells[:, 0].astype(np.int64), reply.is_category, reply.has_missing)
+        columns = ColumnCells(cells[:, 0].astype(np.int64), reply.is_category, reply.has_missing)
         kind = np.int32 if job.n_classes else np.int64
         weight = growing.root_weight[node]
         best = best_of_slots(counters.astype(kind), slots, columns, growing.search, weight)

@@ -31,7 +31,7 @@ from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import BLOCK_ROWS, MAX_ROWS, MAX_WEIGHT, TARGET_BITS, target_bits
-from spinney.trees.frontier import Columns, Draws, tree_keys
+from spinney.trees.frontier import ColumnCells, Draws, tree_keys
 from spinney.trees.growth import StoppingRules
 from spinney.trees.layout import LeafValues
 from spinney.trees.quantiles import Refinement
@@ -161,11 +161,11 @@ class OwnTable:
     table: BinnedTable
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnCells:
         """What trees need to know about the columns."""
         if self.binning is None:
             none = np.zeros(0, np.bool_)
-            return Columns(np.zeros(0, np.int64), none, none)
+            return ColumnCells(np.zeros(0, np.int64), none, none)
         return self.binning.columns
 
 

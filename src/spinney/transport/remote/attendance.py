@@ -12,16 +12,16 @@ from time import monotonic
 from typing import Final
 
 from spinney.errors import PartyLostError, ProtocolError
-from spinney.transport.remote.certificates import Holder
+from spinney.transport.remote.certificates import Peer
 from spinney.transport.remote.channel import transfer_seconds
 from spinney.transport.remote.frames import (
+    Decision,
     End,
-    Frame,
     Hello,
+    Inquiry,
     Offer,
-    Question,
+    RemoteFrame,
     Said,
-    Verdict,
     encode,
     pieces,
 )
@@ -34,10 +34,10 @@ class AbortedError(Exception):
     """Nobody wants the answer any more."""
 
 
-class Stream:
+class PartyStream:
     """One party's connection."""
 
-    def __init__(self, peer: Holder, hello: Hello, changed: Condition) -> None:
+    def __init__(self, peer: Peer, hello: Hello, changed: Condition) -> None:
         self.peer = peer
         self.name = peer.name
         self.place = hello.place
@@ -49,9 +49,9 @@ class Stream:
         self._number = 0
         self._asked = b""  # digest of the question on its way
         self._arrived: bytes | None = None
-        self._verdicts: dict[int, Verdict] = {}
+        self._verdicts: dict[int, Decision] = {}
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: RemoteFrame) -> None:
         """Send a frame."""
         self._outgoing.put(encode(frame))
 
@@ -96,21 +96,21 @@ class Stream:
         if digest != self._asked:
             self._number += 1
             self._asked, self._arrived = digest, None
-            self.send(Question(self._number, data))
+            self.send(Inquiry(self._number, data))
 
-    def heard(self, frame: Verdict | Said) -> None:
+    def heard(self, frame: Decision | Said) -> None:
         """Take a frame from the party; raise if nobody asked for it."""
         with self._changed:
             self.last_heard = monotonic()
             if frame.number > self._number:
                 raise ProtocolError("It answered a question that was never asked.")
-            if isinstance(frame, Verdict):
+            if isinstance(frame, Decision):
                 self._verdicts = {frame.number: frame}
             elif frame.number == self._number:
                 self._arrived = frame.body  # that it still works is of no use once it has answered
             self._changed.notify_all()
 
-    def verdict(self, number: int) -> Verdict | None:
+    def verdict(self, number: int) -> Decision | None:
         """Return the verdict on an offer; None if there is none yet."""
         return self._verdicts.get(number)
 
@@ -129,7 +129,7 @@ class Attendance:
         settle: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._changed = Condition()
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, PartyStream] = {}
         # Where each party was last, and when it was heard there; for those of an earlier process it
         # is as if they had just left, so that a copy does not come first.
         now = monotonic()
@@ -147,7 +147,7 @@ class Attendance:
             now = monotonic()
             return {name: now - stream.last_heard for name, stream in self._streams.items()}
 
-    def peers(self) -> tuple[Holder, ...]:
+    def peers(self) -> tuple[Peer, ...]:
         """Return the certificates of who is connected."""
         with self._changed:
             return tuple(stream.peer for stream in self._streams.values())
@@ -157,12 +157,12 @@ class Attendance:
         with self._changed:
             self._changed.notify_all()
 
-    def enter(self, peer: Holder, hello: Hello) -> Stream | None:
+    def enter(self, peer: Peer, hello: Hello) -> PartyStream | None:
         """Return the stream of a party that connects; None if it is connected from elsewhere.
 
         The check comes before the old stream is replaced, so that a copy unseats nobody.
         """
-        stream = Stream(peer, hello, self._changed)
+        stream = PartyStream(peer, hello, self._changed)
         with self._changed:
             old = self._streams.get(peer.name)
             place, left = self._last.get(peer.name, (hello.place, 0.0))
@@ -176,7 +176,7 @@ class Attendance:
             old.close()
         return stream
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: PartyStream) -> None:
         """Forget a stream that has ended."""
         stream.close()
         with self._changed:
@@ -192,7 +192,7 @@ class Attendance:
         if stream is not None:
             self.leave(stream)
 
-    def offer(self, offer: Offer, seconds: float) -> dict[str, Verdict]:
+    def offer(self, offer: Offer, seconds: float) -> dict[str, Decision]:
         """Offer an attempt to the parties present in it; return the verdicts that came in time."""
         with self._changed:
             asked = {

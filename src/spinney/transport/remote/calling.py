@@ -15,17 +15,17 @@ from spinney import errors
 from spinney.errors import InternalError, PolicyError, ProtocolError, SpinneyError
 from spinney.transport.remote import frames
 from spinney.transport.remote.frames import (
+    Decision,
     Done,
     End,
-    Frame,
     Hello,
+    Inquiry,
     Offer,
     Present,
-    Question,
     Refused,
+    RemoteFrame,
     Said,
     Unwelcome,
-    Verdict,
     Welcome,
 )
 from spinney.transport.remote.kits import Address, Credentials
@@ -46,7 +46,7 @@ class Attending(Protocol):
         """Which attempt of which run it is in."""
         ...
 
-    def take(self, offer: Offer) -> Verdict:
+    def take(self, offer: Offer) -> Decision:
         """Take part in an attempt, or say why not."""
         ...
 
@@ -69,7 +69,7 @@ def attend(own: Credentials, place: str, party: Attending, connected: Callable[[
     Raise `ProtocolError` if it ended or could not begin, and `NotAdmittedError` if the coordinator
     does not want this party.
     """
-    outgoing: SimpleQueue[Frame | None] = SimpleQueue()
+    outgoing: SimpleQueue[RemoteFrame | None] = SimpleQueue()
     run, number = party.attempt
     outgoing.put(Hello(frames.VERSION, place, run, number))
     address = own.address
@@ -96,13 +96,13 @@ def attend(own: Credentials, place: str, party: Attending, connected: Callable[[
 class _Work:
     """A party's work, in a thread of its own, so that the connection always listens."""
 
-    def __init__(self, party: Attending, outgoing: "SimpleQueue[Frame | None]") -> None:
+    def __init__(self, party: Attending, outgoing: "SimpleQueue[RemoteFrame | None]") -> None:
         self._party = party
         self._outgoing = outgoing
-        self._tasks: SimpleQueue[Frame | None] = SimpleQueue()
+        self._tasks: SimpleQueue[RemoteFrame | None] = SimpleQueue()
         Thread(target=self._run, name="spinney-answers", daemon=True).start()
 
-    def do(self, frame: Frame) -> None:
+    def do(self, frame: RemoteFrame) -> None:
         """Do what a frame asks, after what earlier ones asked."""
         if isinstance(frame, End):  # not after a long answer: it is no longer wanted
             self._party.end(frame.run, frame.attempt)
@@ -119,7 +119,7 @@ class _Work:
                 match frame:
                     case Offer():
                         self._outgoing.put(self._party.take(frame))
-                    case Question(number, body):
+                    case Inquiry(number, body):
                         for said in self._party.answer(body):
                             self._outgoing.put(Said(number, said))
             except Exception:  # noqa: BLE001  its text may hold data and stays here
@@ -133,7 +133,7 @@ class Session:
         self._call = channel.unary_stream(_REQUEST)
         self._address = address
 
-    def request(self, frame: Frame, *, seconds: float = 60.0) -> bytes:
+    def request(self, frame: RemoteFrame, *, seconds: float = 60.0) -> bytes:
         """Make a request; return its result."""
         try:
             call = self._call(frames.encode(frame), timeout=seconds)
@@ -173,7 +173,7 @@ def _error_of(answer: Refused) -> SpinneyError:
     return error
 
 
-def _sent(outgoing: "SimpleQueue[Frame | None]") -> Iterator[bytes]:
+def _sent(outgoing: "SimpleQueue[RemoteFrame | None]") -> Iterator[bytes]:
     while (frame := outgoing.get()) is not None:
         yield from frames.pieces(frames.encode(frame))
 

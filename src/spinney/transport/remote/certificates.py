@@ -31,7 +31,7 @@ CERTIFICATE_LIMIT: Final = 1 << 16
 
 
 @dataclass(frozen=True)
-class Holder:
+class Peer:
     """Whom a certificate belongs to."""
 
     name: str
@@ -112,9 +112,9 @@ def sign_request(
     return built.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False).sign(key, SHA256())
 
 
-def holder_of(certificate: x509.Certificate) -> Holder:
+def holder_of(certificate: x509.Certificate) -> Peer:
     """Return whom a certificate belongs to; names are empty if they are not unique."""
-    return Holder(
+    return Peer(
         _only(certificate, NameOID.COMMON_NAME),
         _only(certificate, NameOID.UNSTRUCTURED_NAME),
         f"{certificate.serial_number:x}",

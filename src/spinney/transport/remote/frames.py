@@ -26,14 +26,14 @@ RunId = str
 T = TypeVar("T")
 
 
-class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+class RemoteFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
     """One message; its type is its tag."""
 
 
 # --- from a party ---------------------------------------------------------------------------------
 
 
-class Hello(Frame, frozen=True):
+class Hello(RemoteFrame, frozen=True):
     """I am here: from which place, and which attempt of which run I am in."""
 
     version: int
@@ -42,7 +42,7 @@ class Hello(Frame, frozen=True):
     attempt: int
 
 
-class Verdict(Frame, frozen=True):
+class Decision(RemoteFrame, frozen=True):
     """Whether the party takes part in an attempt; if not, why."""
 
     number: int
@@ -50,7 +50,7 @@ class Verdict(Frame, frozen=True):
     reason: str
 
 
-class Said(Frame, frozen=True):
+class Said(RemoteFrame, frozen=True):
     """The answer to a question, or that the party is still working on it."""
 
     number: int
@@ -60,17 +60,17 @@ class Said(Frame, frozen=True):
 # --- to a party -----------------------------------------------------------------------------------
 
 
-class Welcome(Frame, frozen=True):
+class Welcome(RemoteFrame, frozen=True):
     """You are connected."""
 
 
-class Unwelcome(Frame, frozen=True):
+class Unwelcome(RemoteFrame, frozen=True):
     """You are not connected; do not try again."""
 
     reason: str
 
 
-class Offer(Frame, frozen=True):
+class Offer(RemoteFrame, frozen=True):
     """Take part in this attempt of a run; the lead signed the run and its job."""
 
     number: int
@@ -82,14 +82,14 @@ class Offer(Frame, frozen=True):
     signature: bytes
 
 
-class Question(Frame, frozen=True):
+class Inquiry(RemoteFrame, frozen=True):
     """Answer this question of the attempt you take part in."""
 
     number: int
     body: bytes
 
 
-class End(Frame, frozen=True):
+class End(RemoteFrame, frozen=True):
     """The attempt is over."""
 
     run: RunId
@@ -99,7 +99,7 @@ class End(Frame, frozen=True):
 # --- from a person --------------------------------------------------------------------------------
 
 
-class Submit(Frame, frozen=True):
+class Submit(RemoteFrame, frozen=True):
     """Start a run of a job, which the lead signed together with the run's id."""
 
     run: RunId
@@ -107,7 +107,7 @@ class Submit(Frame, frozen=True):
     signature: bytes
 
 
-class Resume(Frame, frozen=True):
+class Resume(RemoteFrame, frozen=True):
     """Resume a paused run; signed as for a start."""
 
     run: RunId
@@ -115,56 +115,56 @@ class Resume(Frame, frozen=True):
     signature: bytes
 
 
-class Runs(Frame, frozen=True):
+class Runs(RemoteFrame, frozen=True):
     """Return the status of every run."""
 
 
-class Show(Frame, frozen=True):
+class Show(RemoteFrame, frozen=True):
     """Return the status of a run."""
 
     run: RunId
 
 
-class Abort(Frame, frozen=True):
+class Abort(RemoteFrame, frozen=True):
     """End a run for good."""
 
     run: RunId
 
 
-class Fetch(Frame, frozen=True):
+class Fetch(RemoteFrame, frozen=True):
     """Return the model and the report of a run."""
 
     run: RunId
 
 
-class Present(Frame, frozen=True):
+class Present(RemoteFrame, frozen=True):
     """Return who is connected."""
 
 
 # --- to a person ----------------------------------------------------------------------------------
 
 
-class Done(Frame, frozen=True):
+class Done(RemoteFrame, frozen=True):
     """The request was carried out; its result as JSON or as a file's bytes."""
 
     result: bytes
 
 
-class Refused(Frame, frozen=True):
+class Refused(RemoteFrame, frozen=True):
     """The request was refused."""
 
     kind: str
     text: str
 
 
-ANSWERS: Final = Verdict | Said  # from a party, after its hello
-TO_PARTY: Final = Welcome | Unwelcome | Offer | Question | End
+ANSWERS: Final = Decision | Said  # from a party, after its hello
+TO_PARTY: Final = Welcome | Unwelcome | Offer | Inquiry | End
 FROM_PERSON: Final = (Submit, Resume, Runs, Show, Abort, Fetch, Present)
 REQUESTS: Final = Submit | Resume | Runs | Show | Abort | Fetch | Present
 TO_PERSON: Final = Done | Refused
 
 
-def encode(frame: Frame) -> bytes:
+def encode(frame: RemoteFrame) -> bytes:
     """Return a frame's bytes."""
     return msgspec.msgpack.encode(frame)
 

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from spinney.errors import MissingExtraError, SettingError, StorageError
 from spinney.files import replace_file
 from spinney.transport.remote import certificates
-from spinney.transport.remote.certificates import SERVER, Holder, holder_of
+from spinney.transport.remote.certificates import SERVER, Peer, holder_of
 
 _SECRET: Final = 0o600
 _LARGEST: Final = 1 << 20  # bytes of a request or of what is sent back
@@ -130,7 +130,7 @@ def read_request(request: Path) -> tuple[str, str]:
     return str(facts["name"]), str(facts["cert_type"])
 
 
-def approve(ca: Path, request: Path, signed: Path, *, days: int, address: Address) -> Holder:
+def approve(ca: Path, request: Path, signed: Path, *, days: int, address: Address) -> Peer:
     """Sign a request; return whom the certificate belongs to."""
     if signed.exists():
         raise SettingError(

@@ -18,9 +18,9 @@ from cryptography import x509
 
 from spinney.errors import PolicyError, SettingError, SpinneyError
 from spinney.transport.remote import frames
-from spinney.transport.remote.attendance import Attendance, Stream
-from spinney.transport.remote.certificates import PARTY, Holder, holder_of
-from spinney.transport.remote.frames import Done, Frame, Hello, Refused, Unwelcome, Welcome
+from spinney.transport.remote.attendance import Attendance, PartyStream
+from spinney.transport.remote.certificates import PARTY, Peer, holder_of
+from spinney.transport.remote.frames import Done, Hello, Refused, RemoteFrame, Unwelcome, Welcome
 from spinney.transport.remote.kits import Credentials
 
 AUDIT: Final = logging.getLogger("spinney.audit")
@@ -50,11 +50,11 @@ _SERVER_OPTIONS: Final = (
 class Desk(Protocol):
     """The coordinator's side of people's requests."""
 
-    def refuses(self, peer: Holder) -> str:
+    def refuses(self, peer: Peer) -> str:
         """Say why a certificate of the federation is refused all the same; empty if it is not."""
         ...
 
-    def answer(self, peer: Holder, frame: Frame) -> bytes:
+    def answer(self, peer: Peer, frame: RemoteFrame) -> bytes:
         """Carry out a person's request; raise if the person may not."""
         ...
 
@@ -140,7 +140,7 @@ class Server:
         stream.send(Welcome())
         yield from stream.outgoing()
 
-    def _met(self, peer: Holder, coming: Iterator[bytes]) -> tuple[Hello, Iterator[bytes]]:
+    def _met(self, peer: Peer, coming: Iterator[bytes]) -> tuple[Hello, Iterator[bytes]]:
         """Return a party's first frame, and the frames that follow."""
         if peer.role != PARTY:
             raise PolicyError("only parties attend")
@@ -153,7 +153,7 @@ class Server:
             raise PolicyError("it speaks another version of Spinney's messages")
         return hello, arriving
 
-    def _read(self, stream: Stream, arriving: Iterator[bytes]) -> None:
+    def _read(self, stream: PartyStream, arriving: Iterator[bytes]) -> None:
         """Take a party's frames until it leaves, or sends what nobody asked for."""
         try:
             for data in arriving:
@@ -173,7 +173,7 @@ class Server:
         peer = _peer(context)
         yield from frames.pieces(frames.encode(self._answered(peer, data)))
 
-    def _answered(self, peer: Holder, data: bytes) -> Done | Refused:
+    def _answered(self, peer: Peer, data: bytes) -> Done | Refused:
         try:
             with self._counted(peer):
                 self._require_welcome(peer)
@@ -186,7 +186,7 @@ class Server:
             return Refused("InternalError", "The coordinator failed; see its log.")
 
     @contextmanager
-    def _counted(self, peer: Holder) -> Iterator[None]:
+    def _counted(self, peer: Peer) -> Iterator[None]:
         """Let a peer keep only a few threads busy."""
         with self._lock:
             if self._busy.get(peer.name, 0) >= _AT_ONCE:
@@ -198,18 +198,18 @@ class Server:
             with self._lock:
                 self._busy[peer.name] -= 1
 
-    def _require_welcome(self, peer: Holder) -> None:
+    def _require_welcome(self, peer: Peer) -> None:
         why = self._desk.refuses(peer)
         if why:
             raise PolicyError(f"The coordinator refused you: {why}. Ask the coordinator.")
 
 
-def _peer(context: Any) -> Holder:
+def _peer(context: Any) -> Peer:
     """Return whose certificate a connection shows; TLS has checked it against the authority."""
     (pem,) = context.auth_context()["x509_pem_cert"]
     return holder_of(x509.load_pem_x509_certificate(pem))
 
 
-def _refused_stream(peer: Holder, error: SpinneyError) -> Iterator[bytes]:
+def _refused_stream(peer: Peer, error: SpinneyError) -> Iterator[bytes]:
     AUDIT.warning("Refused %s (%s): %s.", peer.name, peer.role, str(error).rstrip("."))
     yield from frames.pieces(frames.encode(Unwelcome(error.public)))

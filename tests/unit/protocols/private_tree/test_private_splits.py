@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.trees.frontier import Columns, Slots
+from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 
 
@@ -32,7 +32,7 @@ def level(random, n_nodes, n_kinds, *, n_rows=40, amounts=False):
                 np.add.at(counters[:, 1], at, kinds * 4_000_000 + slot)
             else:
                 np.add.at(counters, (at, kinds), 1)
-    return counters, slots, Columns(n_bins.astype(np.int64), is_category, has_missing)
+    return counters, slots, ColumnCells(n_bins.astype(np.int64), is_category, has_missing)
 
 
 def found(counters, slots, columns, criterion, *, is_noisy, least=1, share=0.0):
@@ -143,7 +143,7 @@ def test_a_node_without_a_cut_holds_the_mean_of_its_slots():
         np.zeros((1, 2), np.uint8),
         np.array([[2, 2]], np.int32),
     )
-    columns = Columns(np.array([2, 2]), np.zeros(2, bool), np.zeros(2, bool))
+    columns = ColumnCells(np.array([2, 2]), np.zeros(2, bool), np.zeros(2, bool))
     counters = np.array([[-4, 3], [2, 1], [-1, 2], [-5, 0]], np.int64)
     criterion = Criterion.of("gini", np.ones(2), 0)
     best = found(counters, slots, columns, criterion, is_noisy=True, least=100)
@@ -159,7 +159,7 @@ def test_negative_counts_count_as_none_inside_the_formula(name):
         np.zeros((1, 1), np.uint8),
         np.array([[2]], np.int32),
     )
-    columns = Columns(np.array([2]), np.zeros(1, bool), np.zeros(1, bool))
+    columns = ColumnCells(np.array([2]), np.zeros(1, bool), np.zeros(1, bool))
     criterion = Criterion.of(name, np.ones(2), 0)
     signed = np.array([[10, -3], [-2, 10]], np.int64)
     pure = np.array([[10, 0], [0, 10]], np.int64)
