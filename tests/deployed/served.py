@@ -113,9 +113,9 @@ class Served:
             assert monotonic() < until
             sleep(0.02)
 
-    def submit(self, job: Agreed, run: str = "") -> str:
+    def submit(self, job: Agreed, kit: Path | None = None) -> str:
         """Start a job as the lead; return the run."""
-        run, data, kit = run or str(uuid4()), job.to_bytes(), self.folder / "lead" / "kit"
+        run, data, kit = str(uuid4()), job.to_bytes(), kit or self.folder / "lead" / "kit"
         with calling.session(kit) as opened:
             opened.request(Submit(run, data, KitIdentity(kit).sign(words_signed(run, data))))
         return run

@@ -26,6 +26,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from deployed.served import MEMBER, Served  # type: ignore[import-not-found]
 from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import words_signed
+from spinney.errors import StorageError
 from spinney.transport.remote import calling, frames, serving
 from spinney.transport.remote.kits import Credentials
 from spinney.transport.remote.serving import SERVICE
@@ -95,7 +96,7 @@ def channel_of(served, folder):
 def requested(served, folder, data):
     """Return the coordinator's answer to a person's request."""
     with channel_of(served, folder) as channel:
-        call = channel.unary_stream(f"/{SERVICE}/request")(data, timeout=20)
+        call = channel.stream_stream(f"/{SERVICE}/request")(iter([data]), timeout=20)
         return frames.decode(b"".join(frames.joined(call)), frames.TO_PERSON)
 
 
@@ -349,3 +350,40 @@ def test_who_says_nothing_is_not_waited_for(served, monkeypatch):
 
     assert attended(served, "north", silence()) == []
     free.set()
+
+
+def test_small_pieces_and_long_greetings_are_refused():
+    for parts in ([b"\0x", b"\1y"], [b""], [b"\2x"]):
+        with pytest.raises(StorageError, match="got more, or no piece"):
+            list(frames.joined(parts))
+    with pytest.raises(StorageError, match="A message is malformed"):
+        frames.decode(frames.encode(frames.Hello(1, "x" * 65, "", 0)), frames.Hello)
+
+
+def test_a_party_that_nobody_asked_may_send_little(served, caplog):
+    served.kit("talker", "talker", "client")
+    hello = frames.encode(frames.Hello(1, "there", "", 0))
+    much = frames.encode(frames.Said(0, bytes(1 << 21)))
+    attended(served, "talker", [*frames.pieces(hello), *frames.pieces(much)])
+    served.wait(lambda: any("The connection of talker was closed" in m for m in caplog.messages))
+    for path in (served.folder / "talker").rglob("*.*"):
+        path.unlink()
+
+
+def test_requests_without_a_body_keep_nobody_out(served, monkeypatch):
+    """Calls that begin and never send: they are few under one name, and do not last."""
+    monkeypatch.setattr(serving, "_HELLO_SECONDS", 1.0)
+    free = Event()
+
+    def silence():
+        free.wait(30)
+        yield b""
+
+    with channel_of(served, "member") as channel:
+        opened = channel.stream_stream(f"/{SERVICE}/request")
+        calls = [opened(silence(), timeout=30) for _ in range(100)]
+        answer = requested(served, "lead", frames.encode(frames.Runs()))
+        assert isinstance(answer, frames.Done)
+        free.set()
+        for call in calls:
+            call.cancel()

@@ -183,7 +183,7 @@ def test_frames_are_read_or_refused(data):
 @BOUNDED
 @given(st.lists(st.binary(max_size=50), max_size=5))
 def test_pieces_are_joined_or_refused(parts):
-    refusal(lambda parts: list(frames.joined(parts, 100)), parts)
+    refusal(lambda parts: list(frames.joined(parts, lambda: 100)), parts)
 
 
 @BOUNDED

@@ -7,9 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from deployed.handmade import (  # type: ignore[import-not-found]
+    ASKER,
     CLINICS,
+    Authority,
     coordinator_in,
     status_of,
 )
@@ -38,7 +41,10 @@ class Desk:
         )
         self.keeper = Keeper(self.file, Members(tmp_path), attendance)
         self.folder = RunFolder(self.file.runs, "run-1")
-        self.folder.sign(Signature(_JOB, b"certificate", b"signature"))
+        authority = Authority()
+        shown = authority.signed(ASKER, authority.key, role="lead")
+        self.certificate = shown.public_bytes(serialization.Encoding.PEM)
+        self.folder.sign(Signature(_JOB, self.certificate, b"signature"))
         known = {"parties": CLINICS, "present": CLINICS, "quorum": 3} | facts
         self.folder.write(
             Status(run="run-1", name="q3", kind="train", **({"state": "running"} | known))
@@ -150,3 +156,48 @@ def test_an_abort_that_comes_first_wins(tmp_path):
     desk.keeper._begun(desk.folder, before, signature)
     assert desk.keeper._active is None
     assert status_of(tmp_path).state == "aborted"
+
+
+def test_an_attempt_whose_end_cannot_be_written_down_holds_up_nobody(tmp_path, monkeypatch):
+    """A full disk, or no descriptor left, at that very moment."""
+    desk = Desk(tmp_path, state="waiting", attempt=1)
+    desk.present = CLINICS
+    desk.verdicts = {name: Decision(1, "PolicyError", "No.") for name in CLINICS}
+    statuses = iter([desk.folder.status(), desk.folder.status()])
+    monkeypatch.setattr(RunFolder, "status", lambda _: next(statuses))  # then: StopIteration
+    known = next(statuses)
+    statuses = iter([known, known])
+    assert known is not None
+    desk.keeper._look_at(desk.folder, known)
+    active = desk.keeper._active
+    monkeypatch.undo()
+    if active is not None and active.thread is not None:
+        active.thread.join(30)
+    assert desk.keeper._active is None
+    assert desk.look().state in ("waiting", "paused")
+
+
+def test_a_change_does_not_undo_what_happened_meanwhile(tmp_path):
+    desk = Desk(tmp_path, state="paused", attempt=1)
+    before = status_of(tmp_path)
+    desk.keeper.abort(desk.folder)
+    assert desk.keeper.changed(desk.folder, before, state="waiting").state == "aborted"
+    assert status_of(tmp_path).state == "aborted"
+
+
+def test_a_run_of_somebody_who_was_removed_pauses(tmp_path):
+    desk = Desk(tmp_path, state="waiting", attempt=1)
+    desk.present = CLINICS
+    Members(tmp_path).remove(ASKER)
+    status = desk.look()
+    assert status.state == "paused"
+    assert "Whoever signed this run was removed" in status.message
+
+
+def test_a_party_s_words_are_short_and_without_control_codes(tmp_path):
+    desk = Desk(tmp_path, state="queued", attempt=0)
+    desk.present = CLINICS
+    desk.verdicts = dict.fromkeys(CLINICS, Decision(1, "PolicyError", "No\x1b[2J\n" + "x" * 9000))
+    message = desk.look().message
+    assert message.isprintable()
+    assert len(message) < 3200

@@ -1,7 +1,9 @@
 """A job from the lead to the model over real connections, and what can go wrong on the way."""
 
 import shutil
+from io import BytesIO
 from threading import Event
+from zipfile import ZipFile
 
 import msgspec
 import pytest
@@ -11,11 +13,12 @@ from deployed.one_process import models_of  # type: ignore[import-not-found]
 from deployed.served import Served  # type: ignore[import-not-found]
 from spinney.deployment import client
 from spinney.deployment.coordinator.keeper import Keeper
-from spinney.deployment.coordinator.runs import Status
+from spinney.deployment.coordinator.runs import RunFolder, Status
 from spinney.deployment.party.process import RunParty
-from spinney.errors import SettingError
+from spinney.errors import PolicyError, SettingError, StorageError
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.certificates import holder_of
+from spinney.transport.remote.frames import Offer
 from spinney.transport.remote.kits import certificate_in
 
 
@@ -196,3 +199,51 @@ def test_whoever_is_removed_is_disconnected_and_an_old_kit_never_works_again(ser
     assert served.members.refuses(stolen) == "you were removed from the federation"
     assert served.members.refuses(peer) == ""
     served.ended["rota"].set()
+
+
+def test_a_lead_cannot_evaluate_what_another_lead_trained(served):
+    agreed = job_called(served, "hers")
+    run = served.over(served.submit(agreed))
+    other = served.kit("carol", "carol@clinics.example.org", "lead")
+    judged = msgspec.structs.replace(agreed, kind="evaluate", name="judged", model=run.model)
+    with pytest.raises(PolicyError, match="Only who started a run may evaluate its model"):
+        served.submit(judged, kit=other)
+    assert served.over(served.submit(judged)).state == "finished"
+
+
+def test_an_attempt_is_offered_once(served):
+    run = served.submit(job_called(served, "once"))
+    assert served.over(run).state == "finished"
+    signed = RunFolder(served.file.runs, run).signature()
+    assert signed is not None
+    again = Offer(9, run, 1, CLINICS, signed.job, signed.certificate, signed.signature)
+    said = served.sides["north"].take(again)
+    assert (said.kind, said.reason) == (
+        "ProtocolError",
+        "This attempt was offered before. Nothing was released.",
+    )
+
+
+def test_a_party_s_file_that_cannot_be_read_is_told_without_its_path(served):
+    file = served.folder / "north" / "party.toml"
+    whole = file.read_text()
+    file.write_text("[party\n")
+    try:
+        status = served.over(served.submit(job_called(served, "unread")))
+    finally:
+        file.write_text(whole)
+    assert status.message == "north: This party's file cannot be read."
+
+
+def test_a_result_is_written_where_the_lead_says_and_nowhere_else(tmp_path):
+    made = BytesIO()
+    with ZipFile(made, "w") as files:
+        for name in ("model.spinney", "../evil", "authorized_keys"):
+            files.writestr(name, "x")
+    client._unpacked(made.getvalue(), tmp_path / "run")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["model.spinney"]
+    with pytest.raises(StorageError, match="The coordinator's result cannot be read"):
+        client._unpacked(b"junk", tmp_path / "run")
+    for name in ("/etc/passwd", "../x", "a/b", ""):
+        with pytest.raises(SettingError):
+            client._plain(name)

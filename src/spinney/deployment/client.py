@@ -1,13 +1,14 @@
 """`spinney job ...`: propose, start, follow, list, show, abort and resume."""
 
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
@@ -24,8 +25,10 @@ from spinney.deployment.job import (
     prediction_of,
     words_signed,
 )
-from spinney.errors import PolicyError, ProtocolError, SettingError
-from spinney.jobs.file import load_job
+from spinney.errors import PolicyError, ProtocolError, SettingError, StorageError
+from spinney.files import write_whole
+from spinney.jobs.file import JobConfig, load_job
+from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.transport.remote import calling, kits
 from spinney.transport.remote.calling import Session
 from spinney.transport.remote.certificates import LEAD, MEMBER, holder_of
@@ -33,6 +36,7 @@ from spinney.transport.remote.frames import Abort, Fetch, Present, Resume, Runs,
 
 _EVERY: Final = 0.25  # seconds
 _AWAY_SECONDS: Final = 600.0  # for a coordinator that is started again while somebody follows
+_LARGEST: Final = 1 << 31  # bytes of a file of a result
 _FETCH_SECONDS: Final = 3600.0
 Tell = Callable[[Status], None]
 
@@ -98,19 +102,29 @@ def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> tuple[Status
         status = _followed(opened, _found(opened, run).run, tell)
         whereto = None
         if status.state == FINISHED and status.kind in (TRAIN, EVALUATE):
-            whereto = folder or Path("runs") / status.name
+            whereto = folder or Path("runs") / _plain(status.name)
             _unpacked(opened.request(Fetch(status.run), seconds=_FETCH_SECONDS), whereto)
     if status.state == FAILED:
         raise PolicyError(f"The job ended: {status.message}")
     return status, whereto
 
 
+def _plain(name: str) -> str:
+    """Return a job's name as a folder's; the coordinator says it, and it must be no path."""
+    JobConfig(name=name, protocol="horizontal_forest", task="classification")  # checks it
+    return name
+
+
 def _unpacked(archive: bytes, folder: Path) -> None:
-    """Write the files of a result."""
+    """Write the files of a result, and no others that the coordinator may have added."""
     folder.mkdir(parents=True, exist_ok=True)
-    with ZipFile(BytesIO(archive)) as files:
-        for name in files.namelist():
-            (folder / Path(name).name).write_bytes(files.read(name))
+    try:
+        with ZipFile(BytesIO(archive)) as files:
+            for name in (MODEL, REPORT, PAGE):
+                if name in files.namelist() and files.getinfo(name).file_size <= _LARGEST:
+                    write_whole(folder / name, files.read(name))
+    except (BadZipFile, RuntimeError, NotImplementedError, zlib.error):
+        raise StorageError("The coordinator's result cannot be read. Fetch it again.") from None
 
 
 def list_runs(kit: Path) -> list[Status]:

@@ -49,7 +49,7 @@ def _make_server_kit(file: CoordinatorFile, request: Path, kit: Path) -> None:
         role=SERVER,
     )
     signed = request / f"{own.host}.signed.zip"
-    kits.approve(file.ca, made, signed, days=_DAYS, address=file.address)
+    kits.approve(file.ca, kits.read_request(made), signed, days=_DAYS, address=file.address)
     kits.assemble(signed, request, kit, kits.fingerprint_of(file.ca))
 
 
@@ -80,18 +80,21 @@ class Approval(msgspec.Struct, frozen=True):
 def approve(path: Path, request_file: Path, days: int) -> Approval:
     """Sign the request of a party or a person."""
     file = load_coordinator(path)
-    name, kind = kits.read_request(request_file)
+    request = kits.read_request(request_file)  # once: it may be replaced at any moment
+    name, kind = request.name, request.role
     if kind not in _ROLE_OF_KIND:
         raise SettingError(
             f"The request of {name!r} asks for a certificate of kind {kind!r}. The coordinator "
             "signs only for parties, and for people as 'lead' or 'member'."
         )
-    if not (_PARTY if kind == PARTY else _PERSON).fullmatch(name) or name == file.address.host:
+    if not (_PARTY if kind == PARTY else _PERSON).fullmatch(name) or (
+        name.casefold() == file.address.host.casefold()
+    ):
         raise SettingError(f"The request is for the name {name!r}, which nobody may have.")
     signed = request_file.with_name(f"{name}.signed.zip")
-    holder = kits.approve(file.ca, request_file, signed, days=days, address=file.address)
+    holder = kits.approve(file.ca, request, signed, days=days, address=file.address)
     Members(file.folder).admit(holder)  # a removed member may be approved again
-    return Approval(name, _ROLE_OF_KIND[kind], signed, kits.fingerprint_of(file.ca))
+    return Approval(holder.name, _ROLE_OF_KIND[holder.role], signed, kits.fingerprint_of(file.ca))
 
 
 def join(signed: Path, request_folder: Path, kit: Path, fingerprint: str) -> None:

@@ -24,6 +24,7 @@ JOB_LIMIT = 1 << 20
 
 RUN_ID = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
+_LONGEST_NAME = 64
 _KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
 _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
@@ -78,6 +79,12 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         if (self.kind in (EVALUATE, PREDICT)) != bool(self.model):
             raise SettingError("A job must name a model if, and only if, it evaluates or predicts.")
+        if any(not name.isprintable() or len(name) > _LONGEST_NAME for name in self.parties):
+            raise SettingError("A party's name must be at most 64 printable characters.")
+        if self.kind in (EVALUATE, PREDICT) and (self.spec.divides == "columns") != (
+            self.kind == PREDICT
+        ):
+            raise SettingError("Models over rows are evaluated, and those over columns predict.")
         if self.model and not _MODEL.fullmatch(self.model):
             raise SettingError("A job must name a model by its digest, or by its run's id.")
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them

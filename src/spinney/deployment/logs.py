@@ -4,6 +4,8 @@ import json
 import logging
 from datetime import UTC, datetime
 
+_LONGEST = 4000  # characters of a message: a peer may have a say in it
+
 
 class JsonLines(logging.Formatter):
     """One JSON object per line."""
@@ -17,7 +19,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "job": JsonLines.job,
-            "message": record.getMessage(),
+            "message": record.getMessage()[:_LONGEST],
         }
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)

@@ -32,6 +32,7 @@ from spinney.deployment.party.measures import party_measures
 from spinney.deployment.place import Places, place_of
 from spinney.deployment.sandbox import confine
 from spinney.deployment.standing import CONNECTED, LISTENING, NOT_CONNECTED, StandingFile, cage_of
+from spinney.deployment.text import printable
 from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.files import hold_lock, is_locked
 from spinney.jobs.secrets import secret_called, take_secret
@@ -250,8 +251,8 @@ class _Saying(logging.Handler):
         """Print a record; what cannot be printed, on a full disk for example, stops nothing."""
         at = datetime.fromtimestamp(record.created, UTC)
         first = (record.getMessage().splitlines() or [""])[0]
-        with suppress(OSError):
-            self._say(f"{at:%H:%M:%S} {JsonLines.job[:8]} {first}".replace("  ", " "))
+        with suppress(OSError, ValueError):
+            self._say(f"{at:%H:%M:%S} {JsonLines.job[:8]} {printable(first)}".replace("  ", " "))
 
 
 @contextmanager

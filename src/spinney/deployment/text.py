@@ -20,6 +20,12 @@ from spinney.typing import step_under_way
 _KINDS: Final = {PROPOSE: "proposal", EVALUATE: "evaluation", PREDICT: "prediction"}
 
 
+def printable(text: str, most: int = 1000) -> str:
+    """Return another side's words for a terminal or a file: short, and without control codes."""
+    kept = "".join(letter if letter.isprintable() else " " for letter in text[:most])
+    return kept if len(text) <= most else f"{kept}..."
+
+
 def as_json(value: Any) -> str:
     """Return a value as one JSON document."""
     return msgspec.json.format(msgspec.json.encode(value)).decode()

@@ -35,6 +35,9 @@ _MAY: Final[dict[str, tuple[type[frames.RemoteFrame], ...]]] = {
 }
 
 
+_MOST_RUNS: Final = 20  # of one person, that are not over
+
+
 class RunKeeping(Protocol):
     """The keeper, as the desk sees it."""
 
@@ -83,6 +86,8 @@ class CoordinatorDesk:
 
     def _submit(self, peer: Peer, frame: frames.Submit) -> bytes:
         job = self._checked(peer, frame)
+        self._require_own_model(peer, job)
+        self._require_few(peer)
         folder = RunFolder.made(self._file.runs, frame.run)
         if folder is None:
             raise SettingError("There is already a run with this id. Start the job again.")
@@ -111,17 +116,15 @@ class CoordinatorDesk:
             raise SettingError(f"Only a paused run can be resumed; it is {status.state}.")
         if status.digest != job.digest:
             raise SettingError("The run was started with another job file.")
+        changes = {"state": WAITING, "message": "", "stalled": 0, "waiting_since": time()}
         folder.sign(Signature(frame.job, peer.certificate, frame.signature))
-        self._keeper.changed(
-            folder, status, state=WAITING, message="", stalled=0, waiting_since=time()
-        )
+        if self._keeper.changed(folder, status, **changes).state != WAITING:
+            raise SettingError("The run was ended at this moment.")
         return b""
 
     def _runs(self, peer: Peer, frame: frames.Runs) -> bytes:
         del peer, frame
-        found = [folder.status() for folder in run_folders(self._file.runs)]
-        known = [status for status in found if status is not None]
-        return msgspec.json.encode(sorted(known, key=lambda status: -status.begun))
+        return msgspec.json.encode(sorted(self._statuses(), key=lambda status: -status.begun))
 
     def _show(self, peer: Peer, frame: frames.Show) -> bytes:
         del peer
@@ -160,6 +163,27 @@ class CoordinatorDesk:
         if gone:
             raise PolicyError(f"{gone[0]} was removed from this federation.")
         return job
+
+    def _require_own_model(self, peer: Peer, job: Agreed) -> None:
+        """Raise if a job is about a run that somebody else started."""
+        if not job.model:
+            return
+        for status in self._statuses():
+            if job.model in (status.run, status.model) and status.submitter in ("", peer.name):
+                return
+        raise PolicyError("Only who started a run may evaluate its model, or predict with it.")
+
+    def _require_few(self, peer: Peer) -> None:
+        """Raise if a person has too many runs that are not over."""
+        waiting = [one for one in self._statuses() if one.submitter == peer.name]
+        if sum(one.state not in OVER for one in waiting) >= _MOST_RUNS:
+            raise PolicyError(
+                f"You have {_MOST_RUNS} runs that are not over. Abort some, or wait for them."
+            )
+
+    def _statuses(self) -> list[Status]:
+        found = [folder.status() for folder in run_folders(self._file.runs)]
+        return [status for status in found if status is not None]
 
     def _found(self, run: str) -> tuple[RunFolder, Status]:
         folder = RunFolder.found(self._file.runs, run)

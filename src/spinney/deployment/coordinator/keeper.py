@@ -36,10 +36,11 @@ from spinney.deployment.coordinator.runs import (
 from spinney.deployment.coordinator.unfinished import write_unfinished
 from spinney.deployment.job import Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.text import standing_of
+from spinney.deployment.text import printable, standing_of
 from spinney.errors import SpinneyError
 from spinney.transport.journal import Journal
 from spinney.transport.remote.attendance import AbortedError, Attendance
+from spinney.transport.remote.certificates import certificate_holder
 from spinney.transport.remote.frames import Decision, Offer
 
 _LOG: Final = logging.getLogger("spinney.keeper")
@@ -117,6 +118,9 @@ class Keeper:
         with self._lock:
             if self._active is not None and self._active.attempt.run == status.run:
                 return status
+            now = folder.status()
+            if now is not None and now != status:  # somebody was faster: look again
+                return now
             return folder.write(msgspec.structs.replace(status, **changes))
 
     # --- one pass --------------------------------------------------------------------------------
@@ -184,14 +188,9 @@ class Keeper:
         if status.state == RUNNING:  # its attempt ended without a word, or so did the coordinator
             return change(state=WAITING, waiting_since=status.waiting_since or time())
         signature = folder.signature()
-        if signature is None:
-            return change(
-                state=PAUSED,
-                message="This run was started by an earlier version of Spinney. Resume it.",
-            )
-        if status.stalled >= self._file.limits.attempts:
-            message = f"Tried {status.stalled} times without progress. {status.message}".strip()
-            return change(state=PAUSED, message=message)
+        why = self._hindered(status, signature)
+        if signature is None or why:
+            return change(state=PAUSED, message=why)
         missing = [name for name in status.present if name not in self._attendance.names()]
         if missing:
             return self._waited(folder, status, missing)
@@ -199,6 +198,16 @@ class Keeper:
         if self._active is not None or rested < 2 ** min(status.stalled, 5) - 1:
             return status
         return self._begun(folder, status, signature)
+
+    def _hindered(self, status: Status, signature: Signature | None) -> str:
+        """Say why a run cannot be tried again by itself; empty if it can."""
+        if signature is None:
+            return "This run was started by an earlier version of Spinney. Resume it."
+        if self._members.refuses(certificate_holder(signature.certificate)):
+            return "Whoever signed this run was removed, or the certificate expired. Resume it."
+        if status.stalled >= self._file.limits.attempts:
+            return f"Tried {status.stalled} times without progress. {status.message}".strip()
+        return ""
 
     def _waited(self, folder: RunFolder, status: Status, missing: Sequence[str]) -> Status:
         """Return the status of a run that waits for parties, or goes on without them, or pauses."""
@@ -260,12 +269,20 @@ class Keeper:
             self._attendance.end(attempt.run, attempt.number, attempt.present)
             JsonLines.job = ""
             self._ended[attempt.run] = monotonic()
-            with self._lock:
+            self._close(folder, active, changes)
+
+    def _close(self, folder: RunFolder, active: _Active, changes: dict[str, Any]) -> None:
+        """Write down how an attempt changed its run, and let others begin, whatever fails."""
+        with self._lock:
+            try:
                 status = folder.status()
                 if active.aborted.is_set():
                     changes = {"state": ABORTED, "message": ""}
                 if status is not None and changes and status.state not in OVER:
                     folder.write(msgspec.structs.replace(status, **changes))
+            except Exception:  # noqa: BLE001  the run is then found running, and tried again
+                _LOG.exception("The end of an attempt could not be written down.")
+            finally:
                 self._active = None
 
     def _conducted(self, active: _Active, signature: Signature) -> dict[str, Any]:
@@ -282,7 +299,9 @@ class Keeper:
             signature.signature,
         )
         verdicts = self._attendance.offer(offer, self._file.limits.silence_seconds)
-        refused = [f"{name}: {said.reason}" for name, said in verdicts.items() if said.kind]
+        refused = [
+            f"{name}: {printable(said.reason)}" for name, said in verdicts.items() if said.kind
+        ]
         if refused:
             # A run that had begun is not lost: someone may change a rule, wait, or clear a disk.
             state = FAILED if attempt.number == 1 else PAUSED

@@ -19,7 +19,7 @@ QUEUED, RUNNING, WAITING, PAUSED = "queued", "running", "waiting", "paused"
 FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
 OVER = (FINISHED, FAILED, ABORTED)
 _SIGNED: Final = "signed.json"
-_RESERVE: Final = "reserve"
+_RESERVE: Final = ".reserve"  # no run can be called so
 _RESERVE_BYTES: Final = 1 << 18
 
 

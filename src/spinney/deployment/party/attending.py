@@ -7,11 +7,11 @@ from threading import Lock
 from typing import Final
 
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.party.config import load_party
+from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.gate import admit
 from spinney.deployment.party.process import RunParty
 from spinney.deployment.standing import StandingFile
-from spinney.errors import InternalError, ProtocolError, SpinneyError
+from spinney.errors import InternalError, ProtocolError, SpinneyError, StorageError
 from spinney.transport.remote.frames import Decision, Offer
 from spinney.transport.remote.resident import Resident
 from spinney.transport.remote.wire import full_disk
@@ -27,6 +27,7 @@ class AttendingParty:
         self._path = path
         self._lock = Lock()
         self._attempt = ("", 0)
+        self._last: dict[str, int] = {}  # run -> the last attempt that was offered
         self._side: RunParty | None = None
         self._resident: Resident | None = None
 
@@ -39,7 +40,9 @@ class AttendingParty:
         """Take part in an attempt, or say why not."""
         try:
             self._leave(_WAIT)
-            side = admit(load_party(self._path), offer)
+            self._require_newer(offer)
+            side = admit(self._party_file(), offer)
+            resident = Resident(side, run=offer.run, attempt=offer.attempt, known=side.known)
         except SpinneyError as error:
             _LOG.warning("A job was refused: %s", error)
             return Decision(offer.number, type(error).__name__, error.public)
@@ -51,8 +54,21 @@ class AttendingParty:
         with self._lock:
             JsonLines.job = offer.run
             self._side, self._attempt = side, (offer.run, offer.attempt)
-            self._resident = Resident(side, run=offer.run, attempt=offer.attempt, known=side.known)
+            self._resident = resident
         return Decision(offer.number, "", "")
+
+    def _require_newer(self, offer: Offer) -> None:
+        """Refuse an attempt that is not newer than the last of its run: it has been offered."""
+        if offer.attempt <= self._last.get(offer.run, 0):
+            raise ProtocolError("This attempt was offered before. Nothing was released.")
+        self._last[offer.run] = offer.attempt
+
+    def _party_file(self) -> PartyFile:
+        """Return the party's file; what is wrong with it is nobody else's business."""
+        try:
+            return load_party(self._path)
+        except (SpinneyError, OSError) as error:
+            raise StorageError("This party's file cannot be read.", local=str(error)) from None
 
     def answer(self, body: bytes) -> Iterator[bytes]:
         """Yield that the party is still working, from time to time, and then the answer."""

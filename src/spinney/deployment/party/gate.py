@@ -27,10 +27,12 @@ def admit(party: PartyFile, offer: Offer) -> RunParty:
     asker = KitIdentity(party.kit).lead_who_signed(offer.certificate, offer.signature, signed)
     job = Agreed.of_bytes(offer.job)
     _require_own(name, job, attempt)
-    count_job(party.records, name, party.policy.jobs_per_hour)
     if job.kind != PROPOSE:  # a proposal gets yes or no as its answer instead
         check_policy(name, party.policy, job, asker)
         Accepted(party.records).require_same_job(job)
+    elif party.policy.askers and asker not in party.policy.askers:
+        check_policy(name, party.policy, job, asker)  # raises
+    count_job(party.records, name, party.policy.jobs_per_hour)  # only what is allowed counts
     return RunParty(party, job, attempt.run, attempt.number, asker=asker)
 
 

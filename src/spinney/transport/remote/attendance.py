@@ -15,6 +15,7 @@ from spinney.errors import PartyLostError, ProtocolError
 from spinney.transport.remote.certificates import Peer
 from spinney.transport.remote.channel import transfer_seconds
 from spinney.transport.remote.frames import (
+    FRAME_LIMIT,
     Decision,
     End,
     Hello,
@@ -37,7 +38,11 @@ class AbortedError(Exception):
 class PartyStream:
     """One party's connection."""
 
-    def __init__(self, peer: Peer, hello: Hello, changed: Condition) -> None:
+    def __init__(
+        self, peer: Peer, hello: Hello, changed: Condition, most: int = FRAME_LIMIT
+    ) -> None:
+        self._most = most
+        self.on_close: Callable[[], object] = lambda: None
         self.peer = peer
         self.name = peer.name
         self.place = hello.place
@@ -50,6 +55,10 @@ class PartyStream:
         self._asked = b""  # digest of the question on its way
         self._arrived: bytes | None = None
         self._verdicts: dict[int, Decision] = {}
+
+    def limit(self) -> int:
+        """Return how many bytes the party may send now: little, unless it was asked."""
+        return self._most if self._asked else 0
 
     def send(self, frame: RemoteFrame) -> None:
         """Send a frame."""
@@ -67,11 +76,17 @@ class PartyStream:
             yield from pieces(data)
 
     def close(self) -> None:
-        """End the stream."""
+        """End the stream, also one whose party takes nothing."""
         with self._changed:
-            self.is_open = False
+            was_open, self.is_open = self.is_open, False
             self._outgoing.put(None)
             self._changed.notify_all()
+        if was_open:
+            self.on_close()
+
+    def rest(self) -> None:
+        """Expect nothing more in the present attempt."""
+        self.attempt, self._asked = ("", 0), b""
 
     def offer(self, offer: Offer) -> int:
         """Offer an attempt; return the number under which the verdict will come."""
@@ -135,6 +150,7 @@ class Attendance:
         now = monotonic()
         self._last = {name: (place, now) for name, place in (places or {}).items()}
         self._settle = settle
+        self.most = FRAME_LIMIT  # bytes of an answer
 
     def names(self) -> tuple[str, ...]:
         """Return who is connected."""
@@ -162,7 +178,7 @@ class Attendance:
 
         The check comes before the old stream is replaced, so that a copy unseats nobody.
         """
-        stream = PartyStream(peer, hello, self._changed)
+        stream = PartyStream(peer, hello, self._changed, self.most)
         with self._changed:
             old = self._streams.get(peer.name)
             place, left = self._last.get(peer.name, (hello.place, 0.0))
@@ -246,7 +262,7 @@ class Attendance:
             for name in names:
                 stream = self._streams.get(name)
                 if stream is not None and stream.attempt == (run, attempt):
-                    stream.attempt = ("", 0)
+                    stream.rest()
                     stream.send(End(run, attempt))
 
 

@@ -130,13 +130,13 @@ class Session:
     """A person's open connection to the coordinator."""
 
     def __init__(self, channel: Any, address: Address) -> None:
-        self._call = channel.unary_stream(_REQUEST)
+        self._call = channel.stream_stream(_REQUEST)
         self._address = address
 
     def request(self, frame: RemoteFrame, *, seconds: float = 60.0) -> bytes:
         """Make a request; return its result."""
         try:
-            call = self._call(frames.encode(frame), timeout=seconds)
+            call = self._call(iter([frames.encode(frame)]), timeout=seconds)
             answer = frames.decode(b"".join(frames.joined(call)), frames.TO_PERSON)
         except grpc.RpcError as error:
             raise ProtocolError(reason_of(error, self._address)) from None

@@ -25,6 +25,7 @@ SERVER, PARTY, LEAD, MEMBER = "server", "client", "lead", "member"
 """The roles, as certificates call them."""
 
 _KEY_BITS: Final = 3072
+_LEAST_BITS: Final = 2048  # of others' keys
 _AUTHORITY_DAYS: Final = 3650
 _SKEW: Final = timedelta(minutes=5)  # clocks differ
 CERTIFICATE_LIMIT: Final = 1 << 16
@@ -100,8 +101,8 @@ def sign_request(
         ]
     )
     public: Any = asked.public_key()
-    if not isinstance(public, rsa.RSAPublicKey):
-        raise ValueError  # noqa: TRY004  the caller catches one kind
+    if not isinstance(public, rsa.RSAPublicKey) or public.key_size < _LEAST_BITS:
+        raise ValueError
     built = _built(subject, authority.subject, public, days)
     built = built.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     built = built.add_extension(_usage(digital_signature=True), critical=True)
@@ -122,6 +123,11 @@ def holder_of(certificate: x509.Certificate) -> Peer:
         certificate.not_valid_after_utc,
         certificate.public_bytes(Encoding.PEM),
     )
+
+
+def certificate_holder(pem: bytes) -> Peer:
+    """Return whom a certificate in PEM belongs to."""
+    return holder_of(x509.load_pem_x509_certificate(pem[:CERTIFICATE_LIMIT]))
 
 
 def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

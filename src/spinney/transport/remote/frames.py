@@ -5,8 +5,8 @@ code. A party and the coordinator send frames both ways on one stream, each in p
 `PIECE` bytes. A person's request is one frame, and so is its answer.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ SMALL: Final = 4 << 20
 """The most bytes of a person's request or answer."""
 
 VERSION: Final = 1
+SLACK: Final = 1 << 16
+"""How many bytes anybody may send at any time: greetings, refusals, and a frame's own fields."""
+
 _LAST, _MORE = b"\1", b"\0"
 
 RunId = str
@@ -37,8 +40,8 @@ class Hello(RemoteFrame, frozen=True):
     """I am here: from which place, and which attempt of which run I am in."""
 
     version: int
-    place: str
-    run: RunId
+    place: Annotated[str, msgspec.Meta(max_length=64)]
+    run: Annotated[RunId, msgspec.Meta(max_length=64)]
     attempt: int
 
 
@@ -174,7 +177,7 @@ def decode(data: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise StorageError("A message is malformed.", local=str(error)) from None
+        raise StorageError("A message is malformed.", local=str(error)[:200]) from None
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
@@ -185,14 +188,21 @@ def pieces(data: bytes) -> Iterator[bytes]:
         yield (_LAST if begin + PIECE >= len(whole) else _MORE) + part
 
 
-def joined(parts: Iterable[bytes], limit: int = FRAME_LIMIT) -> Iterator[bytes]:
-    """Yield the frames whose pieces arrive; raise if a frame is longer than the limit."""
+def joined(
+    parts: Iterable[bytes], limit: Callable[[], int] = lambda: FRAME_LIMIT
+) -> Iterator[bytes]:
+    """Yield the frames whose pieces arrive; raise if a frame is longer than the present limit.
+
+    Every piece but the last is full, so that a frame has no more pieces than it needs.
+    """
     held: list[bytes] = []
     size = 0
     for part in parts:
         size += len(part)
-        if not part or part[:1] not in (_LAST, _MORE) or size > limit:
-            raise StorageError(f"A message may have at most {limit} bytes; got more, or no piece.")
+        is_piece = part[:1] == _LAST or (part[:1] == _MORE and len(part) == PIECE + 1)
+        most = limit()
+        if not is_piece or size > most + SLACK:
+            raise StorageError(f"A message may have at most {most} bytes; got more, or no piece.")
         held.append(part[1:])
         if part[:1] == _LAST:
             yield b"".join(held)

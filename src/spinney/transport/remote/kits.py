@@ -12,6 +12,7 @@ startup/federation.json            the federation's name, and where its coordina
 
 import json
 import shutil
+import zlib
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
@@ -31,6 +32,7 @@ from spinney.transport.remote.certificates import SERVER, Peer, holder_of
 _SECRET: Final = 0o600
 _LARGEST: Final = 1 << 20  # bytes of a request or of what is sent back
 _PEM: Final = Encoding.PEM
+_UNREADABLE: Final = (OSError, BadZipFile, RuntimeError, NotImplementedError, zlib.error)
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,26 +126,44 @@ def make_request(folder: Path, *, project: str, name: str, organisation: str, ro
     return request
 
 
-def read_request(request: Path) -> tuple[str, str]:
-    """Return who requests a certificate, and for which role in the words of certificates."""
-    facts, _ = _request_in(request)
-    return str(facts["name"]), str(facts["cert_type"])
+def read_request(request: Path) -> "Request":
+    """Return what a request asks for."""
+    if not request.is_file():
+        raise SettingError(f"There is no request {str(request)!r}. Check its path.")
+    try:
+        files = _unzipped(request)
+        facts = json.loads(files["request.json"])
+        name = str(facts["name"])
+        return Request(name, str(facts["cert_type"]), files.get(f"{name}.csr", b""))
+    except (*_UNREADABLE, KeyError, TypeError, ValueError, RecursionError):
+        raise StorageError(
+            f"{str(request)!r} is not a request. Make one with: spinney party request."
+        ) from None
 
 
-def approve(ca: Path, request: Path, signed: Path, *, days: int, address: Address) -> Peer:
+@dataclass(frozen=True)
+class Request:
+    """A request, read once: who asks, for which role in the words of certificates, and the key."""
+
+    name: str
+    role: str
+    asked: bytes
+
+
+def approve(ca: Path, request: Request, signed: Path, *, days: int, address: Address) -> Peer:
     """Sign a request; return whom the certificate belongs to."""
     if signed.exists():
         raise SettingError(
-            f"The request {request.name!r} is already signed: send {str(signed)!r} back."
+            f"The request of {request.name!r} is already signed: send {str(signed)!r} back."
         )
-    facts, asked = _request_in(request)
-    name, role = str(facts["name"]), str(facts["cert_type"])
-    authority = authority_in(ca)
+    authority, name = authority_in(ca), request.name
     try:
         key = (ca / "rootCA.key").read_bytes()
-        made = certificates.sign_request(asked, authority, key, name=name, role=role, days=days)
-    except (OSError, ValueError, TypeError):
-        raise StorageError(f"The request {request.name!r} cannot be approved.") from None
+        made = certificates.sign_request(
+            request.asked, authority, key, name=name, role=request.role, days=days
+        )
+    except (OSError, ValueError, TypeError, OverflowError):
+        raise StorageError(f"The request of {name!r} cannot be approved.") from None
     files = {
         "signed.json": msgspec.json.encode(address),
         f"{name}.crt": made.public_bytes(_PEM),
@@ -245,21 +265,6 @@ def _key_for(certificate: x509.Certificate, path: Path) -> bytes:
     )
 
 
-def _request_in(request: Path) -> tuple[dict[str, Any], bytes]:
-    if not request.is_file():
-        raise SettingError(f"There is no request {str(request)!r}. Check its path.")
-    try:
-        files = _unzipped(request)
-        facts = json.loads(files["request.json"])
-        return {key: facts[key] for key in ("name", "cert_type")}, files.get(
-            f"{facts['name']}.csr", b""
-        )
-    except (OSError, BadZipFile, KeyError, TypeError, ValueError):
-        raise StorageError(
-            f"{str(request)!r} is not a request. Make one with: spinney party request."
-        ) from None
-
-
 def _signed_in(signed: Path) -> tuple[Address, x509.Certificate, x509.Certificate]:
     try:
         files = _unzipped(signed)
@@ -267,7 +272,7 @@ def _signed_in(signed: Path) -> tuple[Address, x509.Certificate, x509.Certificat
         (own,) = (data for name, data in files.items() if name.endswith(".crt"))
         authority = x509.load_pem_x509_certificate(files["rootCA.pem"])
         return address, x509.load_pem_x509_certificate(own), authority
-    except (OSError, BadZipFile, KeyError, TypeError, ValueError, msgspec.MsgspecError):
+    except (*_UNREADABLE, KeyError, TypeError, ValueError, msgspec.MsgspecError):
         raise StorageError(
             f"{str(signed)!r} is not a signed request. Ask the coordinator to approve the request "
             "again."

@@ -6,7 +6,7 @@ the refusal is logged with the peer's name.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ SERVICE: Final = "spinney.Federation"
 _STREAMS: Final = 64  # threads: two for each party, one for each request
 _AT_ONCE: Final = 4  # requests, or greetings, of one peer
 _HELLO_SECONDS: Final = 10.0
+_TAKE_SECONDS: Final = 60.0  # for a piece of a frame
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", frames.SMALL),
@@ -44,6 +45,7 @@ _SERVER_OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.max_concurrent_streams", _STREAMS),
     ("grpc.max_metadata_size", 8192),
+    ("grpc.server_handshake_timeout_ms", 10_000),
 )
 
 
@@ -74,7 +76,7 @@ class Server:
     def __init__(self, door: Door, desk: Desk, attendance: Attendance) -> None:
         self._desk = desk
         self._attendance = attendance
-        self._limit = min(door.message_bytes, frames.FRAME_LIMIT)
+        attendance.most = min(door.message_bytes, frames.FRAME_LIMIT)
         self._busy: dict[str, int] = {}
         self._lock = Lock()
         pool = ThreadPoolExecutor(_STREAMS, thread_name_prefix="spinney-peer")
@@ -86,7 +88,7 @@ class Server:
         )
         handlers = {
             "attend": grpc.stream_stream_rpc_method_handler(self._attend),
-            "request": grpc.unary_stream_rpc_method_handler(self._request),
+            "request": grpc.stream_stream_rpc_method_handler(self._request),
         }
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, handlers),)
@@ -118,36 +120,43 @@ class Server:
     def _attend(self, coming: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """A party's stream."""
         peer = _peer(context)
-        impatience = Timer(_HELLO_SECONDS, context.cancel)
-        impatience.daemon = True
-        impatience.start()
+        with self._counted(peer, context):
+            yield from _watched(context, self._served(peer, coming, context))
+
+    def _served(self, peer: Peer, coming: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Yield what a party is sent; a party that is not let in is told so, and no more."""
+        limit = _Limit()
         try:
-            with self._counted(peer):
-                hello, arriving = self._met(peer, coming)
-        except SpinneyError as error:
+            with _in_time(context, _HELLO_SECONDS):
+                hello, arriving = self._met(peer, coming, limit)
+        except PolicyError as error:
             yield from _refused_stream(peer, error)
             return
-        finally:
-            impatience.cancel()
+        except SpinneyError as error:  # it may be let in at another time
+            AUDIT.warning("The connection of %s was closed: %s", peer.name, error)
+            context.abort(grpc.StatusCode.UNAVAILABLE, "The coordinator cannot let you in now.")
         stream = self._attendance.enter(peer, hello)
         if stream is None:
             elsewhere = PolicyError(f"the start kit of {peer.name!r} is in use in another place")
             yield from _refused_stream(peer, elsewhere)
             return
+        limit.of = stream.limit
+        stream.on_close = context.cancel
         context.add_callback(lambda: self._attendance.leave(stream))
-        reading = Thread(target=self._read, args=(stream, arriving), daemon=True)
-        reading.start()
+        Thread(target=self._read, args=(stream, arriving), daemon=True).start()
         stream.send(Welcome())
         yield from stream.outgoing()
 
-    def _met(self, peer: Peer, coming: Iterator[bytes]) -> tuple[Hello, Iterator[bytes]]:
+    def _met(
+        self, peer: Peer, coming: Iterator[bytes], limit: "_Limit"
+    ) -> tuple[Hello, Iterator[bytes]]:
         """Return a party's first frame, and the frames that follow."""
         if peer.role != PARTY:
             raise PolicyError("only parties attend")
         why = self._desk.refuses(peer)
         if why:
             raise PolicyError(why)
-        arriving = frames.joined(coming, self._limit)
+        arriving = frames.joined(coming, limit)
         hello = frames.decode(next(arriving, b""), Hello)
         if hello.version != frames.VERSION:
             raise PolicyError("it speaks another version of Spinney's messages")
@@ -168,16 +177,19 @@ class Server:
 
     # --- people ----------------------------------------------------------------------------------
 
-    def _request(self, data: bytes, context: Any) -> Iterator[bytes]:
-        """One request of a person."""
+    def _request(self, coming: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """One request of a person: one message, and its answer in pieces."""
         peer = _peer(context)
-        yield from frames.pieces(frames.encode(self._answered(peer, data)))
+        with self._counted(peer, context):
+            with _in_time(context, _HELLO_SECONDS):
+                data = next(coming, b"")
+            answer = frames.pieces(frames.encode(self._answered(peer, data)))
+            yield from _watched(context, answer)
 
     def _answered(self, peer: Peer, data: bytes) -> Done | Refused:
         try:
-            with self._counted(peer):
-                self._require_welcome(peer)
-                return Done(self._desk.answer(peer, frames.decode(data, frames.REQUESTS)))
+            self._require_welcome(peer)
+            return Done(self._desk.answer(peer, frames.decode(data, frames.REQUESTS)))
         except SpinneyError as error:
             AUDIT.warning("Refused %s (%s): %s", peer.name, peer.role, error)
             return Refused(type(error).__name__, error.public)
@@ -186,12 +198,18 @@ class Server:
             return Refused("InternalError", "The coordinator failed; see its log.")
 
     @contextmanager
-    def _counted(self, peer: Peer) -> Iterator[None]:
-        """Let a peer keep only a few threads busy."""
+    def _counted(self, peer: Peer, context: Any) -> Iterator[None]:
+        """Let a peer keep only a few threads busy, for as long as its calls last."""
         with self._lock:
-            if self._busy.get(peer.name, 0) >= _AT_ONCE:
-                raise PolicyError("Too many requests are open under this name. Try again.")
-            self._busy[peer.name] = self._busy.get(peer.name, 0) + 1
+            is_full = self._busy.get(peer.name, 0) >= _AT_ONCE
+            if not is_full:
+                self._busy[peer.name] = self._busy.get(peer.name, 0) + 1
+        if is_full:
+            AUDIT.warning("Refused %s: too many calls are open under this name.", peer.name)
+            context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                "Too many requests are open under this name. Try again.",
+            )
         try:
             yield
         finally:
@@ -202,6 +220,35 @@ class Server:
         why = self._desk.refuses(peer)
         if why:
             raise PolicyError(f"The coordinator refused you: {why}. Ask the coordinator.")
+
+
+class _Limit:
+    """How many bytes a party may send now: little before it is known, then what its stream says."""
+
+    def __init__(self) -> None:
+        self.of: Callable[[], int] = lambda: 0
+
+    def __call__(self) -> int:
+        return self.of()
+
+
+@contextmanager
+def _in_time(context: Any, seconds: float) -> Iterator[None]:
+    """End a call that takes longer."""
+    timer = Timer(seconds, context.cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _watched(context: Any, made: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield pieces; end the call of a peer that does not take one in time."""
+    for piece in made:
+        with _in_time(context, _TAKE_SECONDS):  # gRPC comes back when the piece is on its way
+            yield piece
 
 
 def _peer(context: Any) -> Peer:
