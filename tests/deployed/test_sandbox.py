@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 TRIES = """
 import json, os, socket, subprocess, sys, tempfile
 from pathlib import Path
-from spinney.deployment import process
+from spinney.deployment import process, sandbox
 from spinney.deployment.party.config import load_party
 from spinney.jobs.tables import source_of
 
@@ -30,7 +30,11 @@ def tried(what):
 
 party, others, port = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 file = load_party(party)
-process._confine_party(file, port)
+from spinney.deployment.party.tables import open_ledger
+open_ledger(file).close()
+cage = process._party_cage(party, file, port)
+sandbox.confine(cage)
+tempfile.tempdir = str(file.records / "tmp")
 home = party.parent
 print(json.dumps({
     "table": tried(lambda: len(source_of(file.table, file.folder).stream().names()) > 3),
@@ -48,9 +52,15 @@ print(json.dumps({
     "a program": tried(lambda: subprocess.run(["/bin/ls"])),
     "a port of its own": tried(lambda: socket.socket().bind(("127.0.0.1", 0))),
     "another machine": tried(lambda: socket.create_connection(("127.0.0.1", port + 1), 2)),
-    "secret": os.environ.get("DB_URL", "not in the environment"),
+    "the party's file, to write": tried(lambda: party.write_text("")),
+    "a neighbour's new file": tried(lambda: (home / "sitecustomize.py").write_text("")),
+    "the ledger": tried(lambda: open_ledger(file).close()),
+    "a signal": tried(lambda: os.kill(os.getppid(), 0)),
 }))
 """
+
+
+WORK = ("table", "the ledger", "records", "temporary", "party file")
 
 
 def test_code_in_a_party_s_process_reaches_its_own_things_only(tmp_path):
@@ -72,14 +82,18 @@ def test_code_in_a_party_s_process_reaches_its_own_things_only(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     denied = {what for what, said in found.items() if said == "denied"}
-    assert {name: found[name] for name in ("table", "records", "temporary", "party file")} == {
+    assert {name: found[name] for name in WORK} == {
         "table": "True",
+        "the ledger": "None",
         "records": "1",
         "temporary": "1",
         "party file": "True",
     }
     ports = {"a port of its own", "another machine"} if sandbox.version() >= 4 else set()
-    assert denied - {"a port of its own", "another machine"} == {
+    by_version = {"a port of its own", "another machine", "a signal"}
+    assert denied - by_version == {
+        "the party's file, to write",
+        "a neighbour's new file",
         "another party's table",
         "the authority's key",
         "passwords",
@@ -91,6 +105,7 @@ def test_code_in_a_party_s_process_reaches_its_own_things_only(tmp_path):
         "a program",
     }
     assert ports <= denied
+    assert "a signal" in denied or sandbox.version() < 6
     assert (others / "table.csv").read_text() == "secret"
 
 
@@ -100,10 +115,10 @@ def test_the_coordinator_s_process_cannot_read_the_authority_s_key(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "ca" / "rootCA.key").write_text("secret")
     tries = (
-        "import sys; from pathlib import Path; from spinney.deployment.sandbox import confine\n"
-        "home = Path(sys.argv[1])\n"
-        "confine(read=[home / 'coordinator.toml'], write=[home / 'kit', home / 'runs'],"
-        " connect=(), bind=(18002,))\n"
+        "import sys; from pathlib import Path; from spinney.deployment import process, sandbox\n"
+        "from spinney.deployment.coordinator.config import load_coordinator\n"
+        "home = Path(sys.argv[1]); path = home / 'coordinator.toml'\n"
+        "sandbox.confine(process._coordinator_cage(path, load_coordinator(path)))\n"
         "(home / 'runs' / 'x').write_text('1')\n"
         "try:\n    (home / 'ca' / 'rootCA.key').read_text()\n"
         "except PermissionError:\n    print('denied')\n"
@@ -124,8 +139,34 @@ def test_a_secret_is_taken_from_a_credential_or_the_environment(tmp_path, monkey
     assert secrets.secret_called("DB_URL") == "from the environment"
     (tmp_path / "DB_URL").write_text("from a credential\n")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    secrets.take_secret("DB_URL")
-    (tmp_path / "DB_URL").unlink()
-    assert "DB_URL" not in os.environ
     assert secrets.secret_called("DB_URL") == "from a credential"
+    secrets.keep_secret("DB_URL", "from the cage")
+    assert secrets.secret_called("DB_URL") == "from the cage"
     assert secrets.secret_called("OTHER") is None
+
+
+def test_a_program_that_starts_again_is_confined_before_it_loads_anything():
+    """It has one thread then, its secrets are not in its environment, and it cannot get out."""
+    tries = (
+        "import os, sys, threading\n"
+        "from spinney.deployment import sandbox\n"
+        "if os.environ.get('SPINNEY_CAGE') is None:\n"
+        "    os.execve = lambda program, arguments, environment: os_execve(program,"
+        " [program, '-c', open('/proc/self/cmdline').read().split(chr(0))[2]], environment)\n"
+        "    sandbox.start_again(sandbox.Cage(secrets={'DB_URL': 'secret'}))\n"
+        "cage = sandbox.enter_if_given()\n"
+        "assert 'numpy' not in sys.modules\n"
+        "def tried():\n"
+        "    try:\n        open('/etc/shadow').read(); print('read')\n"
+        "    except PermissionError:\n        print('denied')\n"
+        "thread = threading.Thread(target=tried); thread.start(); thread.join()\n"
+        "print(cage.secrets, os.environ.get('DB_URL'), 'SPINNEY_CAGE' in os.environ)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; os_execve = os.execve\n" + tries],
+        env=os.environ | {"PYTHONPATH": str(SOURCE), "DB_URL": "secret"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["denied", "{'DB_URL': 'secret'} None False"], done.stderr

@@ -102,9 +102,12 @@ def coordinator_status(path: CoordinatorFile, *, as_json: Json = False) -> None:
 @reporting
 def coordinator_run(path: CoordinatorFile) -> None:
     """Run the coordinator until it is stopped."""
+    from spinney.deployment.sandbox import enter_if_given  # noqa: PLC0415
+
+    cage = enter_if_given()  # before anything is imported that has threads
     from spinney.deployment.process import run_coordinator  # noqa: PLC0415
 
-    raise typer.Exit(run_coordinator(path, typer.echo))
+    raise typer.Exit(run_coordinator(path, typer.echo, cage))
 
 
 @party.command("request")
@@ -180,9 +183,12 @@ def party_status(path: PartyFile, *, as_json: Json = False) -> None:
 @reporting
 def party_run(path: PartyFile) -> None:
     """Join the federation and answer jobs that the policy allows, until stopped."""
+    from spinney.deployment.sandbox import enter_if_given  # noqa: PLC0415
+
+    cage = enter_if_given()  # before anything is imported that has threads
     from spinney.deployment.process import run_party  # noqa: PLC0415
 
-    raise typer.Exit(run_party(path, typer.echo))
+    raise typer.Exit(run_party(path, typer.echo, cage))
 
 
 @job.command("propose")

@@ -5,6 +5,7 @@ Only one process at a time uses a start kit. What it writes, nobody else may rea
 
 import logging
 import os
+import resource
 import signal
 import socket
 import tempfile
@@ -19,7 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from spinney.deployment import expiry
-from spinney.deployment.coordinator.config import load_coordinator
+from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
 from spinney.deployment.coordinator.desk import CoordinatorDesk
 from spinney.deployment.coordinator.keeper import Keeper
 from spinney.deployment.coordinator.measures import coordinator_measures
@@ -29,13 +30,14 @@ from spinney.deployment.metrics import observed, port_of
 from spinney.deployment.party.attending import AttendingParty, Noted
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.measures import party_measures
+from spinney.deployment.party.tables import open_ledger
 from spinney.deployment.place import Places, place_of
-from spinney.deployment.sandbox import confine
+from spinney.deployment.sandbox import Cage, start_again
 from spinney.deployment.standing import CONNECTED, LISTENING, NOT_CONNECTED, StandingFile, cage_of
 from spinney.deployment.text import printable
 from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.files import hold_lock, is_locked
-from spinney.jobs.secrets import secret_called, take_secret
+from spinney.jobs.secrets import keep_secret, secret_called
 from spinney.privacy.ledger_copies import lock_of
 from spinney.transport.remote import kits
 from spinney.transport.remote.attendance import Attendance
@@ -52,25 +54,24 @@ _LOCK: Final = "running.lock"
 Say = Callable[[str], None]
 
 
-def run_coordinator(path: Path, say: Say) -> int:
-    """Run the coordinator until it is stopped."""
+def run_coordinator(path: Path, say: Say, cage: Cage | None = None) -> int:
+    """Run the coordinator until it is stopped; without a cage, first start again in one."""
     kits.require_engine()
     file = load_coordinator(path)
     own, address = file.coordinator, file.address
     _require_kit(file.kit, "server", "spinney coordinator init")
     ports = (address.port, address.admin_port)
+    if cage is None:
+        with _secretly(), alone_with(file.kit):
+            kits.tighten(file.kit)
+            for port in ports:
+                require_free(port)
+        start_again(_coordinator_cage(path, file))
     with _secretly(), alone_with(file.kit), logging_to(file.kit, say):
-        kits.tighten(file.kit)
-        for port in ports:
-            require_free(port)
-        file.runs.mkdir(parents=True, exist_ok=True)
-        members = Members(file.folder)
-        members.folder.mkdir(exist_ok=True)  # a cage has no room for what comes later
-        own_files = (file.kit, file.runs, members.folder)
-        standing, bind = StandingFile(file.kit), (*ports, *port_of(file.metrics))
-        read = [path, file.folder / "removed.txt"]
-        confined = confine(read=read, write=own_files, bind=bind, connect=())
-        standing.note(cage=cage_of(confined=confined))
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # idle connections take some
+        members, standing = Members(file.folder), StandingFile(file.kit)
+        standing.note(cage=cage_of(confined=cage is not None))
         places = Places(file.kit / "places.json")
         attendance = Attendance(places.known, places.settle)
         keeper = Keeper(file, members, attendance)
@@ -92,14 +93,28 @@ def run_coordinator(path: Path, say: Say) -> int:
     return 0
 
 
+def _coordinator_cage(path: Path, file: CoordinatorFile) -> Cage:
+    """Return what a coordinator's process may reach; the authority's key is not part of it."""
+    members = Members(file.folder).folder
+    for folder in (file.runs, members):  # a cage has no room for what comes later
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    address = file.address
+    read = (str(path.resolve()), str(file.folder / "removed.txt"))
+    bind = (address.port, address.admin_port, *port_of(file.metrics))
+    return Cage(read, tuple(map(str, (file.kit, file.runs, members))), (), bind)
+
+
 def _heard(attendance: Attendance) -> dict[str, float]:
     """Return who is connected, and when each was last heard."""
     now = time()
     return {name: now - seconds for name, seconds in attendance.last_heard().items()}
 
 
-def run_party(path: Path, say: Say) -> int:
-    """Run a party until it is stopped, or until the coordinator does not admit it."""
+def run_party(path: Path, say: Say, cage: Cage | None = None) -> int:
+    """Run a party until it is stopped, or until the coordinator does not admit it.
+
+    Without a cage, it first starts again in one.
+    """
     kits.require_engine()
     file = load_party(path)
     name = _require_kit(file.kit, "client", "spinney party join")
@@ -107,12 +122,20 @@ def run_party(path: Path, say: Say) -> int:
         raise SettingError(
             f"The start kit belongs to {name!r}, but the party's file says {file.party.name!r}."
         )
+    if cage is None:
+        with _secretly(), alone_with(file.kit), _ledger_in_use(file):
+            kits.tighten(file.kit)
+            own = kits.Credentials.of(file.kit)
+            open_ledger(file).close()  # so that its files are there
+        start_again(_party_cage(path, file, own.address.port))
+    for secret, value in ({} if cage is None else cage.secrets).items():
+        keep_secret(secret, value)
+    tempfile.tempdir = str(file.records / "tmp")  # rows that do not fit into memory stay here
     say(f"Party {name!r}; connecting to the coordinator.")
     refused: list[SpinneyError] = []
     with _secretly(), alone_with(file.kit), logging_to(file.kit, say), _ledger_in_use(file):
-        kits.tighten(file.kit)
         own, standing = kits.Credentials.of(file.kit), StandingFile(file.kit)
-        standing.note(cage=cage_of(confined=_confine_party(file, own.address.port)))
+        standing.note(cage=cage_of(confined=cage is not None))
         standing.remind(expiry.party_warning(file.kit))
         party, stopped = Noted(AttendingParty(path), standing), _until_stopped()
         measure = party_measures(path, standing)
@@ -139,22 +162,38 @@ def _ledger_in_use(file: PartyFile) -> Iterator[None]:
         yield
 
 
-def _confine_party(file: PartyFile, port: int) -> bool:
-    """Let this process reach its own folder, its table and its coordinator, and nothing else."""
-    table, connect = file.table, [port]
+def _party_cage(path: Path, file: PartyFile, port: int) -> Cage:
+    """Return what a party's process may reach: its own files, its table and its coordinator."""
+    table, connect, secrets = file.table, [port], {}
     if table.url_env is not None:
-        take_secret(table.url_env)
+        secrets[table.url_env] = secret_called(table.url_env) or ""
         with suppress(ValueError):
-            address = urlsplit(secret_called(table.url_env) or "")
+            address = urlsplit(secrets[table.url_env])
             connect += [address.port or _POSTGRES] if address.hostname else []
-    beside = file.records / "tmp"  # rows that do not fit into memory stay with the party
-    for folder in (file.records, beside, file.labels):
-        folder.mkdir(parents=True, exist_ok=True)
-    tempfile.tempdir = str(beside)
-    read = [] if table.path is None else [file.folder / table.path]
-    read += [one.parent for one in read if not one.is_dir()]  # a table may be replaced
-    own = [file.folder, file.kit, file.records, file.labels, file.ledger_file.parent]
-    return confine(read=read, write=own, connect=connect, bind=port_of(file.metrics))
+    for folder in (file.records, file.records / "tmp", file.labels):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ledger = file.ledger_file
+    journal = ledger.with_name(f"{ledger.name}-journal")
+    journal.touch(mode=0o600)  # the ledger keeps it; a cage has no room for new files beside it
+    read = [path.resolve(), *_table_files(file)]
+    write = [file.kit, file.records, file.labels, ledger, journal, lock_of(ledger)]
+    return Cage(
+        tuple(map(str, read)),
+        tuple(map(str, write)),
+        tuple(connect),
+        tuple(port_of(file.metrics)),
+        secrets,
+    )
+
+
+def _table_files(file: PartyFile) -> list[Path]:
+    """Return the table, and its folder unless that holds the party itself or a start kit."""
+    if file.table.path is None:
+        return []
+    table = file.folder / file.table.path
+    folder = table.resolve().parent
+    is_own = not file.folder.is_relative_to(folder) and not (folder / "startup").exists()
+    return [table, folder] if is_own else [table]  # in a folder of its own it may be replaced
 
 
 def _attend(

@@ -2,16 +2,21 @@
 
 Landlock (Linux 5.13 and later) takes rights away for good, from this process and all it starts, and
 needs no privilege. Where the system does not offer it, nothing happens, and `party status` says so.
+
+The kernel confines the thread that asks and those it starts later. So a side that knows its cage
+starts its program again (`start_again`), and the new program confines itself (`enter_if_given`)
+before it imports anything that has threads. Secrets travel with the cage, not in the environment.
 """
 
 import ctypes
+import json
 import logging
 import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +31,9 @@ _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | (1 << 14)  # and trunca
 _READ: Final = _READ_FILE | _READ_FOLDER  # nothing is ever executed
 _FILE_RIGHTS: Final = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many rights each version knows
 _BIND, _CONNECT = 1, 2
-_FIRST_WITH_PORTS: Final = 4
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+_FIRST_WITH_PORTS, _FIRST_WITH_SCOPES = 4, 6
+_VARIABLE: Final = "SPINNEY_CAGE"
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm")  # noqa: S108
 _SYSTEM: Final = (
     *("/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/etc/hosts", "/etc/resolv.conf"),
@@ -51,12 +58,11 @@ def version() -> int:
     return max(0, _call(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG)))
 
 
-def confine(
-    *, read: Iterable[Path], write: Iterable[Path], connect: Iterable[int], bind: Iterable[int]
-) -> bool:
-    """Confine this process to some files and TCP ports; return whether the system can.
+@dataclass(frozen=True)
+class Cage:
+    """What a process may reach.
 
-    Parameters
+    Attributes
     ----------
     read
         Files, and folders with all they hold, that may be read besides Python's and the system's.
@@ -64,25 +70,68 @@ def confine(
         Those that may be read and changed.
     connect, bind
         The ports to connect to and to listen on; systems before Linux 6.7 do not limit them.
+    secrets
+        What the process knows and its environment does not hold.
     """
-    known = version()
-    if not known:
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    connect: tuple[int, ...] = ()
+    bind: tuple[int, ...] = ()
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def start_again(cage: Cage) -> None:
+    """Replace this program by itself, to be confined; return only if the system has no cages."""
+    if not version():
         _LOG.warning("This system has no Landlock. The process is not confined to its own files.")
-        return False
+        return
+    handle = os.memfd_create("spinney-cage", 0)  # inherited; nobody else can open it
+    os.write(handle, json.dumps(asdict(cage)).encode())
+    os.lseek(handle, 0, os.SEEK_SET)
+    kept = {name: value for name, value in os.environ.items() if name not in cage.secrets}
+    environment = kept | {_VARIABLE: str(handle)}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(  # noqa: S606  our own program
+        sys.executable, [sys.executable, "-m", "spinney.cli", *sys.argv[1:]], environment
+    )
+
+
+def enter_if_given() -> Cage | None:
+    """Confine this process if `start_again` started it; return its cage, or None."""
+    handle = os.environ.pop(_VARIABLE, None)
+    if handle is None:
+        return None
+    with os.fdopen(int(handle), "rb") as file:
+        cage = Cage(**json.load(file))
+    if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
+        raise OSError("This process has threads already, which a cage would not hold.")
+    confine(cage)
+    return cage
+
+
+def confine(cage: Cage) -> None:
+    """Confine this thread, and all that it starts, for good."""
+    known = version()
     rights = (1 << _FILE_RIGHTS.get(known, 16)) - 1
-    handled = struct.pack("QQ", rights, _BIND | _CONNECT if known >= _FIRST_WITH_PORTS else 0)
-    attributes = ctypes.create_string_buffer(handled)
-    length = 16 if known >= _FIRST_WITH_PORTS else 8
-    ruleset = _call(_CREATE, attributes, ctypes.c_size_t(length), ctypes.c_uint32(0))
+    parts = [rights]
+    if known >= _FIRST_WITH_PORTS:
+        parts.append(_BIND | _CONNECT)
+    if known >= _FIRST_WITH_SCOPES:
+        parts.append(_ABSTRACT_SOCKETS | _SIGNALS)
+    handled = struct.pack(f"{len(parts)}Q", *parts)
+    attributes = ctypes.create_string_buffer(handled, len(handled))
+    ruleset = _call(_CREATE, attributes, ctypes.c_size_t(len(handled)), ctypes.c_uint32(0))
     if ruleset < 0:
         raise OSError(ctypes.get_errno(), "Landlock refuses the rules")
     try:
-        for path in (*map(Path, _SYSTEM), *_python(), *read):
+        for path in (*map(Path, _SYSTEM), *_python(), *map(Path, cage.read)):
             _allow(ruleset, path, _READ & rights)
-        for path in (*map(Path, _DEVICES), *_caches(), *write):
+        for path in (*map(Path, _DEVICES), *_caches(), *map(Path, cage.write)):
             _allow(ruleset, path, rights & ~_EXECUTE)
         if known >= _FIRST_WITH_PORTS:
-            for right, ports in ((_CONNECT, connect), (_BIND, bind)):
+            for right, ports in ((_CONNECT, cage.connect), (_BIND, cage.bind)):
                 for port in ports:
                     _call(_ADD, ruleset, _PORT, struct.pack("QQ", right, port), ctypes.c_uint32(0))
         ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -90,7 +139,6 @@ def confine(
             raise OSError(ctypes.get_errno(), "Landlock cannot confine this process")
     finally:
         os.close(ruleset)
-    return True
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:

@@ -1,8 +1,7 @@
 """Secrets that a file names and does not hold, such as the address of a database with its password.
 
 A secret comes from a systemd credential of that name, or from the environment. A process that
-serves others takes its secrets at its start: then they are no longer in its environment, which
-programs that it starts would inherit.
+serves others gets its secrets when it starts in its cage, and has none in its environment.
 """
 
 import os
@@ -22,9 +21,6 @@ def secret_called(name: str) -> str | None:
     return os.environ.get(name)
 
 
-def take_secret(name: str) -> None:
-    """Keep a secret in memory only, from now on."""
-    found = secret_called(name)
-    if found is not None:
-        _TAKEN[name] = found
-        os.environ.pop(name, None)
+def keep_secret(name: str, value: str) -> None:
+    """Keep a secret in memory, from where `secret_called` takes it."""
+    _TAKEN[name] = value
