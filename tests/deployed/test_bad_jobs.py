@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 
 import pytest
 
@@ -102,6 +103,8 @@ def test_two_jobs_at_once_run_one_after_the_other(federation):
 
 def test_an_aborted_job_is_over_for_good(federation):
     path = federation.write_job("aborted", n_estimators=100)
+    federation.signal("north", signal.SIGSTOP)  # so that the job cannot end before
     run = federation.job("start", str(path)).stdout.strip()
     assert "aborted" in federation.job("abort", run).stdout
+    federation.signal("north", signal.SIGCONT)
     assert "already over" in federation.job("abort", run, check=False).stderr

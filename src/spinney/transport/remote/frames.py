@@ -202,7 +202,9 @@ def joined(
         is_piece = part[:1] == _LAST or (part[:1] == _MORE and len(part) == PIECE + 1)
         most = limit()
         if not is_piece or size > most + SLACK:
-            raise StorageError(f"A message may have at most {most} bytes; got more, or no piece.")
+            raise StorageError(
+                f"A message may have at most {most + SLACK} bytes now; got more, or no piece."
+            )
         held.append(part[1:])
         if part[:1] == _LAST:
             yield b"".join(held)
