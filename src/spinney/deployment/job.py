@@ -81,12 +81,12 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise SettingError("A job must name a model if, and only if, it evaluates or predicts.")
         if any(not name.isprintable() or len(name) > _LONGEST_NAME for name in self.parties):
             raise SettingError("A party's name must be at most 64 printable characters.")
+        if self.model and not _MODEL.fullmatch(self.model):
+            raise SettingError("A job must name a model by its digest, or by its run's id.")
         if self.kind in (EVALUATE, PREDICT) and (self.spec.divides == "columns") != (
             self.kind == PREDICT
         ):
             raise SettingError("Models over rows are evaluated, and those over columns predict.")
-        if self.model and not _MODEL.fullmatch(self.model):
-            raise SettingError("A job must name a model by its digest, or by its run's id.")
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
         # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
