@@ -109,6 +109,12 @@ def attended(served, folder, parts):
         return []
 
 
+def silence(free):
+    """Say nothing until one is free to go."""
+    free.wait(60)
+    yield b""
+
+
 def test_there_is_a_case_for_every_frame_that_exists():
     assert set(EXAMPLES) == set(EVERY_FRAME)
 
@@ -325,14 +331,9 @@ def test_a_thousand_idle_connections_and_garbage_keep_nobody_out(served):
 def test_many_open_streams_of_one_peer_keep_nobody_out(served, caplog, monkeypatch):
     """Two hundred streams that never say hello, and a lead who still gets an answer."""
     free = Event()
-
-    def silence():
-        free.wait(60)
-        yield b""
-
     with channel_of(served, "north") as channel:
         opened = channel.stream_stream(f"/{SERVICE}/attend")
-        calls = [opened(silence(), timeout=60) for _ in range(200)]
+        calls = [opened(silence(free), timeout=60) for _ in range(200)]
         served.wait(lambda: any("Refused north" in said for said in caplog.messages))
         answer = requested(served, "lead", frames.encode(frames.Runs()))
         assert isinstance(answer, frames.Done)
@@ -344,12 +345,7 @@ def test_many_open_streams_of_one_peer_keep_nobody_out(served, caplog, monkeypat
 def test_who_says_nothing_is_not_waited_for(served, monkeypatch):
     monkeypatch.setattr(serving, "_HELLO_SECONDS", 0.3)
     free = Event()
-
-    def silence():
-        free.wait(60)
-        yield b""
-
-    assert attended(served, "north", silence()) == []
+    assert attended(served, "north", silence(free)) == []
     free.set()
 
 
@@ -375,14 +371,9 @@ def test_requests_without_a_body_keep_nobody_out(served, monkeypatch):
     """Calls that begin and never send: they are few under one name, and do not last."""
     monkeypatch.setattr(serving, "_HELLO_SECONDS", 1.0)
     free = Event()
-
-    def silence():
-        free.wait(30)
-        yield b""
-
     with channel_of(served, "member") as channel:
         opened = channel.stream_stream(f"/{SERVICE}/request")
-        calls = [opened(silence(), timeout=30) for _ in range(100)]
+        calls = [opened(silence(free), timeout=30) for _ in range(100)]
         answer = requested(served, "lead", frames.encode(frames.Runs()))
         assert isinstance(answer, frames.Done)
         free.set()

@@ -31,7 +31,7 @@ from spinney.deployment.text import (
     seconds_left,
 )
 from spinney.errors import PartyLostError, ProtocolError, SettingError
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 from spinney.report.report import load_report
 from spinney.transport import codec
 from spinney.transport.remote.wire import Envelope

@@ -6,7 +6,7 @@ import pytest
 from deployed.handmade import ASKER, agreed_job  # type: ignore[import-not-found]
 from spinney.deployment.party.policy import Policy, check_policy
 from spinney.errors import PolicyError, SettingError
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 
 POLICIES = {
     "other protocols": (

@@ -17,7 +17,7 @@ from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.hardening import harden
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import for_page
 from spinney.tables.readers import NOTHING, Source

@@ -1,15 +1,12 @@
 """`spinney ledger`: read, check, copy and restore the budget that a party has spent."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from spinney.errors import LedgerError
 from spinney.privacy.claims import Entry, claims
-from spinney.privacy.ledger import Ledger
-from spinney.privacy.ledger_copies import back_up, restore
+from spinney.privacy.ledger_copies import back_up, opened, restore
 from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
 from spinney.report.words import some
 
@@ -56,7 +53,7 @@ class LedgerDescription(msgspec.Struct, frozen=True):
 
 def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
     """Read a ledger, whole or one job, and return its releases and their costs."""
-    with _opened(path) as ledger:
+    with opened(path) as ledger:
         entries = ledger.entries()
         names = [e.body.job.name for e in entries if isinstance(e.body, JobOpened)]
         if job is not None and job not in names:
@@ -81,7 +78,7 @@ def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
 
 def verify_ledger(path: Path) -> str:
     """Check a ledger's chain, signatures, replies and budgets; return its last entry."""
-    with _opened(path) as ledger:
+    with opened(path) as ledger:
         anchor = ledger.verify()
         return (
             f"The ledger of {ledger.party!r} is intact: "
@@ -111,15 +108,6 @@ def restore_ledger(copy: Path, path: Path, forget: int | None) -> str:
             "lower epsilon_total by what they cost ('spinney ledger show' of the replaced ledger)."
         )
     return "\n".join(lines)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Ledger]:
-    ledger = Ledger.open(path)
-    try:
-        yield ledger
-    finally:
-        ledger.close()
 
 
 def _release(entry: Entry) -> LedgerLine:

@@ -16,7 +16,7 @@ from spinney.jobs.file import JobConfig, JobFile, SchemaConfig, SimulationConfig
 from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
 from spinney.protocols.spec import Spec, is_masked
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 from spinney.transport.channel import Ask
 
 JOB_LIMIT = 1 << 20

@@ -17,7 +17,7 @@ from spinney.jobs.registry import SPECS, spec_of
 from spinney.jobs.sections import ColumnConfig, section, sections
 from spinney.protocols.settings import Task, require_choice
 from spinney.protocols.spec import JobFacts, Spec
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 from spinney.tables.schema import Category, join_words
 
 _TASKS = ("classification", "regression")

@@ -77,9 +77,9 @@ def _copied(source: Path, beside: Path) -> Iterator[tuple[Path, Anchor]]:
     """Yield a checked copy of a ledger in the folder of a file, and its last entry."""
     part = beside.with_name(f".{beside.name}.{uuid4().hex}.part")
     try:
-        with _opened(source) as ledger:
+        with opened(source) as ledger:
             _copy(ledger, part)
-        with _opened(part) as ledger:
+        with opened(part) as ledger:
             last = ledger.verify()
         yield part, last
     finally:
@@ -119,7 +119,7 @@ def _alone_with(ledger: Path) -> Iterator[None]:
 def _forgotten(copy: Path, ledger: Path) -> int:
     """Return how many entries of a ledger a copy lacks."""
     try:
-        with _opened(ledger) as present:
+        with opened(ledger) as present:
             present.verify()
             party, entries = present.party, present.entries()
     except LedgerError as error:
@@ -129,7 +129,7 @@ def _forgotten(copy: Path, ledger: Path) -> int:
             "ledger verify'); if it is the same, move the damaged file away and restore again.",
             local=f"File: {ledger}: {error}",
         ) from None
-    with _opened(copy) as stored:
+    with opened(copy) as stored:
         if stored.party != party:
             raise LedgerError(
                 f"The copy is the ledger of {stored.party!r}; the ledger to be replaced is that of "
@@ -195,7 +195,8 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Ledger]:
+def opened(path: Path) -> Iterator[Ledger]:
+    """Open a ledger that exists, and close it in the end."""
     ledger = Ledger.open(path)
     try:
         yield ledger

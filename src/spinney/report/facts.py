@@ -7,8 +7,8 @@ import msgspec
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Explanation, Importance
+from spinney.report.hardening_settings import Hardening
 from spinney.report.privacy import PrivacyClaim
-from spinney.report.release import Hardening
 from spinney.version import __version__
 
 FORMAT = 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.protocols.model import ForestModel
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 from spinney.report.words import some
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers

@@ -11,8 +11,8 @@ from spinney.files import replace_file
 from spinney.protocols.model import ForestModel
 from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.hardening import harden
+from spinney.report.hardening_settings import Hardening
 from spinney.report.page.page import page_of
-from spinney.report.release import Hardening
 from spinney.report.report import Report
 
 

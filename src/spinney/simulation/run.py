@@ -15,7 +15,7 @@ from spinney.jobs.tables import tables_of
 from spinney.protocols.settings import with_read_facts
 from spinney.protocols.spec import is_masked
 from spinney.report.file_names import PAGE
-from spinney.report.release import Hardening
+from spinney.report.hardening_settings import Hardening
 from spinney.report.run_folder import require_writable, write_run
 from spinney.simulation.columns import compare_columns
 from spinney.simulation.comparison import Comparison, Running, compare
