@@ -33,7 +33,7 @@ from spinney.deployment.text import standing_of
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.registry import SPECS
 from spinney.protocols.model import ForestModel
-from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.simulation.progress import _BarStages
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -59,7 +59,7 @@ def tables():
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_it_runs_in_process(is_masked):
     sides = {name: ToyParty(table) for name, table in tables().items()}
-    channel = connect_parties(sides, SPEC.summed, is_masked=is_masked)
+    channel = connect_parties(sides, is_masked=is_masked)
     settings = ToySettings(task="classification")
     training = SPEC.train(channel, settings, n_jobs=None, progress=lambda *_: None)
     assert training.model.forest.moments.tolist() == [[9, 6]]
@@ -150,7 +150,7 @@ def test_its_steps_move_the_bar_of_a_simulation():
         seen.append((bar.tasks[0].description, bar.tasks[0].completed))
 
     sides = {name: ToyParty(table) for name, table in tables().items()}
-    channel = connect_parties(sides, SPEC.summed, is_masked=False)
+    channel = connect_parties(sides, is_masked=False)
     settings = ToySettings(task="classification", times=3)
     SPEC.train(channel, settings, n_jobs=None, progress=noted)
     assert [text.rpartition(", ")[2] for text, _ in seen] == [f"level {n} of 3" for n in (1, 2, 3)]

@@ -6,7 +6,7 @@ import pytest
 from spinney.deployment.costs import cost_of
 from spinney.deployment.job import agreement_of
 from spinney.jobs.file import load_job
-from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.spec import PartySite
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema

@@ -138,6 +138,12 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return explaining.SUMMED if self.kind == EVALUATE else self.spec.summed
 
     @property
+    def is_verified(self) -> bool:
+        """Whether parties derive the job's questions and check its sums; alone, nobody can."""
+        of_rows = self.spec.divides == "rows" and len(self.parties) > 1
+        return of_rows and self.kind in (TRAIN, PROPOSE)
+
+    @property
     def is_masked(self) -> bool:
         """Whether sums are masked: because the job says so, or because parties share the noise."""
         return is_masked(self.given, self.protocol_settings())

@@ -1,11 +1,13 @@
 """Questions before and after a protocol: whether a party takes part, and whether it kept the model.
 
 **Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
-refuses. At the end it sends each party the model, and learns that the party has kept it.
+refuses. At the end it sends each party the model, or, where parties derive it, what the last step
+came to; it learns that the party has kept the model, and its digest.
 """
 
 from typing import Any, ClassVar
 
+from spinney.protocols.verified.messages import Opened
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 
@@ -39,5 +41,15 @@ class ModelAsk(Ask[ModelReply]):
     """Will you keep the finished model?"""
 
     model: bytes
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = ModelReply
+
+
+@message
+class FinishAsk(Ask[ModelReply]):
+    """Which model have you derived? (A party tells only whether it is this one.)"""
+
+    digest: str
+    before: tuple[Opened, ...]  # what the last steps came to
     reveals: ClassVar[str] = "nothing"
     reply_type: ClassVar[type[Any]] = ModelReply

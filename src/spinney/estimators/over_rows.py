@@ -82,7 +82,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         progress: Progress,
     ) -> tuple[Any, dict[str, Any]]:
         """Train over the channel that all estimators use; return the training and the parties."""
-        from spinney.protocols.secure_sums.simulated import connect_parties  # noqa: PLC0415  late
+        from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415  late
         from spinney.protocols.spec import PartySite  # noqa: PLC0415
 
         spec, is_masked = self._spec, self._is_masked(settings, len(tables))
@@ -103,7 +103,6 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         }
         channel = connect_parties(
             sides,
-            spec.summed,
             is_masked=is_masked,
             privacy=settings.privacy,
             honest=self.honest,

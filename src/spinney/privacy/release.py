@@ -252,5 +252,6 @@ def shares_in(reply: object) -> Shares | None:
     """Return how the noise of a reply is shared among parties; None if it is not."""
     if not is_dataclass(reply):
         return None
-    held = (getattr(reply, field.name) for field in fields(reply))
-    return next((value.shares for value in held if isinstance(value, OnlyMasked)), None)
+    held = [getattr(reply, field.name) for field in fields(reply)]
+    found = next((value.shares for value in held if isinstance(value, OnlyMasked)), None)
+    return found or next((shares for inner in held if (shares := shares_in(inner))), None)

@@ -18,9 +18,6 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
 from spinney.errors import ProtocolError
 from spinney.privacy import keys
 from spinney.privacy.entropy import secret_bytes
@@ -34,6 +31,7 @@ from spinney.privacy.keys import (
     SumSettings,
     Words,
 )
+from spinney.privacy.letters import LetterBox, letter_bytes
 
 PRIME = 2**256 + 297  # the smallest prime above every 32-byte secret
 SHARE_BYTES = 33
@@ -42,8 +40,6 @@ MAX_EPOCH_ROUNDS = 4096  # the most that a coordinator can make a party hold in 
 Revealed = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
 MaskKey = tuple[bytes, bool]  # the key of a stream, and whether the stream is subtracted
 
-_NONCE_BYTES = 12
-_TAG_BYTES = 16
 _WIDE_BYTES = 48  # reduced modulo PRIME, these are uniform up to 2^-127
 _SECRETS = 1 << 256  # how many secrets there are
 _BOTH_SHARES = struct.Struct(f"{SHARE_BYTES}s{SHARE_BYTES}s")  # of the self seed, of the pair key
@@ -116,7 +112,7 @@ class _Epoch:
         self.ask = ask
         self._settings = settings
         self._agreed = settings.agreed()
-        self._letter_bytes = _NONCE_BYTES + ask.n_rounds * _BOTH_SHARES.size + _TAG_BYTES
+        self._letter_bytes = letter_bytes(ask.n_rounds * _BOTH_SHARES.size)
 
     def _of_round(self, public: bytes, number: int) -> bytes:
         """Return one round's part of a sequence of keys."""
@@ -163,16 +159,13 @@ class EpochKeys(_Epoch):
         return KeysReply(*head, pair_keys, checks, letters)
 
     def _letter(self, recipient: str, pair_keys: bytes, content: bytes) -> bytes:
-        nonce = secret_bytes(_NONCE_BYTES)
         about = self._about(self._name, recipient, pair_keys)
-        return nonce + self._cipher(recipient).encrypt(nonce, content, about)
+        return self._letters(recipient).seal(content, about)
 
-    def _cipher(self, other: str) -> ChaCha20Poly1305:
-        secret = self._key.shared_with(self._settings.roster.public_key(other))
+    def _letters(self, other: str) -> LetterBox:
+        public = self._settings.roster.public_key(other)
         first = self.ask.first_round
-        names = (self._name, other)
-        key = keys.derive_key(secret, "letter", job=self._agreed, round_number=first, names=names)
-        return ChaCha20Poly1305(key)
+        return LetterBox(self._key, public, "letter", self._agreed, first, (self._name, other))
 
     def _about(self, sender: str, recipient: str, pair_keys: bytes) -> bytes:
         ask = self.ask
@@ -211,16 +204,15 @@ class EpochKeys(_Epoch):
             )
 
     def _opened(self, sender: str, pair_keys: bytes, letter: bytes) -> bytes:
-        nonce, content = letter[:_NONCE_BYTES], letter[_NONCE_BYTES:]
         about = self._about(sender, self._name, pair_keys)
-        try:
-            return self._cipher(sender).decrypt(nonce, content, about)
-        except InvalidTag:
+        content = self._letters(sender).open(letter, about)
+        if content is None:
             raise ProtocolError(
                 f"The shares from party {sender!r} cannot be opened: they were changed, or sealed "
                 f"with another key, or for another party than {self._name!r}, another epoch or "
                 "other settings. Compare the rosters, then agree on a new epoch."
-            ) from None
+            )
+        return content
 
     @property
     def participants(self) -> tuple[str, ...]:

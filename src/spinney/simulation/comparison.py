@@ -20,7 +20,7 @@ from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import Explained
-from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.spec import PartySite, Spec
 from spinney.protocols.training import Trained, Training
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
@@ -203,7 +203,7 @@ def _explained(
         for name, rows in parties.rows.items()
     }
     channel = connect_parties(
-        sides, explaining.SUMMED, is_masked=running.secure_sum, honest=running.honest
+        sides, is_masked=running.secure_sum, honest=running.honest
     )
     explained = explaining.explain(channel, explaining.question_of(joint.model))
     n_before = len(joint.rounds)
@@ -246,7 +246,6 @@ def _channel(
     }
     return connect_parties(
         watch_parties(sides, heard),
-        protocol.summed,
         is_masked=running.secure_sum,
         privacy=settings.privacy,
         honest=running.honest,

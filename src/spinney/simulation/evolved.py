@@ -12,7 +12,7 @@ from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
-from spinney.protocols.secure_sums.simulated import connect_parties
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.spec import OwnModelsSpec
 from spinney.simulation.comparison import Comparison, PartyComparison, Running, compare_scores
 from spinney.simulation.progress import Stages, Step
@@ -75,7 +75,6 @@ def _trained(
     }
     channel = connect_parties(
         watch_parties(parties, heard),
-        spec.summed,
         is_masked=running.secure_sum,
         privacy=settings.privacy,
         honest=running.honest,

@@ -39,6 +39,7 @@ class Ask(Generic[Reply]):
     reply_type: ClassVar[type[Any]]
     refused_under_masks: ClassVar[bool] = False  # whether a reply would show what masks hide
     ring_is_fresh: ClassVar[bool] = False  # whether the result of `to_ring` may be changed in place
+    is_relayed: ClassVar[bool] = False  # whether all parties see each party's reply
 
     @classmethod
     def called(cls) -> str:
@@ -49,6 +50,11 @@ class Ask(Generic[Reply]):
     def step(self) -> int | None:
         """The step of the job, counted from 0: a level or a generation; None if there is none."""
         return None
+
+    @property
+    def is_summable(self) -> bool:
+        """Whether replies can be summed."""
+        return hasattr(self.reply_type, "of_vectors")
 
     @property
     def story(self) -> tuple[Packable, ...]:
@@ -64,6 +70,10 @@ class Ask(Generic[Reply]):
         """Return the integers of a summable reply in the form for masks: modulo their width."""
         vectors: tuple[Vector, ...] = reply.vectors()
         return vectors
+
+    def laid_out(self, total: Any) -> Any:
+        """Return a sum of replies in the form that takes the fewest bytes to send."""
+        return total
 
     def from_ring(self, sums: tuple[Vector, ...]) -> Any:
         """Return the reply that holds these sums."""
@@ -84,11 +94,6 @@ class Summable(Protocol):
 
 
 Summand = TypeVar("Summand", bound=Summable)
-
-
-def is_summable(ask: Ask[Any]) -> bool:
-    """Return whether a question's replies can be summed."""
-    return hasattr(ask.reply_type, "of_vectors")
 
 
 def sum_replies(first: Summand, others: Iterable[Summand]) -> Summand:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import PartyLostError, ProtocolError, StorageError, TableError
 from spinney.transport import codec
-from spinney.transport.channel import Ask, is_summable, sum_replies
+from spinney.transport.channel import Ask, sum_replies
 from spinney.transport.in_process import InProcess
 
 
@@ -169,8 +169,8 @@ def test_no_reply_is_written_into(n_parties):
 
 
 def test_what_can_be_added_says_so():
-    assert is_summable(HeadcountAsk(1))
-    assert not is_summable(NameAsk())
+    assert HeadcountAsk(1).is_summable
+    assert not NameAsk().is_summable
 
 
 class PacedHouse(House):

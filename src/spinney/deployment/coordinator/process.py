@@ -21,7 +21,7 @@ from spinney.deployment.coordinator.unfinished import add_run_facts
 from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.questions import ModelAsk, ProposalAsk
+from spinney.deployment.questions import FinishAsk, ModelAsk, ProposalAsk
 from spinney.deployment.text import standing_of
 from spinney.errors import (
     LedgerError,
@@ -33,10 +33,11 @@ from spinney.errors import (
 )
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
-from spinney.protocols.secure_sums.channel import RevealAsk
-from spinney.protocols.secure_sums.roster import secure_channel
+from spinney.protocols.secure_sums.channel import RevealAsk, SecureSums
+from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.spec import ColumnsSpec
 from spinney.protocols.training import Roles, Trained
+from spinney.protocols.verified.channel import VerifiedSums
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
@@ -180,12 +181,15 @@ class Run:
             self._tell(phase=phase, level=done, levels=total)
 
         n_jobs = self._file.coordinator.n_jobs
-        training = agreed.spec.train(journaled, settings, n_jobs=n_jobs, progress=progress)
-        digest = ""
-        if training.model is not None:  # otherwise each party has only its part
-            model = training.model.to_bytes()
+        verified = VerifiedSums(journaled)
+        channel = verified if agreed.is_verified else journaled
+        training = agreed.spec.train(channel, settings, n_jobs=n_jobs, progress=progress)
+        model = b"" if training.model is None else training.model.to_bytes()
+        digest = digest_of(model) if model else ""  # without one, each party has only its part
+        if agreed.is_verified:
+            wire.ask(FinishAsk(digest_of(model), verified.opened), to=present)
+        elif model:
             wire.ask(ModelAsk(model), to=present)
-            digest = digest_of(model)
         if training.roles is not None:
             write_whole(self._folder.folder / _ROLES, codec.encode(training.roles))
         self._finish(training.model, self._report(training), journaled)
@@ -208,12 +212,13 @@ class Run:
         return self._journaled
 
     def _secured(self, wire: RemoteChannel) -> Channel:
-        """Return the channel, with masked sums if the job requires them."""
-        if not self._agreed.is_masked:
+        """Return the channel to parties that share keys, with masked sums if the job has them."""
+        if not (self._agreed.is_masked or self._agreed.is_verified):
             return wire
         present = self._status.present
         honest = self._agreed.honest_among(len(present))
-        return secure_channel(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+        settings = exchange_keys(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+        return SecureSums(wire, settings) if self._agreed.is_masked else wire
 
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
         write_run(self._folder.folder, model, add_run_facts(report, self._agreed, self._status))

@@ -24,7 +24,7 @@ from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.spec import CommonSettings
 from spinney.report.file_names import MODEL
 from spinney.transport import codec
-from spinney.transport.channel import Answering, Ask, is_summable
+from spinney.transport.channel import Answering, Ask
 
 
 class RunRecord:
@@ -126,7 +126,7 @@ class Guarded:
         if self._note_exact is not None and not isinstance(ask, SchemaAsk):
             self._note_exact(ask)
         reply = self._party.answer(ask)
-        masked = self._masked and is_summable(ask)
+        masked = self._masked and ask.is_summable
         # Masked replies leave as numbers; shared noise cannot even be packed without masks.
         ring = ask.to_ring(reply) if masked else ()
         self._record.disclose(

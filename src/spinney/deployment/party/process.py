@@ -13,9 +13,10 @@ from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
-from spinney.deployment.party.masks import MASK_ASKS, MaskedSide
+from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
+from spinney.deployment.party.steps import StoredSteps
 from spinney.deployment.party.tables import (
     choose_rows,
     fingerprint,
@@ -24,7 +25,13 @@ from spinney.deployment.party.tables import (
     open_table,
     read_whole_table,
 )
-from spinney.deployment.questions import ModelAsk, ModelReply, ProposalAsk, ProposalReply
+from spinney.deployment.questions import (
+    FinishAsk,
+    ModelAsk,
+    ModelReply,
+    ProposalAsk,
+    ProposalReply,
+)
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
@@ -32,9 +39,14 @@ from spinney.protocols import spec
 from spinney.protocols.accounts.account import ExactJob, note_exact
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.roster import RosterParty
+from spinney.protocols.verified.derivation import OwnDerivation
+from spinney.protocols.verified.messages import StepAsk
+from spinney.protocols.verified.party import VerifyingParty
+from spinney.protocols.verified.tags import SumKeys
 from spinney.tables.holding import Holding
 from spinney.tables.table import Table
-from spinney.transport.channel import Answering, Ask
+from spinney.transport.channel import Answering, Ask, Channel
+from spinney.typing import silent
 
 _LOG: Final = logging.getLogger("spinney.party")
 _WAIT: Final = 60.0  # seconds for a job that is just ending
@@ -57,12 +69,15 @@ class RunParty:
         self._settings = agreed.protocol_settings()
         self._record = RunRecord(party.records / "runs" / run)
         self._answering: Answering | None = None
+        self._steps = StoredSteps(self._record.folder / "steps")
+        self._verifying: VerifyingParty | None = None
+        self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
-        if agreed.is_masked:
-            self._inside = MaskedSide(
+        if agreed.is_masked or agreed.is_verified:
+            self._inside = KeyedSide(
                 self._name,
-                self._inside,
-                agreed.summed,
+                self._among_others,
+                (StepAsk,) if agreed.is_verified else agreed.summed,
                 RosterParty(self._name, f"{run}/{attempt}", KitIdentity(party.kit)),
                 agreed,
                 record=self._record,
@@ -71,10 +86,14 @@ class RunParty:
     @property
     def known(self) -> dict[str, type[Ask[Any]]]:
         """The kinds of questions that this run asks."""
-        masks = MASK_ASKS if self._agreed.is_masked else ()
+        masks: tuple[type[Ask[Any]], ...] = ()
+        if self._agreed.is_masked:
+            masks = (*KEY_ASKS, *MASK_ASKS)
         kinds: tuple[type[Ask[Any]], ...] = (ProposalAsk,)
         if self._agreed.kind == EVALUATE:
             kinds = (*self._agreed.summed, *masks)
+        elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
+            kinds = (*KEY_ASKS, StepAsk, *masks, FinishAsk)
         elif self._agreed.kind == PREDICT:
             assert isinstance(self._agreed.spec, spec.ColumnsSpec)
             kinds = self._agreed.spec.prediction_asks
@@ -88,13 +107,17 @@ class RunParty:
             return self._proposal(ask)
         self._begin()
         if isinstance(ask, ModelAsk):
-            return self._keep_model(ask)
+            return self._keep_model(ask.model)
+        if isinstance(ask, FinishAsk):
+            return self._finish(ask)
         return self._inside.answer(ask)
 
     def close(self) -> None:
         """Let other jobs begin."""
         if self._begun:
             _LOG.info("Job %r has ended here.", self._agreed.name)
+        if self._derivation is not None:
+            self._derivation.close()
         self._busy.close()
 
     def _proposal(self, ask: ProposalAsk) -> ProposalReply:
@@ -184,10 +207,49 @@ class RunParty:
         data = self._party.ledger.data
         return lambda ask: note_exact(ledger, data, job, ask)
 
-    def _keep_model(self, ask: ModelAsk) -> ModelReply:
+    def _among_others(self, secret: bytes) -> Answering:
+        """Return what answers the job's questions, once all parties share a secret."""
+        if not self._agreed.is_verified:
+            return _Later(self._opened)
+        self._derivation = OwnDerivation(
+            self._train, self._agreed.parties, is_masked=self._agreed.is_masked
+        )
+        self._verifying = VerifyingParty(
+            _Later(self._opened),
+            self._name,
+            SumKeys(self._steps.secret(secret), self._run.encode()),
+            self._derivation,
+            is_masked=self._agreed.is_masked,
+            least=self._agreed.quorum,
+            steps=self._steps,
+        )
+        return self._verifying
+
+    def _train(self, channel: Channel) -> Any:
+        """Run the job's training on what this party is told."""
+        n_jobs = self._party.party.n_jobs
+        return self._agreed.spec.train(channel, self._settings, n_jobs=n_jobs, progress=silent)
+
+    def _finish(self, ask: FinishAsk) -> ModelReply:
+        """Keep the model that this party derived, if it is the coordinator's too."""
+        if self._verifying is None or self._derivation is None:
+            raise ProtocolError("This party has not derived a model.")
+        self._verifying.take(ask.before)
+        model = self._derivation.finished().model
+        data = b"" if model is None else model.to_bytes()
+        if sha256(data).hexdigest() != ask.digest:
+            raise ProtocolError(
+                "The coordinator's model is not the one that this party derived from the job's "
+                "sums. This party keeps neither."
+            )
+        reply = self._keep_model(data)
+        self._steps.clear()
+        return reply
+
+    def _keep_model(self, model: bytes) -> ModelReply:
         if self._agreed.spec.leaves != "own models":
-            self._record.keep_model(ask.model)
-        return ModelReply(sha256(ask.model).hexdigest())
+            self._record.keep_model(model)
+        return ModelReply(sha256(model).hexdigest())
 
 
 def _changed_on_the_way() -> ProtocolError:

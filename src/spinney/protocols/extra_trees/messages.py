@@ -86,6 +86,7 @@ class RangesAsk(CandidateNodes, Ask[RangesReply]):
     reveals: ClassVar[str] = "smallest and largest bins of features in tree nodes"
     refused_under_masks: ClassVar[bool] = True
     reply_type: ClassVar[type[Any]] = RangesReply
+    is_relayed: ClassVar[bool] = True
 
 
 def _no_cuts() -> Codes:

@@ -74,6 +74,7 @@ class StructureAsk(Ask[StructureReply]):
     depth: int
     reveals: ClassVar[str] = "which column each node of the party's own tree asks about"
     reply_type: ClassVar[type[Any]] = StructureReply
+    is_relayed: ClassVar[bool] = True
 
 
 @message

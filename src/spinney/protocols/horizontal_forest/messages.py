@@ -15,6 +15,7 @@ from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, Schema
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.adaptive import AdaptiveHistograms
+from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
 from spinney.trees.threads import thread_count
 
@@ -33,6 +34,7 @@ class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
     reveals: ClassVar[str] = "histograms of tree nodes with the means of their bins"
     refused_under_masks: ClassVar[bool] = True
     reply_type: ClassVar[type[Any]] = AdaptiveReply
+    is_relayed: ClassVar[bool] = True
 
 
 _NARROW_BITS = 16
@@ -62,6 +64,10 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
     def fields(self) -> Fields:
         """How class counts are packed into words for masking."""
         return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
+
+    def laid_out(self, total: CountsReply) -> CountsReply:
+        """Return histograms in runs of their slots, whose counts are of similar size."""
+        return CountsReply(Counts(total.counts.counters, self.slots.ends.reshape(-1)))
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return class counts packed into words; target sums unchanged."""

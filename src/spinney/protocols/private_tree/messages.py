@@ -228,6 +228,7 @@ class ProposalsAsk(AboutTree, Ask[ProposalsReply]):
     tree: TreeSoFar
     reveals: ClassVar[str] = "a party's own choice of a cut for each tree node, with noise"
     reply_type: ClassVar[type[Any]] = ProposalsReply
+    is_relayed: ClassVar[bool] = True
 
 
 @message

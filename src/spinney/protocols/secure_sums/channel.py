@@ -30,7 +30,7 @@ full size of its numbers: masked numbers cannot be packed by magnitude.
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from spinney.errors import ProtocolError
 from spinney.privacy.keys import KeysAsk, KeysReply, SharesAsk, SharesReply, SumSettings
@@ -43,12 +43,11 @@ from spinney.privacy.masking import (
     UnmaskReply,
 )
 from spinney.privacy.release import shares_in
-from spinney.transport import codec
-from spinney.transport.channel import Answering, Ask, Channel, Reply, Round, Summand, is_summable
-from spinney.transport.messages import Beside, message
+from spinney.transport.carried import Carried
+from spinney.transport.channel import Answering, Ask, Channel, Reply, Round, Summand
+from spinney.transport.messages import message
 
 AskTypes = dict[str, type[Ask[Any]]]
-_QUESTIONS: Final[Beside[Ask[Any]]] = Beside()  # the questions inside masked questions
 
 
 @message
@@ -97,15 +96,15 @@ class MaskedAsk(Ask[MaskedReply]):
 
     mask: MaskAsk
     kind: str
-    question: bytes
+    question: Carried
     reveals: ClassVar[str] = "masked numbers"
     reply_type: ClassVar[type[Any]] = MaskedReply
 
     def unwrapped(self, known: AskTypes) -> Ask[Any]:
-        """Return the question inside; parties in one process decode it once."""
+        """Return the question inside."""
         if self.kind not in known:
             raise ProtocolError(f"This party does not answer {self.kind!r} with masks.")
-        return _QUESTIONS.get(self, lambda: codec.decode(self.question, known[self.kind]))
+        return self.question.open(known[self.kind])
 
 
 @message
@@ -122,6 +121,20 @@ class RevealAsk(Ask[RevealReply]):
     unmask: UnmaskAsk
     reveals: ClassVar[str] = "shares of one mask key for each party"
     reply_type: ClassVar[type[Any]] = RevealReply
+
+
+def require_unmasked(ask: Ask[Any]) -> None:
+    """Raise if a question must not be answered without masks in a job that has them."""
+    if ask.refused_under_masks:
+        raise ProtocolError(
+            f"This party does not answer {type(ask).__name__}: its job has secure_sum=True, "
+            "and the reply would show what masks hide."
+        )
+    if ask.is_summable:
+        raise ProtocolError(
+            f"This party answers {type(ask).__name__} only with masks: its job has "
+            "secure_sum=True."
+        )
 
 
 class SecureParty:
@@ -149,16 +162,7 @@ class SecureParty:
             case RevealAsk():
                 self._require_all_shares(ask.unmask)
                 return RevealReply(self._masks.unmask(ask.unmask))
-        if ask.refused_under_masks:
-            raise ProtocolError(
-                f"This party does not answer {type(ask).__name__}: its job has secure_sum=True, "
-                "and the reply would show what masks hide."
-            )
-        if is_summable(ask):
-            raise ProtocolError(
-                f"This party answers {type(ask).__name__} only with masks: its job has "
-                "secure_sum=True."
-            )
+        require_unmasked(ask)
         return self._party.answer(ask)
 
     def _masked(self, ask: MaskedAsk) -> MaskedReply:
@@ -232,7 +236,7 @@ class SecureSums(Channel):
         begin, mark = perf_counter(), len(self._inner.rounds)
         if not self._coordinator.rounds_left:
             self._begin_epoch()
-        masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, codec.encode(ask))
+        masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, Carried(ask))
         least = max(self._settings.min_survivors, quorum or 0)
         replies = self._ask_present(masked, least)
         for masked_reply in replies.values():

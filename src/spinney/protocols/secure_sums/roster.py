@@ -1,19 +1,29 @@
-"""Key exchange before secure sums between organisations: every party knows the owner of each key.
+"""Key exchange between organisations: every party knows the owner of each key.
 
-A party signs its fresh mask key with the key of its own certificate; the others check the
-signature and the certificate. So the coordinator can pass keys on but cannot substitute its own.
+A party signs a fresh key with the key of its own certificate; the others check the signature and
+the certificate. So the coordinator can pass keys on but cannot substitute its own. The keys serve
+the masks of secure sums. They also seal a secret that one party draws for all of them, from which
+the tags of verified sums are derived.
 
-**Who learns what.** Everybody learns the parties' public keys, signatures and certificates.
-**Who never learns what.** Nothing of any table is involved. **Rounds.** Two.
+**Who learns what.** Everybody learns the parties' public keys, signatures and certificates. The
+parties learn the secret that they share. **Who never learns what.** The coordinator never learns
+that secret, and nothing of any table is involved. **Rounds.** Three.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from spinney.errors import ProtocolError
-from spinney.privacy.keys import KeyPair, Roster, SumSettings, digest
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import (
+    KEY_BYTES,
+    KeyPair,
+    Roster,
+    SumSettings,
+    digest,
+    encode_parts,
+)
+from spinney.privacy.letters import LetterBox
 from spinney.privacy.masking import SecureSumParty
-from spinney.protocols.secure_sums.channel import SecureSums
 from spinney.transport.channel import Ask, Channel
 from spinney.transport.messages import message
 
@@ -55,9 +65,10 @@ class KeyAsk(Ask[KeyReply]):
 
 @message
 class RosterReply:
-    """The party knows the others' keys."""
+    """The party knows the others' keys; the first of them sends the secret that all share."""
 
     n_parties: int
+    letters: tuple[bytes, ...]  # one per party, in the roster's order; of others than the first: ()
 
 
 @message
@@ -74,7 +85,24 @@ class RosterAsk(Ask[RosterReply]):
     reply_type: ClassVar[type[Any]] = RosterReply
 
 
-ROSTER_ASKS: tuple[type[Ask[Any]], ...] = (KeyAsk, RosterAsk)
+@message
+class GroupReply:
+    """The party has the secret."""
+
+    n_parties: int
+
+
+@message
+class GroupAsk(Ask[GroupReply]):
+    """Will you take the secret that the parties share? (Each party opens its own letter.)"""
+
+    job: str
+    letters: tuple[bytes, ...]
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = GroupReply
+
+
+ROSTER_ASKS: tuple[type[Ask[Any]], ...] = (KeyAsk, RosterAsk, GroupAsk)
 
 
 class RosterParty:
@@ -92,10 +120,10 @@ class RosterParty:
         signature = self._identity.sign(_signed(self._job, self._name, self._key.public))
         return KeyReply(self._key.public, signature, self._identity.certificate)
 
-    def masks(
+    def take(
         self, ask: RosterAsk, parties: tuple[str, ...], least: int, honest: int
-    ) -> SecureSumParty:
-        """Return what masks this party's replies; raise unless every key belongs to its party.
+    ) -> SumSettings:
+        """Return what the roster settles; raise unless every key belongs to its party.
 
         Parameters
         ----------
@@ -125,23 +153,55 @@ class RosterParty:
         for name, key in zip(ask.names, ask.keys, strict=True):
             data = _signed(self._job, name, key.public)
             self._identity.check(name, key.certificate, key.signature, data)
-        return SecureSumParty(_settings(ask), self._name, self._key)
+        settings = _settings(ask)
+        settings.roster.check(self._name, self._key.public)
+        return settings
+
+    def masks(self, settings: SumSettings) -> SecureSumParty:
+        """Return what masks this party's replies."""
+        return SecureSumParty(settings, self._name, self._key)
+
+    def letters(self, settings: SumSettings) -> tuple[bytes, ...]:
+        """Return a fresh secret, sealed for every party; only the first of the roster draws one."""
+        names = settings.roster.names
+        if self._name != names[0]:
+            return ()
+        secret = secret_bytes(KEY_BYTES)
+        return tuple(self._box(settings, name).seal(secret, _about(name)) for name in names)
+
+    def secret(self, settings: SumSettings, ask: GroupAsk) -> bytes:
+        """Return the secret that the parties share."""
+        self._require_job(ask.job)
+        first, own = settings.roster.names[0], settings.roster.position(self._name)
+        letter = ask.letters[own] if own < len(ask.letters) else b""
+        secret = self._box(settings, first).open(letter, _about(self._name))
+        if secret is None or len(secret) != KEY_BYTES:
+            raise ProtocolError(
+                f"The letter from party {first!r} cannot be opened: somebody changed it. "
+                "Nothing was released."
+            )
+        return secret
+
+    def _box(self, settings: SumSettings, other: str) -> LetterBox:
+        public = settings.roster.public_key(other)
+        return LetterBox(
+            self._key, public, "group", settings.agreed(), 0, (self._name, other)
+        )
 
     def _require_job(self, job: str) -> None:
         if job != self._job:
             raise ProtocolError("The masks are for a different job from the one this party joined.")
 
 
-def secure_channel(
+def exchange_keys(
     channel: Channel,
     job: str,
     present: tuple[str, ...],
     *,
     honest: int | None = None,
     min_survivors: int | None = None,
-    wrap: Callable[[Channel, SumSettings], SecureSums] = SecureSums,
-) -> SecureSums:
-    """Collect the keys of all present parties, pass them on, and return a masked channel.
+) -> SumSettings:
+    """Collect the keys of all present parties, pass them on, and let them share a secret.
 
     A sum must contain all of them, unless `min_survivors` gives a smaller number.
     """
@@ -158,8 +218,9 @@ def secure_channel(
         settings.threshold,
         settings.min_survivors,
     )
-    channel.ask(ask, to=present)
-    return wrap(channel, settings)
+    replies = channel.ask(ask, to=present)
+    channel.ask(GroupAsk(job, replies[roster.names[0]].letters), to=present)
+    return settings
 
 
 def _require_one_list(ask: RosterAsk) -> None:
@@ -185,3 +246,7 @@ def _settings(ask: RosterAsk) -> SumSettings:
 
 def _signed(job: str, name: str, public: bytes) -> bytes:
     return digest("mask key", job, name, public)
+
+
+def _about(recipient: str) -> bytes:
+    return encode_parts("a secret of all parties", recipient)

@@ -1,0 +1,66 @@
+"""The coordinator's side of verified growth: it relays what every step came to."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spinney.protocols.verified.derivation import SharedQuestions
+from spinney.protocols.verified.messages import Opened, StepAsk
+from spinney.transport.carried import Carried
+from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
+
+_NO_TAG = np.zeros(0, np.uint64)
+
+
+class VerifiedSums(Channel):
+    """A channel that asks for the next step, and tells what the step before came to."""
+
+    def __init__(self, inner: Channel, questions: SharedQuestions | None = None) -> None:
+        self._inner = inner
+        self._questions = questions  # of parties in the same process
+        self.parties = inner.parties
+        self.is_masked = inner.is_masked
+        self._number = 0
+        self._before: tuple[Opened, ...] = ()
+
+    @property
+    def rounds(self) -> list[Round]:  # type: ignore[override]  # the record of the inner channel
+        """Every round so far."""
+        return self._inner.rounds
+
+    @property
+    def opened(self) -> tuple[Opened, ...]:
+        """What the last steps came to, for who is told outside a step."""
+        return self._before
+
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Put a step to all parties, or to some; return every party's reply."""
+        replies = self._inner.ask(self._step("ask", ask), to=to, quorum=quorum)
+        results: tuple[Carried, ...] = ()
+        tags = _NO_TAG
+        if ask.is_relayed:
+            results = tuple(Carried(reply.reply) for reply in replies.values())
+            tags = np.stack([reply.tag for reply in replies.values()])
+        self._tell(Opened(self._number, tuple(replies), results, tags), common=to is None)
+        return {name: reply.reply for name, reply in replies.items()}
+
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
+        """Put a step to all parties; return only the sum of their replies."""
+        total: Any = self._inner.sum(self._step("sum", ask), quorum=quorum)
+        answered = self.rounds[-1].answered
+        opened: Summand = ask.laid_out(total.reply)
+        self._tell(Opened(self._number, answered, (Carried(opened),), total.tag), common=True)
+        return opened
+
+    def _step(self, verb: str, ask: Ask[Any]) -> StepAsk:
+        self._number += 1
+        if self._questions is not None:
+            self._questions.last = ask
+        return StepAsk(self._number, verb, self._before).derived(ask)
+
+    def _tell(self, opened: Opened, *, common: bool) -> None:
+        """Remember what to tell; parties that were not asked have not heard of earlier steps."""
+        self._before = (opened,) if common else (*self._before, opened)

@@ -1,0 +1,187 @@
+"""Which question comes next: a party runs the job's own `train` on what it has been told."""
+
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Protocol
+
+from spinney.errors import ProtocolError, SpinneyError
+from spinney.protocols.training import Trained
+from spinney.protocols.verified.messages import StepAsk
+from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
+
+Train = Callable[[Channel], Trained]
+
+
+class Derivation(Protocol):
+    """Derives the questions of a job, one after another."""
+
+    def question(self, step: StepAsk) -> Ask[Any]:
+        """Return the question of a step; raise if another step, or none, comes next."""
+        ...
+
+    def present(self) -> tuple[str, Ask[Any]] | None:
+        """Return the present step's verb and question; None if it is not known here."""
+        ...
+
+    def tell(self, result: Any, answered: Sequence[str]) -> None:
+        """Go on with what the present step came to, and who is in it."""
+        ...
+
+
+class SharedQuestions:
+    """The questions of a coordinator that is in one process with its parties."""
+
+    def __init__(self) -> None:
+        self.last: Ask[Any] | None = None
+
+
+class SharedDerivation:
+    """A party in one process with the coordinator: its question is what the party would derive.
+
+    Deriving is a pure function of the settings and of the sums, and both hold the same.
+    """
+
+    def __init__(self, questions: SharedQuestions) -> None:
+        self._questions = questions
+        self._present: tuple[str, Ask[Any]] | None = None
+
+    def question(self, step: StepAsk) -> Ask[Any]:
+        """Return the coordinator's question."""
+        about = self._questions.last
+        assert about is not None
+        self._present = (step.verb, about)
+        return about
+
+    def present(self) -> tuple[str, Ask[Any]] | None:
+        """Return the last question."""
+        return self._present
+
+    def tell(self, result: Any, answered: Sequence[str]) -> None:
+        """Forget the question; the coordinator knows what follows."""
+        self._present = None
+
+
+class OwnDerivation:
+    """A training of the party's own, in a thread, that asks nobody and is told what came out.
+
+    Parameters
+    ----------
+    train
+        Runs the job's `train` on a channel.
+    parties
+        All parties of the job.
+    is_masked
+        Whether the job's sums are masked.
+    """
+
+    def __init__(self, train: Train, parties: tuple[str, ...], *, is_masked: bool) -> None:
+        self._channel = _Told(parties, is_masked=is_masked)
+        self._train = train
+        self._thread: Thread | None = None
+        self._asked: tuple[str, Ask[Any]] | None = None
+        self.training: Trained | None = None
+        self.error: SpinneyError | None = None
+
+    def question(self, step: StepAsk) -> Ask[Any]:
+        """Return the question of a step; raise if another step, or none, comes next."""
+        verb, ask = self._next()
+        if verb != step.verb:
+            raise ProtocolError(
+                "The question is not the job's next step. This party answers only the questions "
+                "that follow from the job it accepted. Nothing was released."
+            )
+        return ask
+
+    def present(self) -> tuple[str, Ask[Any]]:
+        """Return the present step's verb and question."""
+        return self._next()
+
+    def tell(self, result: Any, answered: Sequence[str]) -> None:
+        """Go on with what the present step came to, and who is in it."""
+        self._next()
+        self._asked = None
+        self._channel.results.put((result, tuple(answered)))
+
+    def finished(self) -> Trained:
+        """Return the finished training; raise if a step is missing."""
+        if self._asked is None and self.training is None:
+            self._wait()
+        if self.training is None:
+            raise self.error or ProtocolError(
+                "The job is not finished: this party's own derivation has another step."
+            )
+        return self.training
+
+    def close(self) -> None:
+        """End the thread."""
+        self._channel.results.put(None)
+
+    def _next(self) -> tuple[str, Ask[Any]]:
+        """Return the next question and its verb."""
+        if self._asked is None:
+            self._wait()
+        if self._asked is None:
+            raise self.error or ProtocolError(
+                "The job has no further step. This party answers only the questions that follow "
+                "from the job it accepted. Nothing was released."
+            )
+        return self._asked
+
+    def _wait(self) -> None:
+        """Wait until the training asks, ends or fails."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="spinney-derivation", daemon=True)
+            self._thread.start()
+        elif self.training is not None or self.error is not None:
+            return
+        self._asked = self._channel.questions.get()
+
+    def _run(self) -> None:
+        try:
+            self.training = self._train(self._channel)
+        except _ClosedError:
+            pass
+        except SpinneyError as error:
+            self.error = error
+        finally:
+            self._channel.questions.put(None)
+
+
+class _ClosedError(Exception):
+    """Nobody needs the training any more."""
+
+
+class _Told(Channel):
+    """A channel whose questions go to nobody; somebody else says what came out."""
+
+    def __init__(self, parties: tuple[str, ...], *, is_masked: bool) -> None:
+        self.parties = parties
+        self.rounds: list[Round] = []
+        self.is_masked = is_masked
+        self.questions: SimpleQueue[tuple[str, Ask[Any]] | None] = SimpleQueue()
+        self.results: SimpleQueue[tuple[Any, tuple[str, ...]] | None] = SimpleQueue()
+
+    def ask(
+        self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
+    ) -> dict[str, Reply]:
+        """Return the replies that were told."""
+        del quorum
+        replies: dict[str, Reply] = self._result("ask", ask)
+        return {name: replies[name] for name in replies if to is None or name in to}
+
+    def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
+        """Return the sum that was told."""
+        del quorum
+        total: Summand = self._result("sum", ask)
+        return total
+
+    def _result(self, verb: str, ask: Ask[Any]) -> Any:
+        self.questions.put((verb, ask))
+        told = self.results.get()
+        if told is None:
+            raise _ClosedError
+        result, answered = told
+        number = len(self.rounds) + 1
+        self.rounds.append(Round(number, ask.called(), verb, ask.reveals, "", {}, {}, 0.0, answered))
+        return result

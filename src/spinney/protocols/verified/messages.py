@@ -1,0 +1,145 @@
+"""The one question of verified growth: here is what the last step came to; which is the next?"""
+
+from dataclasses import make_dataclass
+from functools import cache
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.protocols.verified.tags import Tag
+from spinney.transport.carried import Carried
+from spinney.transport.codec import UNPACKED_LIMIT
+from spinney.transport.channel import Ask, Vector
+from spinney.transport.messages import Beside, message
+
+
+@message
+class Opened:
+    """What a step came to: the sum of the replies; or the replies that all parties may see."""
+
+    number: int
+    answered: tuple[str, ...]  # the parties that are in it
+    results: tuple[Carried, ...]  # one sum; or a reply of each of them; or nothing
+    tags: NDArray[np.uint64]  # (3,) of the sum; or (n, 3) of the replies; or (0,)
+
+
+class _OfStep:
+    """An attribute that differs from step to step: on a step, that of the step's own question."""
+
+    def __init__(self, name: str, in_general: Any) -> None:
+        self._name = name
+        self._in_general = in_general
+
+    def __get__(self, step: "StepAsk | None", kind: type[Any]) -> Any:
+        return self._in_general if step is None else getattr(step.about, self._name)
+
+
+class _TypeOfReply(_OfStep):
+    """The type of a step's reply, with its tag."""
+
+    def __get__(self, step: "StepAsk | None", kind: type[Any]) -> Any:
+        if step is None:
+            return StepReply
+        return step_reply(step.about.reply_type, is_summed=step.is_summable)
+
+
+@message
+class StepReply:
+    """A reply to a step; the message that travels also has the reply, see `step_reply`."""
+
+    tag: Tag
+
+
+@message
+class StepAsk(Ask[Any]):
+    """What is your reply to the next step of the job?
+
+    Whoever derives the step's own question keeps it beside this one; what a reply reveals, and its
+    type, are those of the step's question.
+    """
+
+    number: int  # from 1
+    verb: str  # "sum" or "ask"
+    before: tuple[Opened, ...]  # what the steps since the last common one came to
+
+    called: ClassVar[Any] = _OfStep("called", lambda: "Step")
+    reveals: ClassVar[Any] = _OfStep("reveals", "what the question of its step reveals")
+    ring_is_fresh: ClassVar[Any] = _OfStep("ring_is_fresh", False)
+    reply_bytes: ClassVar[Any] = _OfStep("reply_bytes", UNPACKED_LIMIT)
+    reply_type: ClassVar[Any] = _TypeOfReply("", StepReply)
+
+    @property
+    def about(self) -> Ask[Any]:
+        """The step's own question."""
+        return _ABOUT.get(self, _not_derived)
+
+    def derived(self, about: Ask[Any]) -> "StepAsk":
+        """Keep the step's own question beside this one."""
+        _ABOUT.get(self, lambda: about)
+        return self
+
+    @property
+    def is_summable(self) -> bool:
+        """Whether the step's replies are summed."""
+        return self.verb == "sum"
+
+    def to_ring(self, reply: Any) -> tuple[Vector, ...]:
+        """Return the reply's integers as they are masked, and its tag."""
+        ring = _RINGS.get(reply, lambda: self.about.to_ring(reply.reply))
+        return (*ring, reply.tag.copy())  # they are masked in place
+
+    def from_ring(self, sums: tuple[Vector, ...]) -> Any:
+        """Return the sum of the replies, and of their tags."""
+        *vectors, tag = sums
+        return self.reply_type(self.about.from_ring(tuple(vectors)), tag.view(np.uint64))
+
+
+_ABOUT: Final[Beside[Ask[Any]]] = Beside()
+_RINGS: Final[Beside[tuple[Vector, ...]]] = Beside()  # of replies that are to be masked
+
+
+def _not_derived() -> Ask[Any]:
+    raise LookupError("The question of this step is not derived here.")
+
+
+def keep_ring(reply: Any, ring: tuple[Vector, ...]) -> Any:
+    """Keep the integers of a reply, as they are to be masked, beside it."""
+    _RINGS.get(reply, lambda: ring)
+    return reply
+
+
+class _Summed:
+    """A reply that can be summed, together with its tag."""
+
+    __slots__ = ()
+    reply: Any
+    tag: Tag
+    kind: ClassVar[type[Any]]
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers, and the tag last."""
+        return (*self.reply.vectors(), self.tag)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> Any:
+        """Return the reply with these integers."""
+        *inner, tag = vectors
+        made: Any = cls
+        return made(cls.kind.of_vectors(tuple(inner)), tag)
+
+
+@cache
+def step_reply(kind: type[Any], *, is_summed: bool) -> type[Any]:
+    """Return the message that carries a reply of some kind, and its tag."""
+    made = make_dataclass(
+        "StepReply",
+        [("reply", kind), ("tag", NDArray[np.uint64])],
+        bases=(_Summed,) if is_summed else (),
+        namespace={"kind": kind, "__doc__": "A step's reply, and its tag."},
+        frozen=True,
+        slots=True,
+        weakref_slot=True,
+    )
+    made.__module__ = __name__
+    return made

@@ -1,0 +1,215 @@
+"""A party's side of verified growth: it checks what it is told, and answers what follows."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from spinney.errors import ProtocolError
+from spinney.privacy.keys import digest
+from spinney.protocols.secure_sums.channel import require_unmasked
+from spinney.protocols.verified.derivation import Derivation
+from spinney.protocols.verified.messages import Opened, StepAsk, keep_ring, step_reply
+from spinney.protocols.verified.tags import SumKeys, Tag, Vector
+from spinney.transport.carried import Carried
+from spinney.transport.channel import Answering, Ask
+from spinney.trees.threads import thread_count
+
+_NO_TAG = np.zeros(0, np.uint64)
+
+
+class Steps(Protocol):
+    """What a party remembers about the steps of a run."""
+
+    def keep(self, opened: Opened) -> None:
+        """Keep what a step came to, after it was checked."""
+        ...
+
+    def kept(self) -> Sequence[Opened]:
+        """Return what the steps came to, from the first one on."""
+        ...
+
+    def end(self, why: str) -> None:
+        """Remember that no further question of the run is answered."""
+        ...
+
+
+class NoSteps:
+    """Remembers nothing: a simulation is not resumed."""
+
+    def keep(self, opened: Opened) -> None:
+        """Forget it."""
+
+    def kept(self) -> Sequence[Opened]:
+        """Return nothing."""
+        return ()
+
+    def end(self, why: str) -> None:
+        """Forget it."""
+
+
+class VerifyingParty:
+    """A party that answers the steps of its job, in order, and nothing else.
+
+    Parameters
+    ----------
+    party
+        Gives the answers.
+    name
+        The party's name.
+    keys
+        What the parties share and the coordinator does not have.
+    derivation
+        Says which question comes next.
+    is_masked
+        Whether sums leave masked; then a tag is about the numbers that are masked.
+    least
+        How many parties a sum must contain for this party to go on with it.
+    steps
+        What the party remembers from one attempt of a run to the next.
+    """
+
+    def __init__(
+        self,
+        party: Answering,
+        name: str,
+        keys: SumKeys,
+        derivation: Derivation,
+        *,
+        is_masked: bool,
+        least: int = 1,
+        steps: Steps | None = None,
+    ) -> None:
+        self._party = party
+        self._name = name
+        self._keys = keys
+        self._derivation = derivation
+        self._is_masked = is_masked
+        self._least = least
+        self._steps = steps or NoSteps()
+        self._number = 1  # of the step that comes next, or is answered again
+        self._story = b""  # a digest of all that was told so far
+        self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
+        self._ended: ProtocolError | None = None
+        for opened in self._steps.kept():
+            self._go_on(opened)
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Answer the next step of the job."""
+        if not isinstance(ask, StepAsk):
+            raise ProtocolError(
+                f"This party does not answer {type(ask).__name__}: it derives its questions from "
+                "the job it accepted. Nothing was released."
+            )
+        if self._ended is not None:
+            raise self._ended
+        self.take(ask.before)
+        if ask.number != self._number:
+            raise ProtocolError(
+                f"Step {ask.number} does not follow: this party has been told what came out up to "
+                f"step {self._number - 1}. Nothing was released."
+            )
+        about = self._derivation.question(ask)
+        ask.derived(about)
+        if self._is_masked and ask.verb == "ask":
+            require_unmasked(about)
+        return self._tagged(ask, about, self._party.answer(about))
+
+    def take(self, told: Sequence[Opened]) -> None:
+        """Check what steps came to, and go on to the step after them."""
+        for opened in told:
+            if opened.number >= self._number:
+                if opened.number > self._number:
+                    raise ProtocolError(
+                        f"This party was not told what step {self._number} came to. Nothing was "
+                        "released."
+                    )
+                self._check(opened)
+                self._steps.keep(opened)
+                self._go_on(opened)
+
+    def _tagged(self, ask: StepAsk, about: Ask[Any], reply: Any) -> Any:
+        """Return the reply with a tag that lets the others check it."""
+        made = step_reply(about.reply_type, is_summed=ask.is_summable)
+        self._answered = None
+        if ask.verb == "ask":
+            if about.is_relayed:
+                return made(reply, self._tag(_words_of(Carried(reply))))
+            self._answered = (about, reply)
+            return made(reply, _NO_TAG)
+        if not self._is_masked:
+            return made(reply, self._tag(reply.vectors()))
+        ring = about.to_ring(reply)
+        return keep_ring(made(reply, self._tag(ring)), ring)
+
+    def _tag(self, vectors: Sequence[Vector]) -> Tag:
+        n_threads = thread_count(None)
+        return self._keys.tag(self._number, self._story, self._name, vectors, n_threads)
+
+    def _check(self, opened: Opened) -> None:
+        """Raise unless what is told is what the parties replied."""
+        present = self._derivation.present()
+        if present is None:  # in one process with the coordinator, and not asked
+            return
+        verb, about = present
+        is_there = opened.tags.size > 0 and self._name in opened.answered
+        if verb == "sum" and (not is_there or len(opened.answered) < self._least):
+            raise ProtocolError(
+                f"The sum of step {opened.number} leaves out too many parties, or this one. "
+                "Nothing was released."
+            )
+        if (verb == "sum" or about.is_relayed) and not self._keys.checked(
+            opened, lambda: self._is_true(opened, verb, about)
+        ):
+            self._ended = ProtocolError(
+                f"What this party was told of step {opened.number} is not what the parties "
+                "replied. The coordinator, or a party, has changed it. This party answers no "
+                "further question of the run."
+            )
+            self._steps.end(str(self._ended))
+            raise self._ended
+
+    def _is_true(self, opened: Opened, verb: str, about: Ask[Any]) -> bool:
+        """Return whether every number told has the tag of its parties."""
+        here, n_threads = (self._number, self._story), thread_count(None)
+        if verb == "sum":
+            if len(opened.results) != 1:
+                return False
+            total = opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+            numbers = about.to_ring(total) if self._is_masked else total.vectors()
+            return self._keys.is_sum(*here, opened.answered, numbers, opened.tags, n_threads)
+        names, tags = opened.answered, opened.tags.reshape(-1, 3)
+        if not len(names) == len(opened.results) == len(tags):
+            return False
+        return all(
+            self._keys.is_sum(*here, (name,), _words_of(carried), tag, n_threads)
+            for name, carried, tag in zip(names, opened.results, tags, strict=True)
+        )
+
+    def _go_on(self, opened: Opened) -> None:
+        """Derive the next step from what this one came to."""
+        present = self._derivation.present()
+        if present is not None:
+            self._derivation.tell(self._result(opened, *present), opened.answered)
+        said = (opened.number, *opened.answered, opened.tags.tobytes())
+        self._story = digest(self._story, *said)
+        self._number = opened.number + 1
+        self._answered = None
+
+    def _result(self, opened: Opened, verb: str, about: Ask[Any]) -> Any:
+        """Return what a step came to, as the training is told it."""
+        if verb == "sum":
+            return opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+        if about.is_relayed:
+            replies = (carried.open(about.reply_type) for carried in opened.results)
+            return dict(zip(opened.answered, replies, strict=True))
+        # Nothing that follows depends on who replied what: the party's own reply stands for all.
+        known = self._answered
+        own = known[1] if known is not None and known[0] is about else self._party.answer(about)
+        return dict.fromkeys(opened.answered, own)
+
+
+def _words_of(reply: Carried) -> tuple[Vector, ...]:
+    """Return the bytes of a reply as numbers, with their length first."""
+    data = reply.pack()
+    return np.array([len(data)], np.int64), np.frombuffer(data, np.uint8)

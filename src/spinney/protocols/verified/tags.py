@@ -1,0 +1,106 @@
+"""Tags that let parties check a sum: keys that all parties share and the coordinator lacks.
+
+In step n party i adds a tag to its reply x_i: t_i = h_n(x_i) + a_n,i modulo a prime. Here h_n is a
+linear hash and a_n,i a pad; both are derived from the parties' shared key, fresh in every step. The
+coordinator adds tags as it adds replies. Since h_n is linear, the sum of the tags of some parties U
+is h_n(S) plus their pads if and only if S is the sum of their replies, except with a probability of
+about 2^-62 (`trees.linear_hash`).
+
+*Why a coordinator cannot forge.* It knows S, U and the tags. The pads are uniform and independent,
+so the tags say nothing about the keys of h_n. To pass with another sum S' or other parties U' it
+must name h_n(S') - h_n(S), or a pad that it does not know: one guess in the size of the field. This
+is the one-time authenticator of Wegman and Carter (1981), which adds up because its hash is linear.
+A party that leaves after it has sent its tag changes nothing: U names the parties of the sum.
+
+*Why it cannot tell parties different sums.* The keys of a step depend on all that a party was told
+before. Parties that were told different things have different keys, so the next sum fails.
+
+Under masks a tag is masked like the numbers beside it, because a party that colludes with the
+coordinator knows the pads and would otherwise learn h_n of another party's reply.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import KEY_BYTES, derive_key, digest
+from spinney.privacy.streams import add_stream
+from spinney.transport.messages import Beside
+from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, n_hash_keys
+
+Vector = NDArray[Any]  # of integers
+Tag = NDArray[np.uint64]  # (3,) a tag; or the sum of some parties' tags
+
+
+class SumKeys:
+    """The keys of all tags of a run: derived from one secret that its parties share."""
+
+    def __init__(self, secret: bytes, run: bytes) -> None:
+        self._secret = secret
+        self._run = run
+        self._kept: tuple[tuple[int, bytes, int], HashKeys] | None = None  # of the last step
+        self._checked: Beside[bool] = Beside()
+
+    @classmethod
+    def fresh(cls) -> "SumKeys":
+        """Return new keys, for parties in one process."""
+        return cls(secret_bytes(KEY_BYTES), b"")
+
+    def tag(
+        self, step: int, story: bytes, name: str, vectors: Sequence[Vector], n_threads: int
+    ) -> Tag:
+        """Return a party's tag for its reply in a step, after all that `story` is a digest of."""
+        hashed = self._hashed(step, story, vectors, n_threads)
+        parts = zip(hashed, self._pad(step, story, name), PRIMES, strict=True)
+        return np.array([(h + pad) % prime for h, pad, prime in parts], np.uint64)
+
+    def is_sum(
+        self,
+        step: int,
+        story: bytes,
+        names: Sequence[str],
+        vectors: Sequence[Vector],
+        tag: Tag,
+        n_threads: int,
+    ) -> bool:
+        """Return whether vectors are the sum of these parties' replies, by the sum of their tags."""
+        if tag.shape != (len(PRIMES),):
+            return False
+        totals = list(self._hashed(step, story, vectors, n_threads))
+        for name in names:
+            totals = [a + b for a, b in zip(totals, self._pad(step, story, name), strict=True)]
+        parts = zip(totals, tag.tolist(), PRIMES, strict=True)
+        return all((total - said) % prime == 0 for total, said, prime in parts)
+
+    def checked(self, told: object, check: Callable[[], bool]) -> bool:
+        """Return what a check says; parties in one process check the same object once."""
+        return self._checked.get(told, check)
+
+    def _hashed(
+        self, step: int, story: bytes, vectors: Sequence[Vector], n_threads: int
+    ) -> tuple[int, ...]:
+        return linear_hash(vectors, self._hash_keys(step, story, n_hash_keys(vectors)), n_threads)
+
+    def _hash_keys(self, step: int, story: bytes, n_words: int) -> HashKeys:
+        kept, wanted = self._kept, (step, story, n_words)
+        if kept is None or kept[0] != wanted:
+            kept = (wanted, hash_keys(self._words("sum check", step, story, (), n_words)))
+            self._kept = kept
+        return kept[1]
+
+    def _pad(self, step: int, story: bytes, name: str) -> list[int]:
+        words = self._words("sum pad", step, story, (name,), len(PRIMES)).tolist()
+        return [word % prime for word, prime in zip(words, PRIMES, strict=True)]
+
+    def _words(
+        self, purpose: str, step: int, story: bytes, names: tuple[str, ...], count: int
+    ) -> NDArray[np.uint64]:
+        """Return words that only the parties can derive."""
+        job = digest(self._run, story)
+        key = derive_key(self._secret, purpose, job=job, round_number=step, names=names)
+        words = np.zeros(count, np.uint64)
+        add_stream([words], key)
+        return words
