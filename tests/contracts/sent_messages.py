@@ -12,6 +12,7 @@ import pandas as pd
 
 import spinney.protocols
 from spinney.deployment.questions import (
+    DerivedAsk,
     ModelAsk,
     ModelReply,
     ProposalAsk,
@@ -35,13 +36,17 @@ from spinney.protocols import (
     vertical_forest,
 )
 from spinney.protocols.secure_sums.roster import (
+    GroupAsk,
+    GroupReply,
     KeyAsk,
     RosterParty,
     RosterReply,
-    secure_channel,
+    exchange_keys,
 )
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
+from spinney.protocols.verified.messages import StepAsk
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.vertical_forest import matching
 from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows
 from spinney.protocols.vertical_forest.settings import MATCHINGS
@@ -70,7 +75,8 @@ def kinds_of(base):
 
 
 ASKS = kinds_of(Ask)
-REPLIES = sorted({ask.reply_type for ask in ASKS}, key=lambda kind: kind.__name__)
+# A step's reply is of a type made for its question, with the question's own reply in it.
+REPLIES = sorted({a.reply_type for a in ASKS if a is not StepAsk}, key=lambda kind: kind.__name__)
 MESSAGES = [*ASKS, *REPLIES]
 NAMES = [kind.__name__ for kind in MESSAGES]
 
@@ -145,9 +151,11 @@ def sent_messages():
     }
     extra_trees.train(connect(with_ledgers), replace(extra, binning="ranges", privacy=PAID))
     evolve(X, random, connect)
-    secure_channel(
+    exchange_keys(
         connect({name: Enrolled(name, tuple(tables)) for name in tables}), "j", tuple(tables)
     )
+    verified: Any = connect_parties(parties(), is_masked=False, connect=connect)
+    horizontal_forest.train(verified, plain)
     noisy = replace(plain, binning="ranges", bootstrap=False, privacy=PAID)
     horizontal_forest.train(connect(parties(with_ledger=True)), noisy)
     for protocol, asked in private_jobs():
@@ -160,6 +168,7 @@ def sent_messages():
     site = connect({"0": Willing()})
     site.ask(ProposalAsk("a digest"))
     site.ask(ModelAsk(grown.model.to_bytes()))
+    site.ask(DerivedAsk("a digest", verified.opened))
     return noted
 
 
@@ -167,7 +176,11 @@ class Willing:
     """A party that takes part in any job, and keeps any model."""
 
     def answer(self, ask):
-        return ModelReply("a digest") if isinstance(ask, ModelAsk) else ProposalReply(True, "")
+        return (
+            ModelReply("a digest")
+            if isinstance(ask, ModelAsk | DerivedAsk)
+            else ProposalReply(True, "")
+        )
 
 
 class Enrolled:
@@ -177,6 +190,7 @@ class Enrolled:
 
     def __init__(self, name, names):
         self._roster, self._names = RosterParty(name, "j", self), names
+        self._settings: Any = None
 
     def sign(self, data):
         return data[:8]
@@ -188,8 +202,11 @@ class Enrolled:
     def answer(self, ask):
         if isinstance(ask, KeyAsk):
             return self._roster.key(ask)
-        self._roster.masks(ask, self._names, 2, len(self._names))
-        return RosterReply(len(ask.names))
+        if isinstance(ask, GroupAsk):
+            self._roster.secret(self._settings, ask)
+            return GroupReply(len(self._names))
+        self._settings = self._roster.take(ask, self._names, 2, len(self._names))
+        return RosterReply(len(ask.names), self._roster.letters(self._settings))
 
 
 def evolve(X, random, connect):

@@ -17,13 +17,14 @@ from spinney.protocols import (
     horizontal_forest,
 )
 from spinney.transport import codec
+from spinney.transport.carried import Carried
 from spinney.transport.in_process import InProcess
 from spinney.trees.counts import Counts
 from spinney.trees.level import Level
 from spinney.trees.partition import Partition
 
 PLAIN = {int, float, str, bool, bytes, NoneType}
-PACKED = {Counts, Level, Partition}
+PACKED = {Counts, Level, Partition, Carried}  # Carried: another message of these, in its frame
 ARRAYS = {
     # counts of rows, and sums of fixed-point targets
     ("FactsReply", "n_rows"): np.int64,
@@ -76,6 +77,8 @@ ARRAYS = {
     ("LeafSets", "ends"): np.int64,
     ("ValuesReply", "values"): np.float64,
     ("Named", "leaves"): np.uint32,
+    # a tag, and the sum of all parties' tags
+    ("Opened", "tags"): np.uint64,
     # uniform words under masks
     ("MaskReply", "vectors"): np.unsignedinteger,
     # the coordinator's own: cut points, bins and weights that everybody may know
@@ -140,10 +143,11 @@ OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, 
     ("SharesAsk", "pair_keys"),
     ("SharesAsk", "letters"),
     ("UnmaskReply", "shares"),
-    ("MaskedAsk", "question"),
     ("KeyReply", "public"),
     ("KeyReply", "signature"),
     ("KeyReply", "certificate"),
+    ("RosterReply", "letters"),
+    ("GroupAsk", "letters"),
 }
 
 

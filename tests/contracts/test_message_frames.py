@@ -10,7 +10,9 @@ from spinney.transport import codec
 
 
 def test_every_kind_of_message_was_sent():
-    assert set(sent_messages()) == set(MESSAGES)
+    steps = {kind for kind in sent_messages() if kind.__name__ == "StepReply"}
+    assert steps
+    assert set(sent_messages()) - steps == set(MESSAGES)
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=NAMES)

@@ -22,6 +22,9 @@ from spinney.deployment.job import (
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.process import RunParty
 from spinney.jobs.file import load_job
+from spinney.protocols.secure_sums.channel import SecureSums
+from spinney.protocols.secure_sums.roster import exchange_keys
+from spinney.transport.channel import Channel
 from spinney.transport.remote.channel import Limits, RemoteChannel
 from spinney.transport.remote.kits import Address
 from spinney.transport.remote.resident import Resident
@@ -159,6 +162,12 @@ class Sites:
         """End the job at all parties."""
         for side in self.sides:
             side.close()
+
+    def keyed(self, wire: RemoteChannel | None = None, **how: Any) -> Channel:
+        """Return a channel to parties that share keys, with masked sums if the job has them."""
+        wire = wire or self.channel()
+        settings = exchange_keys(wire, f"{self.run}/{self.attempt}", self.agreed.parties, **how)
+        return SecureSums(wire, settings) if self.agreed.is_masked else wire
 
     def channel(self, kind: type[RemoteChannel] = RemoteChannel) -> RemoteChannel:
         parties = self.agreed.parties

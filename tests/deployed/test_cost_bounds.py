@@ -6,12 +6,11 @@ import pytest
 from spinney.deployment.costs import cost_of
 from spinney.deployment.job import agreement_of
 from spinney.jobs.file import load_job
-from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.spec import PartySite
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
-from spinney.transport.in_process import InProcess
 
 PARTIES = ("a", "b", "c")
 SMALL = "n_estimators = 1\nmax_depth = 2\n"
@@ -64,11 +63,7 @@ def moved_in(job, schema):
     settings = job.protocol_settings()
     tables = {name: table_of(schema, seed) for seed, name in enumerate(PARTIES)}
     sides = {n: job.spec.party(t, settings, PartySite(n, 1)) for n, t in tables.items()}
-    channel = (
-        connect_parties(sides, job.spec.summed, is_masked=True, privacy=settings.privacy)
-        if job.is_masked
-        else InProcess(sides)
-    )
+    channel = connect_parties(sides, is_masked=job.is_masked, privacy=settings.privacy)
     job.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
     moved = {
         n: sum(r.bytes_up.get(n, 0) + r.bytes_down.get(n, 0) for r in channel.rounds)

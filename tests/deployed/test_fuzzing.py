@@ -23,6 +23,7 @@ from spinney.deployment.questions import ModelAsk, ProposalAsk
 from spinney.errors import SpinneyError
 from spinney.jobs.file import load_job
 from spinney.jobs.registry import SPECS
+from spinney.protocols.verified.channel import VerifiedSums
 from spinney.transport import codec
 from spinney.transport.journal import Finished, Sums
 from spinney.transport.remote import frames
@@ -93,7 +94,7 @@ def questions(tmp_path_factory):
 
     sites.bytes_to = listening
     settings_ = agreed.protocol_settings()
-    agreed.spec.train(sites.channel(), settings_, n_jobs=1, progress=lambda *_: None)
+    agreed.spec.train(VerifiedSums(sites.keyed()), settings_, n_jobs=1, progress=lambda *_: None)
     sites.close()
     return folder, agreed, messages
 

@@ -14,6 +14,7 @@ from spinney.deployment.party.guard import Guarded, RunRecord
 from spinney.deployment.party.progress import Advance
 from spinney.errors import PolicyError
 from spinney.protocols.settings import ForestSettings, PrivacySettings
+from spinney.protocols.verified.channel import VerifiedSums
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 
@@ -93,6 +94,8 @@ def test_a_job_s_own_questions_pass(tmp_path):
     agreed = agreed_job(tmp_path, epsilon=4)
     sites = Sites(tmp_path, agreed)
     settings = agreed.protocol_settings()
-    trained = agreed.spec.train(sites.channel(), settings, n_jobs=1, progress=lambda *_: None)
+    trained = agreed.spec.train(
+        VerifiedSums(sites.keyed()), settings, n_jobs=1, progress=lambda *_: None
+    )
     sites.close()
     assert trained.model.forest.n_trees == settings.n_estimators

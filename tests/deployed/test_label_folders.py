@@ -25,6 +25,7 @@ from spinney.errors import PolicyError, SettingError, TableError
 from spinney.privacy.budget import Unit
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
+from spinney.protocols.verified.channel import VerifiedSums
 from spinney.tables.holding import Holding
 from spinney.tables.records import records_of
 
@@ -51,11 +52,12 @@ def trained(folder, name="one", **changes):
     agreed = msgspec.structs.replace(extra_job(folder, name), **changes)
     sites = Sites(folder, agreed, run=name)
     settings = agreed.protocol_settings()
-    model = agreed.spec.train(
-        sites.channel(), settings, n_jobs=1, progress=lambda *_: None
-    ).model.to_bytes()
-    sites.close()
-    return model
+    try:
+        channel = VerifiedSums(sites.keyed())
+        training = agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
+        return training.model.to_bytes()
+    finally:
+        sites.close()
 
 
 def turned(line):

@@ -1,7 +1,6 @@
 """A party's masks in deployed jobs: keys that are signed, one roster, every sum opened once."""
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -15,17 +14,18 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from spinney.deployment.identity import KitIdentity
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.tables import schema_for
-from spinney.errors import PolicyError, ProtocolError
+from spinney.errors import ProtocolError
 from spinney.privacy.masking import MaskAsk, UnmaskAsk
-from spinney.protocols.accounts.account import ClaimsAsk
-from spinney.protocols.rows.setup import FactsAsk
+from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
 from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
 from spinney.protocols.secure_sums.roster import (
     KeyAsk,
     RosterAsk,
-    secure_channel,
+    exchange_keys,
 )
-from spinney.transport import codec
+from spinney.protocols.verified.channel import VerifiedSums
+from spinney.protocols.verified.messages import StepAsk
+from spinney.transport.carried import Carried
 from spinney.transport.remote.channel import RemoteChannel
 
 FOUR = (*CLINICS, "harbour")
@@ -44,40 +44,70 @@ def four(tmp_path):
 
 
 def opened_by_four(four, **changes):
-    """Return a masked channel to four parties that may lose one, and its job."""
+    """Return a masked channel to four parties that may lose one, and its sites."""
     masked = agreed_job(four, "quorum = 3", FOUR, secure_sum="true", honest=3, **changes)
-    channel = Sites(four, masked).channel()
-    return masked, secure_channel(channel, "run-1/1", FOUR, honest=3, min_survivors=3)
+    sites = Sites(four, masked)
+    return sites, sites.keyed(honest=3, min_survivors=3)
+
+
+def facts_of(four, sites):
+    return FactsAsk(_digest(four, sites.agreed), with_leading=True)
+
+
+FEWER = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
 
 
 def test_a_sum_is_opened_for_one_set_of_parties_only(four):
-    masked, channel = opened_by_four(four)
-    channel.sum(FactsAsk(_digest(four, masked), with_leading=True))
-    fewer = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
+    sites, channel = opened_by_four(four)
+    verified = VerifiedSums(channel)
+    verified.ask(SchemaAsk())
+    verified.sum(facts_of(four, sites))
     with pytest.raises(ProtocolError, match="already opened for another set of parties"):
-        channel._inner.ask(RevealAsk(fewer), to=("north",))
+        channel._inner.ask(RevealAsk(FEWER), to=("north",))
+    sites.close()
+
+
+def test_a_step_is_opened_once_in_whatever_words_it_is_asked_again(four):
+    """The attack that read one party's histogram: the same sum, a little different, over fewer."""
+    sites, channel = opened_by_four(four)
+    verified = VerifiedSums(channel)
+    verified.ask(SchemaAsk())
+    verified.sum(facts_of(four, sites))
+    wire = channel._inner
+    before = verified.opened
+    again = StepAsk(2, "sum", ()).derived(facts_of(four, sites))
+    others = ("harbour", "lakeside", "north")
+    mask = channel._coordinator.begin_round()
+    for name in others:
+        wire.ask(MaskedAsk(mask, "StepAsk", Carried(again)), to=(name,))
+    fewer = UnmaskAsk("run-1/1", 1, 2, others, ("st-mary",))
+    with pytest.raises(ProtocolError, match="already opened for another set of parties"):
+        wire.ask(RevealAsk(fewer), to=("north",))
+    assert before[0].number == 2
+    sites.close()
 
 
 def test_a_question_that_was_not_answered_opens_nothing_and_hides_no_other(four):
-    masked, channel = opened_by_four(four)
-    facts = FactsAsk(_digest(four, masked), with_leading=True)
-    channel.sum(facts)
+    sites, channel = opened_by_four(four)
+    verified = VerifiedSums(channel)
+    verified.ask(SchemaAsk())
+    verified.sum(facts_of(four, sites))
     wire = channel._inner
-    # Round 1 again, in the words of another question: it is refused, and round 1 stays what it was.
+    # Round 1 again, about another step: it is refused, and round 1 stays what it was.
     first = MaskAsk("run-1/1", 1, 1, ())
-    other = codec.encode(replace(facts, with_leading=False))
+    other = StepAsk(3, "sum", verified.opened)
     with pytest.raises(ProtocolError, match="Round 1 of the masks was about another question"):
-        wire.ask(MaskedAsk(first, "FactsAsk", other), to=("north",))
-    fewer = UnmaskAsk("run-1/1", 1, 1, ("harbour", "lakeside", "north"), ("st-mary",))
+        wire.ask(MaskedAsk(first, "StepAsk", Carried(other)), to=("north",))
     with pytest.raises(ProtocolError, match="already opened for another set of parties"):
-        wire.ask(RevealAsk(fewer), to=("north",))
+        wire.ask(RevealAsk(FEWER), to=("north",))
     # A question that is refused leaves its round empty.
-    wrong = codec.encode(replace(facts, schema_digest="0" * 64))
+    wrong = StepAsk(7, "sum", verified.opened)
     second = MaskAsk("run-1/1", 1, 2, (0b1111,))
-    with pytest.raises(PolicyError, match="its schema differ"):
-        wire.ask(MaskedAsk(second, "FactsAsk", wrong), to=("north",))
+    with pytest.raises(ProtocolError, match="Step 7 does not follow"):
+        wire.ask(MaskedAsk(second, "StepAsk", Carried(wrong)), to=("north",))
     with pytest.raises(ProtocolError, match="has no reply in round 2"):
         wire.ask(RevealAsk(UnmaskAsk("run-1/1", 1, 2, tuple(sorted(FOUR)), ())), to=("north",))
+    sites.close()
 
 
 def test_a_party_takes_one_roster(clinics):
@@ -91,7 +121,7 @@ def test_a_party_takes_one_roster(clinics):
             return super().ask(ask, **how)
 
     wire = Sites(clinics, masked).channel(Listening)
-    secure_channel(wire, "run-1/1", CLINICS)
+    exchange_keys(wire, "run-1/1", CLINICS)
     (roster,) = rosters
     wire.ask(roster)  # the same once more changes nothing
     pair = ("lakeside", "north")
@@ -105,7 +135,7 @@ def test_a_threshold_that_two_lists_could_reach_is_refused(four):
     masked = agreed_job(four, "quorum = 2", FOUR, secure_sum="true")  # two may collude
     channel = Sites(four, masked).channel()
     with pytest.raises(ProtocolError, match=r"threshold=3 .* opened for two lists .* above 3"):
-        secure_channel(channel, "run-1/1", FOUR, honest=2, min_survivors=3)
+        exchange_keys(channel, "run-1/1", FOUR, honest=2, min_survivors=3)
 
 
 def test_a_roster_that_relies_on_more_honest_parties_is_refused(four):
@@ -114,19 +144,7 @@ def test_a_roster_that_relies_on_more_honest_parties_is_refused(four):
     with pytest.raises(
         ProtocolError, match="relies on 3 honest parties; this party relies on at most 2"
     ):
-        secure_channel(channel, "run-1/1", FOUR, honest=3)
-
-
-def test_claims_of_other_jobs_are_not_told(clinics):
-    private = agreed_job(clinics, epsilon=1.0, max_depth=2, n_estimators=2)
-    wire = Sites(clinics, private).channel()
-    with pytest.raises(PolicyError, match=r"outside the job .*: its claims differ"):
-        wire.ask(ClaimsAsk("another"))
-    for name in CLINICS:
-        shutil.rmtree(clinics / name / "records")
-    plain = agreed_job(clinics)
-    with pytest.raises(PolicyError, match="its claims differ"):
-        Sites(clinics, plain, run="run-2").channel().ask(ClaimsAsk("q3"))
+        exchange_keys(channel, "run-1/1", FOUR, honest=3)
 
 
 def _digest(folder, agreed):
@@ -135,13 +153,13 @@ def _digest(folder, agreed):
 
 def test_masked_jobs_answer_no_summand_in_the_open(clinics):
     masked = agreed_job(clinics, secure_sum="true")
-    facts = FactsAsk(_digest(clinics, masked), with_leading=True)
-    channel = Sites(clinics, masked).channel()
-    with pytest.raises(ProtocolError, match="does not yet have the other parties' keys"):
-        channel.ask(facts)
-    secure_channel(channel, "run-1/1", CLINICS)
-    with pytest.raises(ProtocolError, match="answers FactsAsk only with masks"):
-        channel.ask(facts)
+    sites = Sites(clinics, masked)
+    channel = sites.keyed()
+    VerifiedSums(channel).ask(SchemaAsk())
+    step = StepAsk(2, "sum", ()).derived(facts_of(clinics, sites))
+    with pytest.raises(ProtocolError, match="answers StepAsk only with masks"):
+        channel._inner.ask(step)
+    sites.close()
 
 
 def test_a_mask_key_of_a_stranger_is_refused(clinics):
@@ -149,7 +167,7 @@ def test_a_mask_key_of_a_stranger_is_refused(clinics):
     Authority(2).kit(clinics / "north" / "kit", "north")  # the right name, another authority
     masked = agreed_job(clinics, secure_sum="true")
     with pytest.raises(ProtocolError, match="for party 'north' is not signed by that party"):
-        secure_channel(Sites(clinics, masked).channel(), "run-1/1", CLINICS)
+        exchange_keys(Sites(clinics, masked).channel(), "run-1/1", CLINICS)
 
 
 def test_a_party_cannot_sign_for_another(clinics):

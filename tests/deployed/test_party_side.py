@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from dataclasses import replace
+from hashlib import sha256
 
 import msgspec
 import pytest
@@ -21,7 +21,7 @@ from spinney.deployment.job import PROPOSE, Agreed, Attempt
 from spinney.deployment.party import admission as accepted
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.tables import open_table
-from spinney.deployment.questions import ModelAsk, ProposalAsk
+from spinney.deployment.questions import DerivedAsk, ModelAsk, ProposalAsk
 from spinney.errors import (
     PolicyError,
     ProtocolError,
@@ -31,10 +31,11 @@ from spinney.errors import (
     TableError,
 )
 from spinney.protocols import horizontal_forest
+from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.horizontal_forest.messages import LevelAsk
-from spinney.protocols.rows.levels import GrowingJob
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
-from spinney.protocols.secure_sums.roster import secure_channel
+from spinney.protocols.verified.channel import VerifiedSums
+from spinney.protocols.verified.messages import StepAsk
 from spinney.tables.holding import Holding
 from spinney.transport.in_process import InProcess
 from spinney.transport.journal import Journal, Journaled
@@ -65,14 +66,14 @@ def test_the_same_train_and_party_give_the_same_bytes_masked_or_not(clinics):
     plain = agreed_job(clinics)
     expected = pooled(plain, clinics)
     sites = Sites(clinics, plain)
-    assert trained(plain, sites.channel()).model.to_bytes() == expected
+    assert trained(plain, VerifiedSums(sites.keyed())).model.to_bytes() == expected
     sites.close()
     masked = agreed_job(clinics, secure_sum="true")
     for name in CLINICS:
         shutil.rmtree(clinics / name / "records", ignore_errors=True)
     sites = Sites(clinics, masked, run="run-2")
-    channel = secure_channel(sites.channel(), "run-2/1", CLINICS)
-    assert trained(masked, channel).model.to_bytes() == expected
+    assert trained(masked, VerifiedSums(sites.keyed())).model.to_bytes() == expected
+    sites.close()
 
 
 def test_a_new_attempt_goes_on_from_the_journal_with_the_same_bytes(clinics, tmp_path):
@@ -82,22 +83,25 @@ def test_a_new_attempt_goes_on_from_the_journal_with_the_same_bytes(clinics, tmp
 
     class Ends(Journaled):
         def sum(self, ask, *, quorum=None):
-            if isinstance(ask, LevelAsk) and len(ask.levels) == 2:
+            if isinstance(ask.about, LevelAsk) and len(ask.about.levels) == 2:
                 raise KeyboardInterrupt
             return super().sum(ask, quorum=quorum)
 
     first = Sites(clinics, agreed)
     with pytest.raises(KeyboardInterrupt):
-        trained(agreed, Ends(first.channel(), Journal(rounds)))
+        trained(agreed, VerifiedSums(Ends(first.keyed(), Journal(rounds))))
     first.close()
     again = Sites(clinics, agreed, attempt=2)
-    model = trained(agreed, Journaled(again.channel(), Journal(rounds))).model
+    model = trained(agreed, VerifiedSums(Journaled(again.keyed(), Journal(rounds)))).model
+    again.close()
     assert model.to_bytes() == expected
 
 
 def test_what_a_job_without_noise_learns_is_in_the_ledger(clinics):
     agreed = agreed_job(clinics)
-    trained(agreed, Sites(clinics, agreed).channel())
+    sites = Sites(clinics, agreed)
+    trained(agreed, VerifiedSums(sites.keyed()))
+    sites.close()
     told = describe_ledger(clinics / "north" / "ledger.db", None)
     (job,) = told.jobs
     assert job.name == "q3 run-1"
@@ -107,8 +111,9 @@ def test_what_a_job_without_noise_learns_is_in_the_ledger(clinics):
 
 def test_what_leaves_is_written_down_as_it_happens(clinics):
     agreed = agreed_job(clinics)
-    channel = Sites(clinics, agreed).channel()
-    channel.ask(SchemaAsk())
+    sites = Sites(clinics, agreed)
+    VerifiedSums(sites.keyed()).ask(SchemaAsk())
+    sites.close()
     record = clinics / "north" / "records" / "runs" / "run-1" / "disclosures.jsonl"
     (entry,) = map(json.loads, record.read_text().splitlines())
     assert entry["question"] == "Schema"
@@ -136,9 +141,9 @@ def test_a_job_changed_after_it_was_accepted_is_refused(clinics):
     proposed(clinics, agreed_job(clinics, kind=PROPOSE))
     changed = agreed_job(clinics, n_estimators=6)
     with pytest.raises(PolicyError, match="Job 'q3' was changed after this party accepted it"):
-        Sites(clinics, changed).channel().ask(SchemaAsk())
+        VerifiedSums(Sites(clinics, changed).keyed()).ask(SchemaAsk())
     proposed(clinics, agreed_job(clinics, kind=PROPOSE, n_estimators=6))
-    Sites(clinics, changed).channel().ask(SchemaAsk())
+    VerifiedSums(Sites(clinics, changed).keyed()).ask(SchemaAsk())
 
 
 def test_a_table_changed_since_the_proposal_is_told(clinics):
@@ -149,7 +154,7 @@ def test_a_table_changed_since_the_proposal_is_told(clinics):
     lines = copy.read_text().splitlines(keepends=True)
     copy.write_text("".join([*lines, lines[-1]]))
     with pytest.raises(TableError, match="The table changed since this party accepted job 'q3'"):
-        Sites(clinics, agreed_job(clinics)).channel().ask(SchemaAsk())
+        VerifiedSums(Sites(clinics, agreed_job(clinics)).keyed()).ask(SchemaAsk())
 
 
 def test_a_schema_that_differs_at_one_party_is_told_by_name(clinics):
@@ -162,7 +167,7 @@ def test_a_schema_that_differs_at_one_party_is_told_by_name(clinics):
     write_party(clinics, "north", table=table)
     agreed = agreed_job(clinics)
     with pytest.raises(SchemaError, match=r"Party 'north' declares range .* for column 'age'"):
-        trained(agreed, Sites(clinics, agreed).channel())
+        trained(agreed, VerifiedSums(Sites(clinics, agreed).keyed()))
 
 
 def test_facts_nobody_declared_are_not_read_off_the_data(clinics):
@@ -170,57 +175,51 @@ def test_facts_nobody_declared_are_not_read_off_the_data(clinics):
     listed = b'"values":["surgery","medicine","other"]'
     bare = Agreed.of_bytes(agreed.to_bytes().replace(listed, b'"values":null'))
     with pytest.raises(SettingError, match="Public facts are not declared for: 'ward'"):
-        Sites(clinics, bare).channel().ask(SchemaAsk())
+        VerifiedSums(Sites(clinics, bare).keyed()).ask(SchemaAsk())
 
 
-def test_a_curious_coordinator_cannot_ask_outside_the_job(clinics):
+def test_a_curious_coordinator_cannot_ask_for_anything_but_steps(clinics):
     agreed = agreed_job(clinics)
-    asked = []
-
-    class Listening(Journaled):
-        def sum(self, ask, *, quorum=None):
-            asked.append(ask)
-            return super().sum(ask, quorum=quorum)
-
     sites = Sites(clinics, agreed)
-    channel = Listening(sites.channel(), Journal(clinics / "listened"))
-    trained(agreed, channel)
-    level = [ask for ask in asked if isinstance(ask, LevelAsk)][-1]
-    deeper = replace(level.job.settings, max_depth=9)
-    other = GrowingJob(
-        deeper,
-        *(
-            getattr(level.job, f)
-            for f in ("schema_digest", "binning", "n_classes", "n_rows", "n_parties")
-        ),
-    )
-    facts = next(ask for ask in asked if isinstance(ask, FactsAsk))
-    wire = channel._inner
-    for ask, error, words in (
-        (replace(level, job=other), PolicyError, "its settings differ"),
-        (replace(facts, schema_digest="0" * 64), PolicyError, "its schema differ"),
-        (tried_out(level), ProtocolError, "differs from what this party received before"),
-    ):
-        with pytest.raises(error, match=words):
+    wire = sites.channel()
+    with pytest.raises(ProtocolError, match="does not yet have the other parties' keys"):
+        wire.ask(StepAsk(1, "ask", ()).derived(SchemaAsk()))
+    channel = VerifiedSums(sites.keyed(wire))
+    channel.ask(SchemaAsk())
+    for ask in (SchemaAsk(), FactsAsk("0" * 64, with_leading=True), ModelAsk(b"model")):
+        with pytest.raises(ProtocolError, match="of a kind that this job does not ask"):
             wire.ask(ask)
-    # When a party leaves, the others are asked about nodes that were known without asking.
-    *before, last = level.levels
-    anew = last.replaced(child_derived=~last.child_derived)
-    assert set(wire.ask(replace(level, levels=(*before, anew)))) == set(CLINICS)
+    with pytest.raises(ProtocolError, match="is not the job's next step"):
+        channel.ask(ClaimsAsk("q3"))  # the next step is a sum
+    sites.close()
 
 
-def tried_out(level):
-    """Return a question about trees with another first level."""
-    first = level.levels[0]
-    changed = type(first)(**{**vars(first), "cut": (first.cut + 1).astype(first.cut.dtype)})
-    return LevelAsk(level.job, (changed, *level.levels[1:]), level.first, level.last)
-
-
-def test_the_finished_model_is_kept_at_the_party(clinics):
+def test_a_finished_model_is_kept_at_the_party_that_derived_it(clinics):
     agreed = agreed_job(clinics)
-    Sites(clinics, agreed).channel().ask(ModelAsk(b"model"))
-    kept = clinics / "north" / "records" / "runs" / "run-1" / "model.spinney"
-    assert kept.read_bytes() == b"model"
+    sites = Sites(clinics, agreed)
+    wire = sites.channel()
+    channel = VerifiedSums(sites.keyed(wire))
+    model = trained(agreed, channel).model.to_bytes()
+    records = clinics / "north" / "records" / "runs" / "run-1"
+    assert (records / "steps" / "secret").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ProtocolError, match="model is not the one that this party derived"):
+        wire.ask(DerivedAsk("0" * 64, channel.opened), to=("lakeside",))
+    assert not (clinics / "lakeside" / "records" / "runs" / "run-1" / "model.spinney").exists()
+    wire.ask(DerivedAsk(sha256(model).hexdigest(), channel.opened))
+    sites.close()
+    assert (records / "model.spinney").read_bytes() == model
+    assert not (records / "steps").exists()
+
+
+def test_a_model_is_not_kept_before_its_last_step(clinics):
+    agreed = agreed_job(clinics)
+    sites = Sites(clinics, agreed)
+    wire = sites.channel()
+    channel = VerifiedSums(sites.keyed(wire))
+    channel.ask(SchemaAsk())
+    with pytest.raises(ProtocolError, match="The job is not finished"):
+        wire.ask(DerivedAsk("0" * 64, channel.opened))
+    sites.close()
 
 
 def test_the_rate_of_jobs_is_limited(tmp_path):
@@ -242,9 +241,9 @@ def test_two_jobs_at_once_are_never_mixed(clinics, monkeypatch):
     monkeypatch.setattr("spinney.deployment.party.process._WAIT", 0.3)
     agreed = agreed_job(clinics)
     first = Sites(clinics, agreed, run="run-1")
-    first.channel().ask(SchemaAsk())
+    first.keyed()
     with pytest.raises(ProtocolError, match="This party is running another job"):
-        Sites(clinics, agreed, run="run-2").channel().ask(SchemaAsk())
+        VerifiedSums(Sites(clinics, agreed, run="run-2").keyed()).ask(SchemaAsk())
 
 
 def test_a_private_job_needs_all_its_parties(tmp_path):
@@ -282,11 +281,11 @@ def test_canaries_in_a_table_stay_at_home(clinics):
 def test_a_run_is_that_of_one_job(clinics):
     agreed = agreed_job(clinics)
     first = Sites(clinics, agreed)
-    first.channel().ask(SchemaAsk())
+    first.keyed()
     first.close()
     other = msgspec.structs.replace(agreed, name="q5")
     with pytest.raises(PolicyError, match="This run belongs to another job"):
-        Sites(clinics, other).channel().ask(SchemaAsk())
+        VerifiedSums(Sites(clinics, other).keyed()).ask(SchemaAsk())
 
 
 @pytest.mark.parametrize("run", ["../elsewhere", "a/b", "", "x" * 65])

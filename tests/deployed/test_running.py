@@ -31,7 +31,6 @@ from spinney.deployment.party.guard import RunRecord
 from spinney.deployment.party.status import status
 from spinney.deployment.text import party_page
 from spinney.errors import PartyLostError, ProtocolError, SettingError, StorageError
-from spinney.protocols.rows.setup import SchemaAsk
 
 
 def refused(path: Path, words: str) -> None:
@@ -158,7 +157,7 @@ def test_a_run_that_ended_early_has_a_report_of_what_left(tmp_path):
 
     def dying(targets, data):
         asked.append(data)
-        return sites.bytes_to(targets, data) if len(asked) < 6 else {}
+        return sites.bytes_to(targets, data) if len(asked) < 9 else {}
 
     with pytest.raises(PartyLostError):
         Run(coordinator_in(tmp_path), agreed, attempt_of(agreed), dying).conduct()
@@ -184,7 +183,7 @@ def test_a_party_with_a_full_disk_releases_nothing_and_the_run_pauses(tmp_path, 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
 
     sites = Sites(tmp_path, agreed)
-    sites.channel().ask(SchemaAsk())
+    sites.keyed()
     sites.close()
     again = Sites(tmp_path, agreed, attempt=2)
     run = Run(coordinator_in(tmp_path), agreed, attempt_of(agreed, attempt=2), again.bytes_to)

@@ -14,7 +14,7 @@ from deployed.served import Served  # type: ignore[import-not-found]
 from spinney.deployment import client
 from spinney.deployment.coordinator.keeper import Keeper
 from spinney.deployment.coordinator.runs import RunFolder, Status
-from spinney.deployment.party.process import RunParty
+from spinney.deployment.party.guard import Guarded
 from spinney.errors import PolicyError, SettingError, StorageError
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.certificates import holder_of
@@ -43,15 +43,15 @@ class Held:
 
     def __init__(self, monkeypatch, kind, party="north"):
         self.reached, self.free = Event(), Event()
-        answer = RunParty.answer
+        answer = Guarded.answer
 
         def held(side, ask):
-            if type(ask).__name__ == kind and side._name == party:
+            if type(ask).__name__ == kind and party in side._record.folder.parts:
                 self.reached.set()
                 assert self.free.wait(60)
             return answer(side, ask)
 
-        monkeypatch.setattr(RunParty, "answer", held)
+        monkeypatch.setattr(Guarded, "answer", held)
 
 
 @pytest.mark.parametrize("secure_sum", ["false", "true"])

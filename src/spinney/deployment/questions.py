@@ -46,7 +46,7 @@ class ModelAsk(Ask[ModelReply]):
 
 
 @message
-class FinishAsk(Ask[ModelReply]):
+class DerivedAsk(Ask[ModelReply]):
     """Which model have you derived? (A party tells only whether it is this one.)"""
 
     digest: str

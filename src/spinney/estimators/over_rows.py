@@ -82,8 +82,8 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         progress: Progress,
     ) -> tuple[Any, dict[str, Any]]:
         """Train over the channel that all estimators use; return the training and the parties."""
-        from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415  late
         from spinney.protocols.spec import PartySite  # noqa: PLC0415
+        from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415  late
 
         spec, is_masked = self._spec, self._is_masked(settings, len(tables))
         memories = self._memories(tables)

@@ -59,7 +59,5 @@ class LetterBox:
         secret = self.own.shared_with(self.other)
         names: Iterable[str] = self.names
         return ChaCha20Poly1305(
-            derive_key(
-                secret, self.purpose, job=self.agreed, round_number=self.number, names=names
-            )
+            derive_key(secret, self.purpose, job=self.agreed, round_number=self.number, names=names)
         )

@@ -20,9 +20,9 @@ from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import Explained
-from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.spec import PartySite, Spec
 from spinney.protocols.training import Trained, Training
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.facts import Holder, PartyQuality
 from spinney.report.report import Report
@@ -202,9 +202,7 @@ def _explained(
         name: explaining.Party(rows.held_out, n_jobs=running.n_jobs)
         for name, rows in parties.rows.items()
     }
-    channel = connect_parties(
-        sides, is_masked=running.secure_sum, honest=running.honest
-    )
+    channel = connect_parties(sides, is_masked=running.secure_sum, honest=running.honest)
     explained = explaining.explain(channel, explaining.question_of(joint.model))
     n_before = len(joint.rounds)
     asked = (replace(r, number=r.number + n_before) for r in channel.rounds)

@@ -12,8 +12,8 @@ from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
-from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.spec import OwnModelsSpec
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.simulation.comparison import Comparison, PartyComparison, Running, compare_scores
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.scores import predict_table

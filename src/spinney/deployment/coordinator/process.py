@@ -21,7 +21,7 @@ from spinney.deployment.coordinator.unfinished import add_run_facts
 from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.questions import FinishAsk, ModelAsk, ProposalAsk
+from spinney.deployment.questions import DerivedAsk, ModelAsk, ProposalAsk
 from spinney.deployment.text import standing_of
 from spinney.errors import (
     LedgerError,
@@ -187,7 +187,7 @@ class Run:
         model = b"" if training.model is None else training.model.to_bytes()
         digest = digest_of(model) if model else ""  # without one, each party has only its part
         if agreed.is_verified:
-            wire.ask(FinishAsk(digest_of(model), verified.opened), to=present)
+            wire.ask(DerivedAsk(digest_of(model), verified.opened), to=present)
         elif model:
             wire.ask(ModelAsk(model), to=present)
         if training.roles is not None:

@@ -26,7 +26,7 @@ from spinney.deployment.party.tables import (
     read_whole_table,
 )
 from spinney.deployment.questions import (
-    FinishAsk,
+    DerivedAsk,
     ModelAsk,
     ModelReply,
     ProposalAsk,
@@ -93,7 +93,7 @@ class RunParty:
         if self._agreed.kind == EVALUATE:
             kinds = (*self._agreed.summed, *masks)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
-            kinds = (*KEY_ASKS, StepAsk, *masks, FinishAsk)
+            kinds = (*KEY_ASKS, StepAsk, *masks, DerivedAsk)
         elif self._agreed.kind == PREDICT:
             assert isinstance(self._agreed.spec, spec.ColumnsSpec)
             kinds = self._agreed.spec.prediction_asks
@@ -108,7 +108,7 @@ class RunParty:
         self._begin()
         if isinstance(ask, ModelAsk):
             return self._keep_model(ask.model)
-        if isinstance(ask, FinishAsk):
+        if isinstance(ask, DerivedAsk):
             return self._finish(ask)
         return self._inside.answer(ask)
 
@@ -230,7 +230,7 @@ class RunParty:
         n_jobs = self._party.party.n_jobs
         return self._agreed.spec.train(channel, self._settings, n_jobs=n_jobs, progress=silent)
 
-    def _finish(self, ask: FinishAsk) -> ModelReply:
+    def _finish(self, ask: DerivedAsk) -> ModelReply:
         """Keep the model that this party derived, if it is the coordinator's too."""
         if self._verifying is None or self._derivation is None:
             raise ProtocolError("This party has not derived a model.")

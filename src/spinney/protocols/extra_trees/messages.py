@@ -17,6 +17,7 @@ from spinney.protocols.rows.quality import QualityAsk
 from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import Beside, kept_beside, message
+from spinney.trees.counts import Counts
 from spinney.trees.cuts import Candidates, Drawing, draw_candidates
 from spinney.trees.fields import Fields
 from spinney.trees.frontier import Frontier, Slots
@@ -119,6 +120,10 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
         return Fields.of(
             self.slots, self.frontier.bits[self.first : self.last], self.job.cell_counters
         )
+
+    def laid_out(self, total: CountsReply) -> CountsReply:
+        """Return counts in runs of their slots."""
+        return CountsReply(Counts(total.counts.counters, self.slots.ends.reshape(-1)))
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return counts packed into words; target sums unchanged."""

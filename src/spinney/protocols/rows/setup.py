@@ -88,6 +88,11 @@ class EdgesAsk(Ask[CountsReply]):
     reply_type: ClassVar[type[Any]] = CountsReply
     ring_is_fresh: ClassVar[bool] = True
 
+    def laid_out(self, total: CountsReply) -> CountsReply:
+        """Return counts in the runs of their cells."""
+        counters, length = total.counts.counters, 1 << self.refinement.digit_bits
+        return CountsReply(Counts(counters, runs(len(counters) // length, length)))
+
     @property
     def reply_bytes(self) -> int:
         """One count per part, and the end of each cell's run."""

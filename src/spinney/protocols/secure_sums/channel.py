@@ -132,8 +132,7 @@ def require_unmasked(ask: Ask[Any]) -> None:
         )
     if ask.is_summable:
         raise ProtocolError(
-            f"This party answers {type(ask).__name__} only with masks: its job has "
-            "secure_sum=True."
+            f"This party answers {type(ask).__name__} only with masks: its job has secure_sum=True."
         )
 
 

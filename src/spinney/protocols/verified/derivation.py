@@ -114,8 +114,10 @@ class OwnDerivation:
         return self.training
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread; it ends where it would ask its next question."""
         self._channel.results.put(None)
+        if self._thread is not None:
+            self._thread.join()
 
     def _next(self) -> tuple[str, Ask[Any]]:
         """Return the next question and its verb."""
@@ -183,5 +185,7 @@ class _Told(Channel):
             raise _ClosedError
         result, answered = told
         number = len(self.rounds) + 1
-        self.rounds.append(Round(number, ask.called(), verb, ask.reveals, "", {}, {}, 0.0, answered))
+        self.rounds.append(
+            Round(number, ask.called(), verb, ask.reveals, "", {}, {}, 0.0, answered)
+        )
         return result

@@ -1,7 +1,6 @@
 """The one question of verified growth: here is what the last step came to; which is the next?"""
 
 from dataclasses import make_dataclass
-from functools import cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -9,8 +8,8 @@ from numpy.typing import NDArray
 
 from spinney.protocols.verified.tags import Tag
 from spinney.transport.carried import Carried
-from spinney.transport.codec import UNPACKED_LIMIT
 from spinney.transport.channel import Ask, Vector
+from spinney.transport.codec import UNPACKED_LIMIT
 from spinney.transport.messages import Beside, message
 
 
@@ -95,6 +94,7 @@ class StepAsk(Ask[Any]):
         return self.reply_type(self.about.from_ring(tuple(vectors)), tag.view(np.uint64))
 
 
+_STEP_REPLIES: Final[dict[tuple[type[Any], bool], type[Any]]] = {}
 _ABOUT: Final[Beside[Ask[Any]]] = Beside()
 _RINGS: Final[Beside[tuple[Vector, ...]]] = Beside()  # of replies that are to be masked
 
@@ -129,17 +129,17 @@ class _Summed:
         return made(cls.kind.of_vectors(tuple(inner)), tag)
 
 
-@cache
 def step_reply(kind: type[Any], *, is_summed: bool) -> type[Any]:
     """Return the message that carries a reply of some kind, and its tag."""
-    made = make_dataclass(
-        "StepReply",
-        [("reply", kind), ("tag", NDArray[np.uint64])],
-        bases=(_Summed,) if is_summed else (),
-        namespace={"kind": kind, "__doc__": "A step's reply, and its tag."},
-        frozen=True,
-        slots=True,
-        weakref_slot=True,
-    )
-    made.__module__ = __name__
-    return made
+    known = _STEP_REPLIES.get((kind, is_summed))
+    if known is None:
+        known = _STEP_REPLIES[kind, is_summed] = make_dataclass(
+            "StepReply",
+            [("reply", kind), ("tag", NDArray[np.uint64])],
+            bases=(_Summed,) if is_summed else (),
+            namespace={"kind": kind, "__doc__": "A step's reply, and its tag."},
+            frozen=True,
+            slots=True,
+            weakref_slot=True,
+        )
+    return known

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spinney.errors import ProtocolError
-from spinney.privacy.keys import digest
+from spinney.errors import ProtocolError, SpinneyError
+from spinney.privacy.keys import digest, encode_parts
 from spinney.protocols.secure_sums.channel import require_unmasked
 from spinney.protocols.verified.derivation import Derivation
 from spinney.protocols.verified.messages import Opened, StepAsk, keep_ring, step_reply
@@ -175,8 +175,11 @@ class VerifyingParty:
         if verb == "sum":
             if len(opened.results) != 1:
                 return False
-            total = opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
-            numbers = about.to_ring(total) if self._is_masked else total.vectors()
+            try:
+                total = opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+                numbers = about.to_ring(total) if self._is_masked else total.vectors()
+            except (SpinneyError, TypeError, ValueError, IndexError):
+                return False  # not even numbers of the right kind and shape
             return self._keys.is_sum(*here, opened.answered, numbers, opened.tags, n_threads)
         names, tags = opened.answered, opened.tags.reshape(-1, 3)
         if not len(names) == len(opened.results) == len(tags):
@@ -191,8 +194,8 @@ class VerifyingParty:
         present = self._derivation.present()
         if present is not None:
             self._derivation.tell(self._result(opened, *present), opened.answered)
-        said = (opened.number, *opened.answered, opened.tags.tobytes())
-        self._story = digest(self._story, *said)
+        names = encode_parts(*opened.answered)
+        self._story = digest(self._story, opened.number, names, opened.tags.tobytes())
         self._number = opened.number + 1
         self._answered = None
 

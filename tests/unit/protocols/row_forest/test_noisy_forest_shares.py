@@ -17,7 +17,6 @@ from spinney.protocols.accounts.account import JoinAsk
 from spinney.protocols.row_forest.messages import NoisyLevelAsk
 from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
 from spinney.protocols.secure_sums.simulated import secure_parties
-from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from unit.protocols.row_forest.noisy_forests import (  # type: ignore[import-not-found]
     RECORD,
@@ -66,7 +65,7 @@ class Leaves:
 
     def answer(self, ask):
         if isinstance(ask, MaskedAsk) and ask.kind == "NoisyLevelAsk":
-            question = codec.decode(ask.question, NoisyLevelAsk)
+            question = ask.question.open(NoisyLevelAsk)
             self.gone |= len(question.levels) == self.level
         if self.gone:
             raise PartyLostError("It does not answer.")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import spinney
-from spinney.protocols import horizontal_forest
-from spinney.protocols.secure_sums import simulated
 from spinney.protocols.secure_sums.channel import SecureSums
 from spinney.protocols.settings import PrivacySettings
+from spinney.protocols.verified.channel import VerifiedSums
+from spinney.protocols.verified.simulated import connect_parties
 from spinney.transport.in_process import InProcess
 
 PRIVATE = PrivacySettings(job="j", epsilon="1", in_shares=True)
@@ -22,16 +22,19 @@ class Silent:
 
 def connected(**how):
     sides = {name: Silent() for name in "abcde"}
-    return simulated.connect_parties(sides, horizontal_forest.SUMMED, **how)
+    return connect_parties(sides, **how)
 
 
-def test_without_masks_the_channel_is_plain():
-    assert isinstance(connected(is_masked=False, privacy=PRIVATE), InProcess)
+def test_sums_are_verified_with_and_without_masks():
+    plain = connected(is_masked=False, privacy=PRIVATE)
+    assert isinstance(plain, VerifiedSums)
+    assert isinstance(plain._inner, InProcess)
+    assert isinstance(connect_parties({"a": Silent()}, is_masked=False), InProcess)
 
 
 @pytest.mark.parametrize(("privacy", "least"), [(None, None), (PRIVATE, 5)])
 def test_a_private_sum_needs_all_its_parties(privacy, least):
-    channel = connected(is_masked=True, privacy=privacy)
+    channel = connected(is_masked=True, privacy=privacy)._inner
     assert isinstance(channel, SecureSums)
     assert channel.parties == tuple("abcde")
     if least is None:
@@ -48,4 +51,7 @@ def test_nobody_else_sets_secure_sums_up():
         for path in source.rglob("*.py")
         if re.search(r"\bsecure_parties\(|\bKeyPair\.fresh\(\) for", path.read_text())
     ]
-    assert users == ["protocols/secure_sums/simulated.py"]
+    assert sorted(users) == [
+        "protocols/secure_sums/simulated.py",
+        "protocols/verified/simulated.py",
+    ]
