@@ -282,7 +282,11 @@ def test_questions_that_all_parties_see_are_checked_too(rows):
         "binning": "magnitudes",
     }
     job = extra_trees.Settings(
-        task="classification", criterion="gini", thresholds="exchanged", **facts
+        task="classification",
+        criterion="gini",
+        binning="magnitudes",
+        thresholds="exchanged",
+        **facts,
     )
     assert Run("extra_trees", tables, job).trained().model is not None
 
@@ -298,24 +302,24 @@ def test_questions_that_all_parties_see_are_checked_too(rows):
 def test_a_forged_tag_passes_once_in_the_size_of_the_field():
     """A coordinator that guesses tags of a changed sum passes as often as chance has it: never."""
     keys, sums = SumKeys.fresh(), np.arange(3000, dtype=np.int32)
-    tags: Any = sum(keys.tag(1, b"", name, [sums], 1) for name in NAMES)
+    tags: Any = sum(keys.tag(1, b"", name, [sums], n_threads=1) for name in NAMES)
     total = 3 * sums
-    assert keys.is_sum(1, b"", NAMES, [total], tags, 1)
+    assert keys.is_sum(1, b"", NAMES, [total], tags, n_threads=1)
     changed = total.copy()
     changed[7] += 1
     random = np.random.default_rng(0)
     for _ in range(300):
         guess = tags + random.integers(0, 2**32, 3, np.uint64)
-        assert not keys.is_sum(1, b"", NAMES, [changed], guess, 1)
+        assert not keys.is_sum(1, b"", NAMES, [changed], guess, n_threads=1)
     # Parties that were told different things before do not accept each other's tags.
-    assert not keys.is_sum(1, b"another story", NAMES, [total], tags, 1)
+    assert not keys.is_sum(1, b"another story", NAMES, [total], tags, n_threads=1)
     # A multiple of a sum has a multiple of its hash; the pads are not multiplied with it.
-    assert not keys.is_sum(1, b"", NAMES, [2 * total], 2 * tags, 1)
+    assert not keys.is_sum(1, b"", NAMES, [2 * total], 2 * tags, n_threads=1)
     # A value that is equal modulo one prime, or two, is not equal modulo the third.
     wide = total.astype(np.int64)
-    tags = sum(keys.tag(2, b"", name, [sums.astype(np.int64)], 1) for name in NAMES)
-    assert keys.is_sum(2, b"", NAMES, [wide], tags, 1)
+    tags = sum(keys.tag(2, b"", name, [sums.astype(np.int64)], n_threads=1) for name in NAMES)
+    assert keys.is_sum(2, b"", NAMES, [wide], tags, n_threads=1)
     for prime in (2**32 - 5, 2**32 - 17, 2**32 - 65):
         moved = wide.copy()
         moved[0] += prime
-        assert not keys.is_sum(2, b"", NAMES, [moved], tags, 1)
+        assert not keys.is_sum(2, b"", NAMES, [moved], tags, n_threads=1)

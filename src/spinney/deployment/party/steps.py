@@ -13,7 +13,7 @@ from spinney.files import replace_file
 from spinney.protocols.verified.messages import Opened
 from spinney.transport import codec
 
-_SECRET: Final = "secret"
+_SHARED: Final = "secret"
 _ENDED: Final = "ended"
 
 
@@ -27,8 +27,8 @@ class StoredSteps:
         """Return the secret that the parties share in this run: the first with which it went on."""
         self._require_going_on()
         if self.kept():
-            return (self._folder / _SECRET).read_bytes()
-        self._write(_SECRET, offered)
+            return (self._folder / _SHARED).read_bytes()
+        self._write(_SHARED, offered)
         return offered
 
     def keep(self, opened: Opened) -> None:

@@ -59,6 +59,7 @@ class SharedDerivation:
 
     def tell(self, result: Any, answered: Sequence[str]) -> None:
         """Forget the question; the coordinator knows what follows."""
+        del result, answered
         self._present = None
 
 

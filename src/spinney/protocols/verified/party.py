@@ -144,7 +144,7 @@ class VerifyingParty:
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         n_threads = thread_count(None)
-        return self._keys.tag(self._number, self._story, self._name, vectors, n_threads)
+        return self._keys.tag(self._number, self._story, self._name, vectors, n_threads=n_threads)
 
     def _check(self, opened: Opened) -> None:
         """Raise unless what is told is what the parties replied."""
@@ -180,12 +180,14 @@ class VerifyingParty:
                 numbers = about.to_ring(total) if self._is_masked else total.vectors()
             except (SpinneyError, TypeError, ValueError, IndexError):
                 return False  # not even numbers of the right kind and shape
-            return self._keys.is_sum(*here, opened.answered, numbers, opened.tags, n_threads)
+            return self._keys.is_sum(
+                *here, opened.answered, numbers, opened.tags, n_threads=n_threads
+            )
         names, tags = opened.answered, opened.tags.reshape(-1, 3)
         if not len(names) == len(opened.results) == len(tags):
             return False
         return all(
-            self._keys.is_sum(*here, (name,), _words_of(carried), tag, n_threads)
+            self._keys.is_sum(*here, (name,), _words_of(carried), tag, n_threads=n_threads)
             for name, carried, tag in zip(names, opened.results, tags, strict=True)
         )
 

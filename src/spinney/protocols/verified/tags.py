@@ -50,7 +50,7 @@ class SumKeys:
         return cls(secret_bytes(KEY_BYTES), b"")
 
     def tag(
-        self, step: int, story: bytes, name: str, vectors: Sequence[Vector], n_threads: int
+        self, step: int, story: bytes, name: str, vectors: Sequence[Vector], *, n_threads: int
     ) -> Tag:
         """Return a party's tag for its reply in a step, after all that `story` is a digest of."""
         hashed = self._hashed(step, story, vectors, n_threads)
@@ -64,9 +64,10 @@ class SumKeys:
         names: Sequence[str],
         vectors: Sequence[Vector],
         tag: Tag,
+        *,
         n_threads: int,
     ) -> bool:
-        """Return whether vectors are the sum of these parties' replies, by the sum of their tags."""
+        """Return whether vectors are the sum of these parties' replies, by their summed tags."""
         if tag.shape != (len(PRIMES),):
             return False
         totals = list(self._hashed(step, story, vectors, n_threads))
