@@ -217,6 +217,7 @@ def job_start(
     """Start a job; a party that refuses names the rule."""
     from spinney.deployment import client as jobs  # noqa: PLC0415
 
+    _require_room(out)
     run = jobs.start(path, kit)
     _followed(run, kit, out, wait=wait, as_json=as_json)
 
@@ -234,6 +235,7 @@ def job_evaluate(
     """Have the parties evaluate a finished run's model: its score and feature importances."""
     from spinney.deployment import client as jobs  # noqa: PLC0415
 
+    _require_room(out)
     _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
 
 
@@ -316,6 +318,14 @@ def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: boo
             raise typer.Exit(41)
     else:
         typer.echo(telling.as_json({"run": run}) if as_json else run)
+
+
+def _require_room(out: Path | None) -> None:
+    """Refuse a folder that holds a run before a new run begins."""
+    from spinney.report.run_folder import require_no_run  # noqa: PLC0415
+
+    if out is not None:
+        require_no_run(out)
 
 
 def _teller() -> Callable[[Any], None]:

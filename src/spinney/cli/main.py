@@ -10,6 +10,7 @@ import typer
 
 from spinney.cli import deployed as cli_deployed
 from spinney.cli.errors import Debug, Ending, reporting
+from spinney.cli.run_names import RUN_HELP, run_called
 from spinney.version import __version__
 
 app = typer.Typer(
@@ -55,7 +56,9 @@ app.add_typer(cli_deployed.party, name="party")
 app.add_typer(cli_deployed.job, name="job")
 
 
-ModelFile = Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")]
+ModelFile = Annotated[
+    Path, typer.Argument(help=f"{RUN_HELP}, or a model that Spinney saved.", callback=run_called)
+]
 _AS_AGREED = "as the run's parties agreed, otherwise %s"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -85,9 +88,10 @@ def options(
 def demo(
     ending: Ending,
     *,
-    out: Annotated[Path, typer.Option(help="The folder for model and report.")] = Path(
-        "spinney-demo"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for model and report.", show_default="spinney-demo"),
+    ] = None,
     trees: Annotated[int, typer.Option(help="The number of trees in a forest.")] = 100,
     as_json: Json = False,
 ) -> None:
@@ -234,7 +238,9 @@ def model_predict(
 @report.command("open")
 @reporting
 def report_open(
-    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.html.")],
+    path: Annotated[
+        Path, typer.Argument(help=f"{RUN_HELP}, or a report.html.", callback=run_called)
+    ],
 ) -> None:
     """Open a run's page in the browser; without a browser, print where the page is."""
     import webbrowser  # noqa: PLC0415
@@ -251,7 +257,9 @@ def report_open(
 @report.command("show")
 @reporting
 def report_show(
-    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.json.")],
+    path: Annotated[
+        Path, typer.Argument(help=f"{RUN_HELP}, or a report.json.", callback=run_called)
+    ],
     *,
     as_json: Json = False,
 ) -> None:
@@ -285,8 +293,8 @@ def runs_list(*, folder: RunsFolder = Path("runs"), as_json: Json = False) -> No
 @runs.command("compare")
 @reporting
 def runs_compare(
-    first: Annotated[Path, typer.Argument(help="A run's folder.")],
-    second: Annotated[Path, typer.Argument(help="Another's.")],
+    first: Annotated[Path, typer.Argument(help=f"{RUN_HELP}.", callback=run_called)],
+    second: Annotated[Path, typer.Argument(help="Another run.", callback=run_called)],
     *,
     as_json: Json = False,
 ) -> None:
@@ -305,7 +313,9 @@ LedgerFile = Annotated[Path, typer.Argument(help="A party's ledger file.")]
 def ledger_show(
     path: LedgerFile,
     *,
-    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Only this job: its name, or its run's id.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what left the party, what each release cost, and the privacy guarantees."""
