@@ -7,7 +7,9 @@ from spinney.privacy.ledger import Ledger
 
 
 def test_one_of_a_kind_is_in_the_singular(tmp_path):
-    assert str(LedgerDescription("north", 1, {}, ())) == "ledger of 'north': 1 entry"
+    assert str(LedgerDescription("north", 1, {}, ())) == (
+        "ledger of 'north': 1 entry; 0 releases in 0 jobs"
+    )
     Ledger.open(tmp_path / "ledger.db", "north").close()
     assert "is intact: 1 entry, none" in verify_ledger(tmp_path / "ledger.db")
     run = {"run": "0" * 8, "releases": 1, "last": "today", "has_model": True}
