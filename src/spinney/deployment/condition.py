@@ -25,6 +25,7 @@ from spinney.deployment.standing import (
     standing_in,
 )
 from spinney.report.render import size
+from spinney.report.words import some
 
 _LITTLE: Final = 10**9  # bytes
 RUNNING, NOT_RUNNING = "running", "not running"
@@ -111,7 +112,7 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     """Return the facts of a status as one text each."""
     words: dict[str, str] = {}
     for key, value in facts.items():
-        if key in _WORDS and isinstance(value, dict):
+        if key in _WORDS and isinstance(value, dict | str):
             words |= _WORDS[key](key, value)
         elif value is not None and value not in ("", {}):
             words[key] = str(value)
@@ -122,15 +123,17 @@ def _connection_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     state, reason = value["state"], value.get("reason", "")
     text = f"{state}. {reason}" if reason else state
     if state in (CONNECTED, LISTENING, STARTING):
-        text = f"{state} since {value['since']}"
+        whom = {CONNECTED: " to the coordinator", LISTENING: " for parties and people"}
+        text = f"{state}{whom.get(state, '')} since {in_utc(value['since'])}"
     last = value.get("last_contact")
-    return {key: text} | ({"last contact": last} if last else {})
+    return {key: text} | ({"last message": f"came at {in_utc(last)}"} if last else {})
 
 
 def _certificate_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     days = value["days"]
-    left = f"{days:.0f} days" if days >= 0 else "expired"
-    return {key: f"valid until {value['until']} ({left})"}
+    left = f"{days:.0f} days left" if days >= 0 else "expired"
+    whose = {"authority": "its certificate, which signs all others, is "}.get(key, "")
+    return {key: f"{whose}valid until {value['until']} ({left})"}
 
 
 def _disk_words(key: str, value: dict[str, Any]) -> dict[str, str]:
@@ -138,7 +141,19 @@ def _disk_words(key: str, value: dict[str, Any]) -> dict[str, str]:
 
 
 def _ledger_words(key: str, value: dict[str, Any]) -> dict[str, str]:
-    return {key: value.get("problem") or f"last entry {value['entries']}, {value['hash']}"}
+    if "problem" in value:
+        return {key: value["problem"]}
+    entries = some(value["entries"], "entry", "entries")
+    return {key: f"{entries}; hash of the last: {value['hash']}"}
+
+
+def _cage_words(key: str, value: str) -> dict[str, str]:
+    what = "none: the process can reach every file of its user"
+    return {key: what if value == "none" else f"{value}: the process reaches only what it needs"}
+
+
+def _kit_words(_: str, value: str) -> dict[str, str]:
+    return {"start kit": value}
 
 
 def _version_words(key: str, value: dict[str, Any]) -> dict[str, str]:
@@ -146,7 +161,7 @@ def _version_words(key: str, value: dict[str, Any]) -> dict[str, str]:
 
 
 def _heard_words(key: str, value: dict[str, Any]) -> dict[str, str]:
-    heard = [f"{name} (heard {seconds:.0f} s ago)" for name, seconds in value.items()]
+    heard = [f"{name} (last message {seconds:.0f} s ago)" for name, seconds in value.items()]
     return {key: ", ".join(heard) or "nobody"}
 
 
@@ -160,11 +175,18 @@ _WORDS: Final = {
     "certificate": _certificate_words,
     "authority": _certificate_words,
     "disk": _disk_words,
+    "cage": _cage_words,
+    "kit": _kit_words,
     "ledger": _ledger_words,
     "versions": _version_words,
     "connected": _heard_words,
     "runs": _count_words,
 }
+
+
+def in_utc(at: str) -> str:
+    """Return a time in ISO format as people read it: to the second, with its zone."""
+    return f"{at[:19].replace('T', ' ')} UTC"
 
 
 def _at(seconds: float) -> str:
