@@ -253,7 +253,7 @@ def test_a_process_that_was_killed_is_not_called_connected(sides):
         north.wait(30)
         said = sides.status("party")
         assert (said["process"], said["connection"]["state"]) == ("not running", "none")
-        words = "The process is gone without a word; at .* it was connected."
+        words = "The process ended unexpectedly; at .* it was connected."
         assert re.fullmatch(words, said["connection"]["reason"])
         assert re.search(r"^process: +not running$", sides.page("party"), re.MULTILINE)
 
@@ -306,13 +306,13 @@ def test_what_a_silent_process_wrote_is_not_believed(tmp_path, monkeypatch):
     facts = condition.process_facts(tmp_path, running=True)
     assert facts["connection"]["state"] == "unknown"
     assert re.match(
-        "The process has said nothing since .*; then it was connected",
+        "The process has not updated its status since .*, when it was connected",
         facts["connection"]["reason"],
     )
     assert condition.connected_in(tmp_path, running=True) == {}
     (tmp_path / "standing.json").unlink()
     facts = condition.process_facts(tmp_path, running=True)
-    assert facts["connection"]["reason"] == "The process has not written how it stands."
+    assert facts["connection"]["reason"] == "The process has not written its status yet."
 
 
 def test_a_standing_that_cannot_be_written_stops_nothing(tmp_path):

@@ -18,10 +18,14 @@ PartyFile = Annotated[Path, typer.Argument(help="The party's file, TOML.")]
 JobFile = Annotated[Path, typer.Argument(help="The job file, TOML.")]
 Run = Annotated[str, typer.Argument(help="A run: its id, the start of its id, or its job's name.")]
 
-Follow = Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Watch the run until it is over, and download its model.")
+]
 
 
-Kit = Annotated[Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="Your personal start kit.")]
+Kit = Annotated[
+    Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="The folder of your start kit.")
+]
 
 
 Out = Annotated[

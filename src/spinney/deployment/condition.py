@@ -49,7 +49,7 @@ def process_facts(kit: Path, *, running: bool) -> dict[str, Any]:
 def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, Any]:
     """Return how a process is connected; what a dead one wrote is not believed."""
     if found is None:
-        reason = "The process has not written how it stands." if running else ""
+        reason = "The process has not written its status yet." if running else ""
         return {"state": "unknown" if running else "none", "reason": reason}
     said: dict[str, Any] = {"state": found.state, "since": _at(found.since)}
     if found.last_contact:
@@ -58,7 +58,7 @@ def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, An
         said["state"] = "none"
         if found.state != STOPPED:
             said["reason"] = (
-                f"The process is gone without a word; at {_at(found.updated)} it was {found.state}."
+                f"The process ended unexpectedly; at {_at(found.updated)} it was {found.state}."
             )
         elif found.reason:
             said["reason"] = f"Before it stopped: {found.reason}"
@@ -66,7 +66,8 @@ def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, An
     if time() - found.updated > STALE:
         said["state"] = "unknown"
         said["reason"] = (
-            f"The process has said nothing since {_at(found.updated)}; then it was {found.state}."
+            f"The process has not updated its status since {_at(found.updated)}, when it was "
+            f"{found.state}."
         )
     elif found.reason:
         said["reason"] = found.reason
@@ -115,7 +116,7 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
         if key in _WORDS and isinstance(value, dict | str):
             words |= _WORDS[key](key, value)
         elif value is not None and value not in ("", {}):
-            words[key] = str(value)
+            words[_LABELS.get(key, key)] = str(value)
     return words
 
 
@@ -152,10 +153,6 @@ def _cage_words(key: str, value: str) -> dict[str, str]:
     return {key: what if value == "none" else f"{value}: the process reaches only what it needs"}
 
 
-def _kit_words(_: str, value: str) -> dict[str, str]:
-    return {"start kit": value}
-
-
 def _version_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     return {key: f"Spinney {value['spinney']}, Python {value['python']}"}
 
@@ -170,13 +167,18 @@ def _count_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     return {key: ", ".join(counts) or "none"}
 
 
+_LABELS: Final = {
+    "kit": "start kit",
+    "fingerprint": "table's fingerprint",
+    "rounds": "rounds at most",
+    "run": "present run",
+}
 _WORDS: Final = {
     "connection": _connection_words,
     "certificate": _certificate_words,
     "authority": _certificate_words,
     "disk": _disk_words,
     "cage": _cage_words,
-    "kit": _kit_words,
     "ledger": _ledger_words,
     "versions": _version_words,
     "connected": _heard_words,

@@ -214,7 +214,7 @@ class VerticalForest(ForestEstimator):
         unknown = [name for name in consent if name not in parties.columns] if known else []
         if not known or unknown:
             raise SettingError(
-                "consent must be 'all' or a list of parties that agree to join the forest; "
+                "consent must be 'all' or a list of parties that consent to joining the forest; "
                 f"got {consent!r}."
             )
 

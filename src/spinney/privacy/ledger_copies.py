@@ -24,7 +24,7 @@ _BEFORE = ".before-restore"
 
 @dataclass(frozen=True)
 class Restored:
-    """What became of a restore."""
+    """The result of a restore."""
 
     last: Anchor
     forgotten: int  # entries
@@ -154,8 +154,8 @@ def _forgets(copy: Path, lacking: int, last: Anchor, forget: int | None) -> Ledg
     said = "" if forget is None else f"--forget {forget} was given, but "
     the = "the" if said else "The"
     return LedgerError(
-        f"{said}{the} copy has forgotten {entries}: it ends with entry {last.seq}. What was "
-        "promised cannot be unpromised: a party that goes on with it could spend its budget twice. "
+        f"{said}{the} copy has forgotten {entries}: it ends with entry {last.seq}. Their "
+        "charges still count: a party that goes on without them could spend its budget twice. "
         f"Look for a newer copy; if there is none, confirm with --forget {lacking}.",
         local=f"File: {copy}.",
     )

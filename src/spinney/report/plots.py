@@ -60,8 +60,8 @@ def budget(report: ReportFacts, ax: Any = None) -> Any:
     budgets = report.budgets
     if not budgets:
         why = (
-            "the parties' ledgers were not at hand. Each party can read its own: spinney ledger "
-            "show ledger.db"
+            "the parties' ledgers are not available here. Each party can read its own: "
+            "spinney ledger show ledger.db"
             if report.is_private
             else "the job spent no privacy budget"
         )

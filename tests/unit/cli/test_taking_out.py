@@ -51,7 +51,7 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
         "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
         "Model   out.onnx\n"
     )
-    told = "taken out as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
+    told = "exported as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
     assert load_report("runs/visits").hardened[0].startswith(told)
     assert told in (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
     model = load_model("runs/visits")
@@ -101,7 +101,7 @@ def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
     assert "splits with fewer than 20 rows" in told.stdout
     assert "predictions of leaves rounded to 2 digits" in told.stdout
     again = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
-    assert "taken out as x.onnx (onnx)" in again
+    assert "exported as x.onnx (onnx)" in again
     (drawn,) = re.findall(r'id="trees-data">(.*?)</script>', again)
     assert drawn in page
     place.write(place.JOB + place.TABLE + "[release]\nsmallest_leaf = 0\n")
