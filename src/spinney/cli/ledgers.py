@@ -63,10 +63,6 @@ class LedgerDescription(msgspec.Struct, frozen=True):
     budgets: dict[str, tuple[str, ...]]  # lifetime budgets of each data set
     jobs: tuple[JobAccount, ...]
 
-    def to_json(self) -> str:
-        """Return the description as JSON."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
-
     def __str__(self) -> str:
         n_releases = some(sum(len(job.releases) for job in self.jobs), "release", "releases")
         released = f"{n_releases} in {some(len(self.jobs), 'job', 'jobs')}"

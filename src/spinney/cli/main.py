@@ -156,12 +156,13 @@ def model_show(
 ) -> None:
     """Describe a saved model: its trees, columns and label; or print a tree as text."""
     from spinney.cli.models import describe_model, tree_as_text  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     if tree is not None:
         typer.echo(tree_as_text(path, tree))
         return
     found = describe_model(path)
-    typer.echo(found.to_json() if as_json else str(found))
+    typer.echo(in_json(found) if as_json else str(found))
 
 
 @model.command("export")
@@ -284,7 +285,8 @@ def runs_alone(context: typer.Context) -> None:
 @reporting
 def runs_list(*, folder: RunsFolder = Path("runs"), as_json: Json = False) -> None:
     """List past runs and their models' scores."""
-    from spinney.cli.runs import in_json, list_runs, runs_as_text  # noqa: PLC0415
+    from spinney.cli.runs import list_runs, runs_as_text  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     found = list_runs(folder)
     typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
@@ -299,7 +301,8 @@ def runs_compare(
     as_json: Json = False,
 ) -> None:
     """Show two runs side by side: their scores, costs and settings."""
-    from spinney.cli.runs import compare_runs, in_json  # noqa: PLC0415
+    from spinney.cli.runs import compare_runs  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     found = compare_runs(first, second)
     typer.echo(in_json(found) if as_json else str(found))
@@ -320,9 +323,10 @@ def ledger_show(
 ) -> None:
     """Show what left the party, what each release cost, and the privacy guarantees."""
     from spinney.cli.ledgers import describe_ledger  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     found = describe_ledger(path, job)
-    typer.echo(found.to_json() if as_json else str(found))
+    typer.echo(in_json(found) if as_json else str(found))
 
 
 @ledger.command("verify")

@@ -113,8 +113,10 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     """Return the facts of a status as one text each."""
     words: dict[str, str] = {}
     for key, value in facts.items():
-        if key in _WORDS and isinstance(value, dict | str):
+        if key in _WORDS and isinstance(value, dict):
             words |= _WORDS[key](key, value)
+        elif key == "cage":
+            words[key] = _cage_words(value)
         elif value is not None and value not in ("", {}):
             words[_LABELS.get(key, key)] = str(value)
     return words
@@ -148,9 +150,10 @@ def _ledger_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     return {key: f"{entries}; hash of the last: {value['hash']}"}
 
 
-def _cage_words(key: str, value: str) -> dict[str, str]:
-    what = "none: the process can reach every file of its user"
-    return {key: what if value == "none" else f"{value}: the process reaches only what it needs"}
+def _cage_words(cage: str) -> str:
+    if cage == "none":
+        return "none: the process can reach every file of its user"
+    return f"{cage}: the process reaches only what it needs"
 
 
 def _version_words(key: str, value: dict[str, Any]) -> dict[str, str]:
@@ -178,7 +181,6 @@ _WORDS: Final = {
     "certificate": _certificate_words,
     "authority": _certificate_words,
     "disk": _disk_words,
-    "cage": _cage_words,
     "ledger": _ledger_words,
     "versions": _version_words,
     "connected": _heard_words,

@@ -6,8 +6,6 @@ from pathlib import Path
 from time import time
 from typing import Any, Final
 
-import msgspec
-
 from spinney.deployment.client import Proposal
 from spinney.deployment.condition import in_utc, in_words
 from spinney.deployment.coordinator.runs import FINISHED, PAUSED, RUNNING, Status
@@ -24,11 +22,6 @@ def printable(text: str, most: int = 1000) -> str:
     """Return another side's words for a terminal or a file: short, and without control codes."""
     kept = "".join(letter if letter.isprintable() else " " for letter in text[:most])
     return kept if len(text) <= most else f"{kept}..."
-
-
-def as_json(value: Any) -> str:
-    """Return a value as one JSON document."""
-    return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
 def line_of(status: Status) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +25,8 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Values
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spinney.protocols.model import ForestModel
 
 
@@ -36,6 +38,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"party": True}
     _is_classifier: bool
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def _adopt(self, model: ForestModel) -> None:
         """Make a trained model this estimator's model."""
@@ -149,15 +156,17 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return tuple(float(given.get(label, 1.0)) for label in classes)
 
 
-class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
-    """Methods of all classifiers."""
+class PredictsNumbers(RegressorMixin):  # type: ignore[misc]
+    """Methods of regressors."""
 
-    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
-        """Grow the trees; `party` names the party of each row, and None means one party."""
-        if y is not None and is_complete(y):  # our own check refuses the rest
-            check_classification_targets(y)
-        super().fit(X, y, party)
-        return self
+    def predict(self, X: Any) -> Floats:
+        """Return the predicted target of each row."""
+        targets: Floats = self._predicted(X)[:, 0]
+        return targets
+
+
+class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
+    """Methods of classifiers."""
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of `classes_`."""
@@ -169,6 +178,17 @@ class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
         best = self._predicted(X).argmax(axis=1)
         found: NDArray[Any] = self.classes_.take(best)
         return found
+
+
+class ClassifiesRows(PredictsClasses):
+    """Methods of classifiers over parties that hold different rows."""
+
+    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
+        """Grow the trees; `party` names the party of each row, and None means one party."""
+        if y is not None and is_complete(y):  # our own check refuses the rest
+            check_classification_targets(y)
+        super().fit(X, y, party)
+        return self
 
 
 def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:

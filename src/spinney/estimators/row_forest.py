@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from spinney.errors import SettingError
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.seeds import job_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SETTINGS: Final = (  # parameters that a job takes unchanged
     "n_estimators",
@@ -30,11 +27,6 @@ _SETTINGS: Final = (  # parameters that a job takes unchanged
 
 class RowForest(RowsEstimator):
     """A forest over parties that hold different rows of the same columns."""
-
-    def _keep(self, given: Mapping[str, Any]) -> None:
-        """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
 
     def _checked(self) -> None:
         """Raise if parameters do not fit together."""

@@ -12,7 +12,7 @@ from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator, classes_like, print_progress
 from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
-from spinney.protocols.settings import ForestSettings, as_text
+from spinney.protocols.settings import ForestSettings, as_text, refuse_max_leaf_nodes
 from spinney.protocols.vertical_forest.settings import VerticalSettings
 from spinney.seeds import job_seed
 from spinney.tables.columns import VectorColumns
@@ -35,11 +35,7 @@ class VerticalForest(ForestEstimator):
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"party": UNUSED}
 
     def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
-        if self.max_leaf_nodes is not None:
-            raise SettingError(
-                "max_leaf_nodes is not supported: all trees grow one level at a time. "
-                "Use max_depth, min_samples_leaf or min_impurity_decrease."
-            )
+        refuse_max_leaf_nodes(self.max_leaf_nodes)
         epsilon = self.label_epsilon
         return VerticalSettings(
             forest=ForestSettings(

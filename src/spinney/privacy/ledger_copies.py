@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from spinney.errors import LedgerError
-from spinney.files import hold_lock
+from spinney.files import hold_lock, sync_to_disk
 from spinney.privacy.claims import Entry
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Anchor
@@ -187,11 +187,7 @@ def _refuse_existing(path: Path, instead: str) -> None:
 def _sync(path: Path) -> None:
     """Sync a file and its folder to disk."""
     for one in (path, path.parent):
-        handle = os.open(one, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_to_disk(one)
 
 
 @contextmanager

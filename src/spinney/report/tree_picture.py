@@ -3,6 +3,7 @@
 from html import escape
 
 from spinney.protocols.model import ForestModel
+from spinney.report.page.charts import short
 from spinney.report.tree_text import NodeText, tree_nodes
 
 _WIDTH, _HEIGHT, _GAP, _FONT = 190, 44, 14, 11
@@ -44,12 +45,8 @@ def _box(x: float, y: int, text: NodeText) -> str:
     top = y + _HEIGHT / 2 - (len(lines) / 2 - 1) * (_FONT + 4) - 4
     for number, line in enumerate(lines):
         at = f'x="{x:.0f}" y="{top + number * (_FONT + 4):.0f}" text-anchor="middle"'
-        parts.append(f"<text {at}>{escape(_cut(line))}</text>")
+        parts.append(f"<text {at}>{escape(short(line, _LETTERS))}</text>")
     return f"<g>{''.join(parts)}</g>"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
 def _places(nodes: dict[int, NodeText], root: int) -> dict[int, tuple[float, int]]:

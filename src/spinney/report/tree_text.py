@@ -8,6 +8,7 @@ from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.words import some
 from spinney.trees.leaf_counts import share_intervals
+from spinney.typing import Integers
 
 _INDENT = "    "
 
@@ -75,14 +76,18 @@ def _question(model: ForestModel, node: int) -> str:
 
 def _categories(model: ForestModel, node: int) -> list[str]:
     """Return the categories that go left, and whether missing values do."""
-    forest = model.forest
-    number = int(forest.feature[node])
-    words = forest.bin_sets[forest.subset[node]]
-    bins = model.bin_of_category[number]
-    inside = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
-    pairs = zip(model.schema.columns[number].categories or (), inside, strict=True)
-    names = [str(category) for category, is_in in pairs if is_in]
-    return [*names, "missing"] if (words[3] >> np.uint64(63)) & np.uint64(1) else names
+    number = int(model.forest.feature[node])
+    inside, missing = categories_left(model, number, int(model.forest.subset[node]))
+    categories = model.schema.columns[number].categories or ()
+    names = [str(categories[place]) for place in inside]
+    return [*names, "missing"] if missing else names
+
+
+def categories_left(model: ForestModel, column: int, subset: int) -> tuple[Integers, bool]:
+    """Return the numbers of the categories that go left, and whether missing values do."""
+    words, bins = model.forest.bin_sets[subset], model.bin_of_category[column]
+    side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
+    return np.flatnonzero(side), bool(words[3] >> np.uint64(63))
 
 
 def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:
