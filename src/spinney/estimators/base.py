@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
 from spinney.estimators.inputs import check_features, is_complete
+from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
@@ -28,6 +29,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spinney.protocols.model import ForestModel
+
+
+_SETTINGS: Final = (  # parameters that a job takes unchanged
+    "n_estimators",
+    "criterion",
+    "max_depth",
+    "min_samples_split",
+    "min_samples_leaf",
+    "min_weight_fraction_leaf",
+    "min_impurity_decrease",
+    "max_features",
+    "max_bins",
+    "oob_score",
+)
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
@@ -154,6 +169,15 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if not all(isinstance(weight, Real) for weight in given.values()):
             raise SettingError(f"class_weight must give a number for each class; got {given!r}.")
         return tuple(float(given.get(label, 1.0)) for label in classes)
+
+    def _forest_settings(self, classes: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the settings that are common to all forests."""
+        weights = self._class_weights(classes) if self._is_classifier else None
+        return {name: getattr(self, name) for name in _SETTINGS} | {
+            "task": "classification" if self._is_classifier else "regression",
+            "class_weight": weights,
+            "seed": job_seed(self.random_state),
+        }
 
 
 class PredictsNumbers(RegressorMixin):  # type: ignore[misc]

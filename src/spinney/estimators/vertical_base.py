@@ -14,7 +14,6 @@ from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
 from spinney.protocols.settings import ForestSettings, as_text, refuse_max_leaf_nodes
 from spinney.protocols.vertical_forest.settings import VerticalSettings
-from spinney.seeds import job_seed
 from spinney.tables.columns import VectorColumns
 from spinney.tables.frames import columns_of
 from spinney.tables.holding import Holding
@@ -39,22 +38,10 @@ class VerticalForest(ForestEstimator):
         epsilon = self.label_epsilon
         return VerticalSettings(
             forest=ForestSettings(
-                task="classification" if self._is_classifier else "regression",
-                n_estimators=self.n_estimators,
-                criterion=self.criterion,
-                max_depth=self.max_depth,
-                min_samples_split=self.min_samples_split,
-                min_samples_leaf=self.min_samples_leaf,
-                min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-                min_impurity_decrease=self.min_impurity_decrease,
-                max_features=self.max_features,
-                max_bins=self.max_bins,
                 max_cells=self.max_cells,
                 binning=self.binning,
                 bootstrap=self.bootstrap,
-                class_weight=self._class_weights(classes) if self._is_classifier else None,
-                oob_score=self.oob_score,
-                seed=job_seed(self.random_state),
+                **self._forest_settings(classes),
             ),
             labels=self.labels,
             label_epsilon=None if epsilon is None else as_text(epsilon, "label_epsilon"),

@@ -1,6 +1,8 @@
 """A tree as text: each node's question, where missing values go, each leaf's prediction."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -39,6 +41,28 @@ def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
         if not is_leaf:
             todo += [(left + 1, depth + 1), (left, depth + 1)]
     return found
+
+
+def place_nodes(
+    nodes: Mapping[int, NodeText], root: int, deepest: int | None = None
+) -> dict[int, float]:
+    """Return each node's place across the tree: ends are 1 apart, parents midway.
+
+    Nodes of the depth `deepest` are ends too.
+    """
+    places: dict[int, float] = {}
+    ends = count()
+
+    def put(node: int) -> float:
+        text = nodes[node]
+        if not text.question or text.depth == deepest:
+            places[node] = float(next(ends))
+        else:
+            places[node] = (put(text.left) + put(text.left + 1)) / 2
+        return places[node]
+
+    put(root)
+    return places
 
 
 def tree_text(model: ForestModel, tree: int = 0) -> str:
