@@ -33,7 +33,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        _sync_folder(path.parent)
+        sync_to_disk(path.parent)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -81,9 +81,9 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _sync_folder(folder: Path) -> None:
-    """Sync the folder's entries to disk too."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync_to_disk(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

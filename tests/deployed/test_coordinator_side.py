@@ -231,7 +231,36 @@ def test_a_status_is_told_in_a_line_and_on_a_page():
     assert "to go on: spinney job resume 12345678 JOB.toml" in paused
     assert "answered" not in paused
     asked = Status(run="12345678-aaaa", name="q3", kind="propose", state="finished")
-    assert line_of(asked) == "q3 12345678: proposal finished"
+    assert line_of(asked) == "q3 12345678: proposal finished"  # by a coordinator of version 0.1
+
+
+def test_a_proposal_says_who_declined_it():
+    asked = Status(
+        run="12345678-aaaa",
+        name="q3",
+        kind="propose",
+        state="finished",
+        answers={"north": "", "lakeside": "min_parties is 3.\x1b[2J"},
+    )
+    assert line_of(asked) == "q3 12345678: proposal declined by lakeside"
+    page = page_of(asked)
+    assert "state:    declined by lakeside\n" in page
+    assert "answers:  north: yes\n          lakeside: no: min_parties is 3. [2J" in page
+    agreed = msgspec.structs.replace(asked, answers={"north": "", "lakeside": ""})
+    assert line_of(agreed) == "q3 12345678: proposal accepted by all parties"
+
+
+def test_a_finished_run_is_told_without_what_it_last_did():
+    done = Status(
+        run="12345678-aaaa", name="q3", kind="train", state="finished", rounds=12, phase="judging"
+    )
+    assert page_of(done).splitlines() == [
+        "run:      12345678-aaaa",
+        "job:      q3",
+        "kind:     training",
+        "state:    finished",
+        "rounds:   12 completed",
+    ]
 
 
 def test_the_coordinator_logs_how_far_a_run_is(coordinator, tmp_path, caplog):

@@ -222,7 +222,7 @@ def both_are_connected(sides, ports):
     assert 'spinney_last_contact_seconds{party="north"}' in found
     assert 'spinney_runs{state="finished"} 0.0' in found
     page = sides.page("coordinator")
-    assert re.search(r"^connected: +north \(heard \d+ s ago\)$", page, re.MULTILINE)
+    assert re.search(r"^connected: +north \(last message \d+ s ago\)$", page, re.MULTILINE)
     assert f"{sides.port} for parties, {sides.port + 1} for people" in page
 
 
@@ -253,7 +253,7 @@ def test_a_process_that_was_killed_is_not_called_connected(sides):
         north.wait(30)
         said = sides.status("party")
         assert (said["process"], said["connection"]["state"]) == ("not running", "none")
-        words = "The process is gone without a word; at .* it was connected."
+        words = "The process ended unexpectedly; at .* it was connected."
         assert re.fullmatch(words, said["connection"]["reason"])
         assert re.search(r"^process: +not running$", sides.page("party"), re.MULTILINE)
 
@@ -306,13 +306,13 @@ def test_what_a_silent_process_wrote_is_not_believed(tmp_path, monkeypatch):
     facts = condition.process_facts(tmp_path, running=True)
     assert facts["connection"]["state"] == "unknown"
     assert re.match(
-        "The process has said nothing since .*; then it was connected",
+        "The process has not updated its status since .*, when it was connected",
         facts["connection"]["reason"],
     )
     assert condition.connected_in(tmp_path, running=True) == {}
     (tmp_path / "standing.json").unlink()
     facts = condition.process_facts(tmp_path, running=True)
-    assert facts["connection"]["reason"] == "The process has not written how it stands."
+    assert facts["connection"]["reason"] == "The process has not written its status yet."
 
 
 def test_a_standing_that_cannot_be_written_stops_nothing(tmp_path):
@@ -369,7 +369,7 @@ def test_a_certificate_that_expires_soon_is_warned_of(tmp_path):
     assert "The coordinator's certificate expires on" in said["warnings"][0]
     assert "spinney coordinator renew coordinator.toml --kit kit-2" in said["warnings"][0]
     assert re.search(
-        r"^certificate: +valid until \S+ \(12 days\)$", sides.page("coordinator"), re.MULTILINE
+        r"^certificate: +valid until \S+ \(12 days left\)$", sides.page("coordinator"), re.MULTILINE
     )
     logged = []
     standing = StandingFile(sides.kit("party"))
@@ -432,7 +432,7 @@ def test_the_status_tells_the_ledger_s_last_entry_and_its_damage(sides):
     last = ledger.verify()
     ledger.close()
     assert sides.status("party")["ledger"] == {"entries": 1, "hash": last.hash.hex()[:16]}
-    line = rf"^ledger: +last entry 1, {last.hash.hex()[:16]}$"
+    line = rf"^ledger: +1 entry; hash of the last: {last.hash.hex()[:16]}$"
     assert re.search(line, sides.page("party"), re.MULTILINE)
     path.write_bytes(path.read_bytes()[:4000])
     said = sides.status("party")

@@ -145,7 +145,8 @@ def test_a_party_says_how_far_it_is(tmp_path):
     assert (progress["job"], progress["question"], progress["levels"]) == ("q3", "Quality", 3)
     (records / "model.spinney").unlink()  # as if it were not finished
     page = party_page(*status(tmp_path / "north" / "party.toml"))
-    assert f"q3: Quality, {progress['questions']} answered" in page
+    assert f"answered up to question {progress['questions']} (Quality)" in page
+    assert re.search(r"^  run-1  q3: \d+ replies, the last at \S+ \S+ UTC; ", page, re.MULTILINE)
     assert re.search(r"^process: +not running$", page, re.MULTILINE)
 
 

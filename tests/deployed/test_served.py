@@ -2,6 +2,7 @@
 
 import shutil
 from io import BytesIO
+from pathlib import Path
 from threading import Event
 from zipfile import ZipFile
 
@@ -235,15 +236,34 @@ def test_a_party_s_file_that_cannot_be_read_is_told_without_its_path(served):
     assert status.message == "north: This party's file cannot be read."
 
 
+def test_a_result_is_never_written_over_another_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def archive(model):
+        made = BytesIO()
+        with ZipFile(made, "w") as files:
+            files.writestr("model.spinney", model)
+        return made.getvalue()
+
+    first, second = archive("first"), archive("second")
+    for fetched, folder in ((first, "q3"), (first, "q3"), (second, "q3-2"), (second, "q3-2")):
+        assert client._unpacked(fetched, None, "q3") == Path("runs") / folder
+    assert (tmp_path / "runs/q3/model.spinney").read_text() == "first"
+    assert client._unpacked(first, Path("runs/q3"), "q3") == Path("runs/q3")  # the same run
+    with pytest.raises(StorageError, match=r"'runs/q3' already holds a run, .* with --out"):
+        client._unpacked(second, Path("runs/q3"), "q3")
+
+
 def test_a_result_is_written_where_the_lead_says_and_nowhere_else(tmp_path):
     made = BytesIO()
     with ZipFile(made, "w") as files:
         for name in ("model.spinney", "../evil", "authorized_keys"):
             files.writestr(name, "x")
-    client._unpacked(made.getvalue(), tmp_path / "run")
+    where = client._unpacked(made.getvalue(), tmp_path / "run", "q3")
+    assert where == tmp_path / "run"
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["model.spinney"]
     with pytest.raises(StorageError, match="The coordinator's result cannot be read"):
-        client._unpacked(b"junk", tmp_path / "run")
+        client._unpacked(b"junk", tmp_path / "run", "q3")
     for name in ("/etc/passwd", "../x", "a/b", ""):
         with pytest.raises(SettingError):
-            client._plain(name)
+            client._unpacked(made.getvalue(), None, name)

@@ -88,7 +88,8 @@ def test_a_paused_run_says_how_it_stands(name, place):
     for party in agreed.parties:
         (released,) = releases_in(load_party(place / party / "party.toml").records)
         assert (released["run"], released["has_model"]) == (RUN, False)
-        assert f"{agreed.name}: " in released["progress"]
+        assert released["job"] == agreed.name
+        assert released["progress"].startswith("question ")
 
 
 @each_paused

@@ -275,12 +275,7 @@ def test_a_job_has_no_step_after_its_last(tables):
 def test_questions_that_all_parties_see_are_checked_too(rows):
     """Exchanged ranges: single replies decide about the cuts, so all parties see all of them."""
     tables = tables_for(ExtraTreesClassifier(), *rows)
-    facts: dict[str, Any] = {
-        "n_estimators": 2,
-        "max_depth": 3,
-        "bootstrap": False,
-        "binning": "magnitudes",
-    }
+    facts: dict[str, Any] = {"n_estimators": 2, "max_depth": 3, "bootstrap": False}
     job = extra_trees.Settings(
         task="classification",
         criterion="gini",

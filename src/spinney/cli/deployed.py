@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spinney.cli.errors import reporting
+from spinney.report.words import as_json as in_json
 
 coordinator = typer.Typer(no_args_is_help=True, help="Run a federation's coordinator.")
 party = typer.Typer(no_args_is_help=True, help="Take part in a federation with your own table.")
@@ -18,10 +19,14 @@ PartyFile = Annotated[Path, typer.Argument(help="The party's file, TOML.")]
 JobFile = Annotated[Path, typer.Argument(help="The job file, TOML.")]
 Run = Annotated[str, typer.Argument(help="A run: its id, the start of its id, or its job's name.")]
 
-Follow = Annotated[bool, typer.Option("--follow", help="Watch it and fetch the model.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Watch the run until it is over, and download its model.")
+]
 
 
-Kit = Annotated[Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="Your personal start kit.")]
+Kit = Annotated[
+    Path, typer.Option("--kit", envvar="SPINNEY_KIT", help="The folder of your start kit.")
+]
 
 
 Out = Annotated[
@@ -95,7 +100,7 @@ def coordinator_status(path: CoordinatorFile, *, as_json: Json = False) -> None:
     from spinney.deployment.coordinator import status as checking  # noqa: PLC0415
 
     facts = checking.status(path)
-    typer.echo(telling.as_json(facts) if as_json else telling.coordinator_page(facts))
+    typer.echo(in_json(facts) if as_json else telling.coordinator_page(facts))
 
 
 @coordinator.command("run")
@@ -164,7 +169,7 @@ def party_check(
     from spinney.deployment.party import status as checking  # noqa: PLC0415
 
     found = checking.check(path, against)
-    typer.echo(telling.as_json(found) if as_json else telling.party_page(found, ()))
+    typer.echo(in_json(found) if as_json else telling.party_page(found, ()))
 
 
 @party.command("status")
@@ -175,7 +180,7 @@ def party_status(path: PartyFile, *, as_json: Json = False) -> None:
     from spinney.deployment.party import status as checking  # noqa: PLC0415
 
     facts, runs = checking.status(path)
-    shown = telling.as_json({**facts, "runs": runs}) if as_json else None
+    shown = in_json({**facts, "runs": runs}) if as_json else None
     typer.echo(shown or telling.party_page(facts, runs))
 
 
@@ -199,7 +204,7 @@ def job_propose(path: JobFile, *, kit: Kit = _KIT, as_json: Json = False) -> Non
     from spinney.deployment import text as telling  # noqa: PLC0415
 
     made = jobs.propose(path, kit, _teller())
-    typer.echo(telling.as_json(made) if as_json else telling.proposal(made))
+    typer.echo(in_json(made) if as_json else telling.proposal(made))
     if any(made.answers.values()):
         raise typer.Exit(30)
 
@@ -217,6 +222,7 @@ def job_start(
     """Start a job; a party that refuses names the rule."""
     from spinney.deployment import client as jobs  # noqa: PLC0415
 
+    _require_room(out)
     run = jobs.start(path, kit)
     _followed(run, kit, out, wait=wait, as_json=as_json)
 
@@ -234,6 +240,7 @@ def job_evaluate(
     """Have the parties evaluate a finished run's model: its score and feature importances."""
     from spinney.deployment import client as jobs  # noqa: PLC0415
 
+    _require_room(out)
     _followed(jobs.evaluate(run, path, kit), kit, out, wait=True, as_json=as_json)
 
 
@@ -280,7 +287,7 @@ def job_list(*, kit: Kit = _KIT, as_json: Json = False) -> None:
 
     found = jobs.list_runs(kit)
     lines = "\n".join(map(telling.line_of, found)) or "There are no runs."
-    typer.echo(telling.as_json(found) if as_json else lines)
+    typer.echo(in_json(found) if as_json else lines)
 
 
 @job.command("show")
@@ -291,7 +298,7 @@ def job_show(run: Run, *, kit: Kit = _KIT, as_json: Json = False) -> None:
     from spinney.deployment import text as telling  # noqa: PLC0415
 
     found = jobs.show_run(run, kit)
-    typer.echo(telling.as_json(found) if as_json else telling.page_of(found))
+    typer.echo(in_json(found) if as_json else telling.page_of(found))
 
 
 @job.command("abort")
@@ -311,11 +318,19 @@ def _followed(run: str, kit: Path, out: Path | None, *, wait: bool, as_json: boo
     if wait:
         found, folder = jobs.follow(run, kit, out, _teller())
         where = "" if folder is None else f"; model and report: {folder}"
-        typer.echo(telling.as_json(found) if as_json else telling.line_of(found) + where)
+        typer.echo(in_json(found) if as_json else telling.line_of(found) + where)
         if found.state != "finished":
             raise typer.Exit(41)
     else:
-        typer.echo(telling.as_json({"run": run}) if as_json else run)
+        typer.echo(in_json({"run": run}) if as_json else run)
+
+
+def _require_room(out: Path | None) -> None:
+    """Refuse a folder that holds a run before a new run begins."""
+    from spinney.report.run_folder import require_no_run  # noqa: PLC0415
+
+    if out is not None:
+        require_no_run(out)
 
 
 def _teller() -> Callable[[Any], None]:

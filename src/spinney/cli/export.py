@@ -70,7 +70,7 @@ def export_model(
 
 def _what_left(model: ForestModel, target: Path, form: str) -> str:
     agreed = f", with the consent of {' and '.join(model.consent)}" if model.consent else ""
-    return f"taken out as {target.name} ({form}{agreed})"
+    return f"exported as {target.name} ({form}{agreed})"
 
 
 def _told(done: tuple[str, ...]) -> str:

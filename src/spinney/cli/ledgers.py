@@ -1,13 +1,16 @@
 """`spinney ledger`: read, check, copy and restore the budget that a party has spent."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from spinney.errors import LedgerError
-from spinney.privacy.claims import Entry, claims
+from spinney.privacy.budget import Measure
+from spinney.privacy.claims import Claim, Entry, Verdict, claims
 from spinney.privacy.ledger_copies import back_up, opened, restore
 from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
+from spinney.report.privacy import fold_claims, join_units
 from spinney.report.words import some
 
 
@@ -21,11 +24,35 @@ class LedgerLine(msgspec.Struct, frozen=True):
 
 
 class JobAccount(msgspec.Struct, frozen=True):
-    """A job: its guarantees, and every release."""
+    """A job: its totals, its guarantees, and every release."""
 
     name: str
     claims: tuple[str, ...]
     releases: tuple[LedgerLine, ...]
+    totals: dict[str, str] = {}  # the weakest guarantee for each unit
+
+    @property
+    def lines(self) -> list[str]:
+        """The account as text; equal guarantees and equal releases are folded into one line."""
+        folded: dict[tuple[str, str], list[LedgerLine]] = {}
+        for release in self.releases:  # the same numbers, told of the records and of the party
+            about = release.what.removeprefix("own ")
+            folded.setdefault((about, release.cost), []).append(release)
+        units: dict[str, list[str]] = {}
+        for unit, words in self.totals.items():
+            units.setdefault(words, []).append(unit)
+        return [
+            "",
+            f"job {self.name!r}: {some(len(self.releases), 'release', 'releases')}",
+            *(f"  total: {words} for {join_units(of)}" for words, of in units.items()),
+            *(["  guarantees:"] if self.claims else []),
+            *(f"    {claim}" for claim in fold_claims(self.claims)),
+            *(["  releases, equal ones in one line:"] if folded else []),
+            *(
+                f"    {_place(equal)}  {equal[0].what}: {cost}"
+                for (_, cost), equal in folded.items()
+            ),
+        ]
 
 
 class LedgerDescription(msgspec.Struct, frozen=True):
@@ -36,19 +63,14 @@ class LedgerDescription(msgspec.Struct, frozen=True):
     budgets: dict[str, tuple[str, ...]]  # lifetime budgets of each data set
     jobs: tuple[JobAccount, ...]
 
-    def to_json(self) -> str:
-        """Return the description as JSON."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
-
     def __str__(self) -> str:
-        lines = [f"ledger of {self.party!r}: {some(self.n_entries, 'entry', 'entries')}"]
+        n_releases = some(sum(len(job.releases) for job in self.jobs), "release", "releases")
+        released = f"{n_releases} in {some(len(self.jobs), 'job', 'jobs')}"
+        entries = some(self.n_entries, "entry", "entries")
+        lines = [f"ledger of {self.party!r}: {entries}; {released}"]
         for data, budgets in self.budgets.items():
             lines += [f"  {data} may cost in all: {budget}" for budget in budgets]
-        for job in self.jobs:
-            lines += ["", f"job {job.name!r}", *(f"  {claim}" for claim in job.claims)]
-            lines += ["  releases:"] if job.releases else ["  nothing was released"]
-            lines += [f"    {r.entry:>4}  {r.at}  {r.what}: {r.cost}" for r in job.releases]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(line for job in self.jobs for line in job.lines)])
 
 
 def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
@@ -56,24 +78,66 @@ def describe_ledger(path: Path, job: str | None) -> LedgerDescription:
     with opened(path) as ledger:
         entries = ledger.entries()
         names = [e.body.job.name for e in entries if isinstance(e.body, JobOpened)]
-        if job is not None and job not in names:
+        wanted = names if job is None else [name for name in names if _is_called(name, job)]
+        if job is not None and not wanted:
             known = ", ".join(map(repr, names)) or "none"
             raise LedgerError(f"The ledger has no job {job!r}. It has: {known}.")
-        wanted = names if job is None else [job]
         budgets = {
             e.body.data: tuple(str(budget) for budget in e.body.budgets)
             for e in entries
             if isinstance(e.body, LifeBudgets)
         }
+        promised = {name: claims(ledger, name) for name in wanted}
         jobs = tuple(
             JobAccount(
                 name,
-                tuple(claim.text for claim in claims(ledger, name)),
+                tuple(claim.text for claim in promised[name]),
                 tuple(_release(e) for e in entries if e.is_release_of(name)),
+                _totals(promised[name]),
             )
             for name in wanted
         )
         return LedgerDescription(ledger.party, len(entries), budgets, jobs)
+
+
+def _is_called(name: str, given: str) -> bool:
+    """Return whether a job is meant: by its whole name, its name, or the beginning of its run's id.
+
+    The ledger names a deployed job "<name> <run's id>".
+    """
+    called, _, run = name.partition(" ")
+    return given in (name, called) or (bool(given) and run.startswith(given))
+
+
+_WEAKEST_FIRST = (Verdict.UNPROTECTED, Verdict.EPSILON, Verdict.HIDDEN, Verdict.NOTHING)
+
+
+def _totals(promised: Sequence[Claim]) -> dict[str, str]:
+    """Return the weakest guarantee for each unit, over all who might look."""
+    found: dict[str, str] = {}
+    for unit in dict.fromkeys(claim.unit for claim in promised):
+        of_unit = [claim for claim in promised if claim.unit == unit]
+        weakest = min(of_unit, key=lambda claim: _WEAKEST_FIRST.index(claim.verdict))
+        epsilons = [claim.epsilon for claim in of_unit if claim.epsilon is not None]
+        words = weakest.verdict.value
+        if weakest.verdict is Verdict.EPSILON:
+            words = f"epsilon {float(max(epsilons)):.6g}" if epsilons else "zCDP, see below"
+        subject = weakest.text.partition(", against ")[0]
+        found[f"{subject[:1].lower()}{subject[1:]}"] = words
+    return found
+
+
+def _place(equal: Sequence[LedgerLine]) -> str:
+    """Return where equal releases stand in the ledger, and when they left."""
+    first, last = equal[0], equal[-1]
+    day, _, began = first.at[:19].partition("T")  # to the second
+    last_day, _, ended = last.at[:19].partition("T")
+    if last_day != day:
+        ended = f"{last_day} {ended}"
+    time = f"{day} {began} UTC" if ended == began else f"{day} {began} to {ended} UTC"
+    if len(equal) == 1:
+        return f"entry {first.entry}, {time}"
+    return f"{len(equal)} entries, {first.entry} to {last.entry}, {time}"
 
 
 def verify_ledger(path: Path) -> str:
@@ -114,8 +178,10 @@ def _release(entry: Entry) -> LedgerLine:
     match entry.body:
         case Charged() as charge:
             times = f" x {charge.n_releases}" if charge.n_releases > 1 else ""
-            cost = f"{charge.cost.measure} {float(charge.cost.amount):.6g}{times}"
-            return LedgerLine(entry.seq, entry.at, charge.what, f"{cost}, {charge.cost.unit}")
+            measure = "epsilon" if charge.cost.measure is Measure.PURE else "rho"
+            cost = f"{measure} {float(charge.cost.amount):.6g}{times}"
+            words = f"{cost} for {charge.cost.unit.in_words}"
+            return LedgerLine(entry.seq, entry.at, charge.what, words)
         case Disclosed() as told:
             disclosure = told.disclosure
             why = f"{disclosure.protection} ({disclosure.why})"

@@ -10,6 +10,7 @@ import typer
 
 from spinney.cli import deployed as cli_deployed
 from spinney.cli.errors import Debug, Ending, reporting
+from spinney.cli.run_names import RUN_HELP, run_called
 from spinney.version import __version__
 
 app = typer.Typer(
@@ -55,7 +56,9 @@ app.add_typer(cli_deployed.party, name="party")
 app.add_typer(cli_deployed.job, name="job")
 
 
-ModelFile = Annotated[Path, typer.Argument(help="A model that Spinney saved, or a run's folder.")]
+ModelFile = Annotated[
+    Path, typer.Argument(help=f"{RUN_HELP}, or a model that Spinney saved.", callback=run_called)
+]
 _AS_AGREED = "as the run's parties agreed, otherwise %s"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -85,9 +88,10 @@ def options(
 def demo(
     ending: Ending,
     *,
-    out: Annotated[Path, typer.Option(help="The folder for model and report.")] = Path(
-        "spinney-demo"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for model and report.", show_default="spinney-demo"),
+    ] = None,
     trees: Annotated[int, typer.Option(help="The number of trees in a forest.")] = 100,
     as_json: Json = False,
 ) -> None:
@@ -152,12 +156,13 @@ def model_show(
 ) -> None:
     """Describe a saved model: its trees, columns and label; or print a tree as text."""
     from spinney.cli.models import describe_model, tree_as_text  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     if tree is not None:
         typer.echo(tree_as_text(path, tree))
         return
     found = describe_model(path)
-    typer.echo(found.to_json() if as_json else str(found))
+    typer.echo(in_json(found) if as_json else str(found))
 
 
 @model.command("export")
@@ -234,7 +239,9 @@ def model_predict(
 @report.command("open")
 @reporting
 def report_open(
-    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.html.")],
+    path: Annotated[
+        Path, typer.Argument(help=f"{RUN_HELP}, or a report.html.", callback=run_called)
+    ],
 ) -> None:
     """Open a run's page in the browser; without a browser, print where the page is."""
     import webbrowser  # noqa: PLC0415
@@ -251,7 +258,9 @@ def report_open(
 @report.command("show")
 @reporting
 def report_show(
-    path: Annotated[Path, typer.Argument(help="A run's folder, or its report.json.")],
+    path: Annotated[
+        Path, typer.Argument(help=f"{RUN_HELP}, or a report.json.", callback=run_called)
+    ],
     *,
     as_json: Json = False,
 ) -> None:
@@ -276,7 +285,8 @@ def runs_alone(context: typer.Context) -> None:
 @reporting
 def runs_list(*, folder: RunsFolder = Path("runs"), as_json: Json = False) -> None:
     """List past runs and their models' scores."""
-    from spinney.cli.runs import in_json, list_runs, runs_as_text  # noqa: PLC0415
+    from spinney.cli.runs import list_runs, runs_as_text  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     found = list_runs(folder)
     typer.echo(in_json(found) if as_json else runs_as_text(found, folder))
@@ -285,13 +295,14 @@ def runs_list(*, folder: RunsFolder = Path("runs"), as_json: Json = False) -> No
 @runs.command("compare")
 @reporting
 def runs_compare(
-    first: Annotated[Path, typer.Argument(help="A run's folder.")],
-    second: Annotated[Path, typer.Argument(help="Another's.")],
+    first: Annotated[Path, typer.Argument(help=f"{RUN_HELP}.", callback=run_called)],
+    second: Annotated[Path, typer.Argument(help="Another run.", callback=run_called)],
     *,
     as_json: Json = False,
 ) -> None:
     """Show two runs side by side: their scores, costs and settings."""
-    from spinney.cli.runs import compare_runs, in_json  # noqa: PLC0415
+    from spinney.cli.runs import compare_runs  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     found = compare_runs(first, second)
     typer.echo(in_json(found) if as_json else str(found))
@@ -305,14 +316,17 @@ LedgerFile = Annotated[Path, typer.Argument(help="A party's ledger file.")]
 def ledger_show(
     path: LedgerFile,
     *,
-    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Only this job: its name, or its run's id.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what left the party, what each release cost, and the privacy guarantees."""
     from spinney.cli.ledgers import describe_ledger  # noqa: PLC0415
+    from spinney.report.words import as_json as in_json  # noqa: PLC0415
 
     found = describe_ledger(path, job)
-    typer.echo(found.to_json() if as_json else str(found))
+    typer.echo(in_json(found) if as_json else str(found))
 
 
 @ledger.command("verify")

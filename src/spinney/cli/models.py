@@ -30,10 +30,6 @@ class ModelDescription(msgspec.Struct, frozen=True):
     importances: dict[str, float]
     consent: tuple[str, ...] = ()  # for a forest joined from parts: who consented
 
-    def to_json(self) -> str:
-        """Return the description as JSON."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
-
     def __str__(self) -> str:
         label = self.schema.label
         outputs = f", one of {', '.join(map(str, label.classes))}" if label.classes else ""
@@ -61,10 +57,6 @@ class PartDescription(msgspec.Struct, frozen=True):
     splits: dict[str, int]  # by its own columns
     n_elsewhere: int  # splits by columns of the other parties
     has_leaves: bool
-
-    def to_json(self) -> str:
-        """Return the description as JSON."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
 
     def __str__(self) -> str:
         width = max(map(len, self.splits), default=0)

@@ -117,11 +117,6 @@ def mean_scores(report: Report) -> dict[str, float]:
     return found
 
 
-def in_json(found: object) -> str:
-    """Return a list or a comparison as one JSON document."""
-    return msgspec.json.format(msgspec.json.encode(found)).decode()
-
-
 def _score(scores: dict[str, float], name: str) -> str:
     return f"{scores[name]:.4f}" if name in scores else "-"
 

@@ -28,7 +28,8 @@ from spinney.deployment.job import (
 from spinney.errors import PolicyError, ProtocolError, SettingError, StorageError
 from spinney.files import write_whole
 from spinney.jobs.file import JobConfig, load_job
-from spinney.report.file_names import MODEL, PAGE, REPORT
+from spinney.report.file_names import RUN_FILES, RUNS
+from spinney.report.run_folder import free_folder, require_no_run
 from spinney.transport.remote import calling, kits
 from spinney.transport.remote.calling import Session
 from spinney.transport.remote.certificates import LEAD, MEMBER, holder_of
@@ -97,13 +98,17 @@ def _trained(opened: Session, run: str, job: Agreed) -> Status:
 
 
 def follow(run: str, kit: Path, folder: Path | None, tell: Tell) -> tuple[Status, Path | None]:
-    """Watch a run until it is over; download its model and report, and return their folder."""
+    """Watch a run until it is over; download its model and report, and return their folder.
+
+    Another run's files are never overwritten: without `folder`, the run gets a numbered folder
+    beside them; a `folder` that somebody named is refused.
+    """
     with session(kit) as opened:
         status = _followed(opened, _found(opened, run).run, tell)
         whereto = None
         if status.state == FINISHED and status.kind in (TRAIN, EVALUATE):
-            whereto = folder or Path("runs") / _plain(status.name)
-            _unpacked(opened.request(Fetch(status.run), seconds=_FETCH_SECONDS), whereto)
+            archive = opened.request(Fetch(status.run), seconds=_FETCH_SECONDS)
+            whereto = _unpacked(archive, folder, status.name)
     if status.state == FAILED:
         raise PolicyError(f"The job ended: {status.message}")
     return status, whereto
@@ -115,16 +120,22 @@ def _plain(name: str) -> str:
     return name
 
 
-def _unpacked(archive: bytes, folder: Path) -> None:
-    """Write the files of a result, and no others that the coordinator may have added."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _unpacked(archive: bytes, given: Path | None, name: str) -> Path:
+    """Write the files of a result, and no others that may have been added; return their folder."""
     try:
-        with ZipFile(BytesIO(archive)) as files:
-            for name in (MODEL, REPORT, PAGE):
-                if name in files.namelist() and files.getinfo(name).file_size <= _LARGEST:
-                    write_whole(folder / name, files.read(name))
+        with ZipFile(BytesIO(archive)) as zipped:
+            sizes = {one.filename: one.file_size for one in zipped.infolist()}
+            wanted = [file for file in RUN_FILES if sizes.get(file, _LARGEST + 1) <= _LARGEST]
+            files = {file: zipped.read(file) for file in wanted}
     except (BadZipFile, RuntimeError, NotImplementedError, zlib.error):
         raise StorageError("The coordinator's result cannot be read. Fetch it again.") from None
+    folder = free_folder(given or Path(RUNS) / _plain(name), files)
+    if given is not None and folder != given:
+        require_no_run(given)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        write_whole(folder / file, content)
+    return folder
 
 
 def list_runs(kit: Path) -> list[Status]:

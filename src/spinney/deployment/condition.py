@@ -25,6 +25,7 @@ from spinney.deployment.standing import (
     standing_in,
 )
 from spinney.report.render import size
+from spinney.report.words import some
 
 _LITTLE: Final = 10**9  # bytes
 RUNNING, NOT_RUNNING = "running", "not running"
@@ -48,7 +49,7 @@ def process_facts(kit: Path, *, running: bool) -> dict[str, Any]:
 def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, Any]:
     """Return how a process is connected; what a dead one wrote is not believed."""
     if found is None:
-        reason = "The process has not written how it stands." if running else ""
+        reason = "The process has not written its status yet." if running else ""
         return {"state": "unknown" if running else "none", "reason": reason}
     said: dict[str, Any] = {"state": found.state, "since": _at(found.since)}
     if found.last_contact:
@@ -57,7 +58,7 @@ def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, An
         said["state"] = "none"
         if found.state != STOPPED:
             said["reason"] = (
-                f"The process is gone without a word; at {_at(found.updated)} it was {found.state}."
+                f"The process ended unexpectedly; at {_at(found.updated)} it was {found.state}."
             )
         elif found.reason:
             said["reason"] = f"Before it stopped: {found.reason}"
@@ -65,7 +66,8 @@ def _connection(found: ProcessStanding | None, *, running: bool) -> dict[str, An
     if time() - found.updated > STALE:
         said["state"] = "unknown"
         said["reason"] = (
-            f"The process has said nothing since {_at(found.updated)}; then it was {found.state}."
+            f"The process has not updated its status since {_at(found.updated)}, when it was "
+            f"{found.state}."
         )
     elif found.reason:
         said["reason"] = found.reason
@@ -113,8 +115,10 @@ def in_words(facts: dict[str, Any]) -> dict[str, str]:
     for key, value in facts.items():
         if key in _WORDS and isinstance(value, dict):
             words |= _WORDS[key](key, value)
+        elif key == "cage":
+            words[key] = _cage_words(value)
         elif value is not None and value not in ("", {}):
-            words[key] = str(value)
+            words[_LABELS.get(key, key)] = str(value)
     return words
 
 
@@ -122,15 +126,17 @@ def _connection_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     state, reason = value["state"], value.get("reason", "")
     text = f"{state}. {reason}" if reason else state
     if state in (CONNECTED, LISTENING, STARTING):
-        text = f"{state} since {value['since']}"
+        whom = {CONNECTED: " to the coordinator", LISTENING: " for parties and people"}
+        text = f"{state}{whom.get(state, '')} since {in_utc(value['since'])}"
     last = value.get("last_contact")
-    return {key: text} | ({"last contact": last} if last else {})
+    return {key: text} | ({"last message": f"came at {in_utc(last)}"} if last else {})
 
 
 def _certificate_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     days = value["days"]
-    left = f"{days:.0f} days" if days >= 0 else "expired"
-    return {key: f"valid until {value['until']} ({left})"}
+    left = f"{days:.0f} days left" if days >= 0 else "expired"
+    whose = {"authority": "its certificate, which signs all others, is "}.get(key, "")
+    return {key: f"{whose}valid until {value['until']} ({left})"}
 
 
 def _disk_words(key: str, value: dict[str, Any]) -> dict[str, str]:
@@ -138,7 +144,16 @@ def _disk_words(key: str, value: dict[str, Any]) -> dict[str, str]:
 
 
 def _ledger_words(key: str, value: dict[str, Any]) -> dict[str, str]:
-    return {key: value.get("problem") or f"last entry {value['entries']}, {value['hash']}"}
+    if "problem" in value:
+        return {key: value["problem"]}
+    entries = some(value["entries"], "entry", "entries")
+    return {key: f"{entries}; hash of the last: {value['hash']}"}
+
+
+def _cage_words(cage: str) -> str:
+    if cage == "none":
+        return "none: the process can reach every file of its user"
+    return f"{cage}: the process reaches only what it needs"
 
 
 def _version_words(key: str, value: dict[str, Any]) -> dict[str, str]:
@@ -146,7 +161,7 @@ def _version_words(key: str, value: dict[str, Any]) -> dict[str, str]:
 
 
 def _heard_words(key: str, value: dict[str, Any]) -> dict[str, str]:
-    heard = [f"{name} (heard {seconds:.0f} s ago)" for name, seconds in value.items()]
+    heard = [f"{name} (last message {seconds:.0f} s ago)" for name, seconds in value.items()]
     return {key: ", ".join(heard) or "nobody"}
 
 
@@ -155,6 +170,12 @@ def _count_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     return {key: ", ".join(counts) or "none"}
 
 
+_LABELS: Final = {
+    "kit": "start kit",
+    "fingerprint": "table's fingerprint",
+    "rounds": "rounds at most",
+    "run": "present run",
+}
 _WORDS: Final = {
     "connection": _connection_words,
     "certificate": _certificate_words,
@@ -165,6 +186,11 @@ _WORDS: Final = {
     "connected": _heard_words,
     "runs": _count_words,
 }
+
+
+def in_utc(at: str) -> str:
+    """Return a time in ISO format as people read it: to the second, with its zone."""
+    return f"{at[:19].replace('T', ' ')} UTC"
 
 
 def _at(seconds: float) -> str:

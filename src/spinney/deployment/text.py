@@ -6,12 +6,10 @@ from pathlib import Path
 from time import time
 from typing import Any, Final
 
-import msgspec
-
 from spinney.deployment.client import Proposal
-from spinney.deployment.condition import in_words
-from spinney.deployment.coordinator.runs import PAUSED, RUNNING, Status
-from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE
+from spinney.deployment.condition import in_utc, in_words
+from spinney.deployment.coordinator.runs import FINISHED, PAUSED, RUNNING, Status
+from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, TRAIN
 from spinney.deployment.party.progress import progress_in
 from spinney.report.file_names import MODEL
 from spinney.report.words import some
@@ -26,11 +24,6 @@ def printable(text: str, most: int = 1000) -> str:
     return kept if len(text) <= most else f"{kept}..."
 
 
-def as_json(value: Any) -> str:
-    """Return a value as one JSON document."""
-    return msgspec.json.format(msgspec.json.encode(value)).decode()
-
-
 def line_of(status: Status) -> str:
     """Return a run's name and status in one line."""
     return f"{status.name} {status.run[:8]}: {standing_of(status)}"
@@ -39,7 +32,7 @@ def line_of(status: Status) -> str:
 def standing_of(status: Status) -> str:
     """Return the status of a run in words."""
     kind = f"{_KINDS[status.kind]} " if status.kind in _KINDS else ""
-    parts = [f"{kind}{status.state}"]
+    parts = [f"{kind}{_answered(status) or status.state}"]
     if status.state == RUNNING:
         number = step_under_way(status.level, status.levels)
         level = f" {status.step} {number}" if number else ""
@@ -60,6 +53,14 @@ def standing_of(status: Status) -> str:
     return "; ".join(parts)
 
 
+def _answered(status: Status) -> str:
+    """Return how the parties answered a proposal; empty for anything else."""
+    if status.kind != PROPOSE or status.state != FINISHED or not status.answers:
+        return ""
+    against = [name for name, reason in status.answers.items() if reason]
+    return f"declined by {', '.join(against)}" if against else "accepted by all parties"
+
+
 def seconds_left(status: Status) -> float | None:
     """Return an estimate of the time left, from the steps done; None if there is none."""
     if status.levels <= 0 or status.level < 2:
@@ -73,20 +74,28 @@ def page_of(status: Status) -> str:
     facts = {
         "run": status.run,
         "job": status.name,
-        "kind": status.kind,
-        "state": status.state,
+        "kind": "training" if status.kind == TRAIN else _KINDS.get(status.kind, status.kind),
+        "state": _answered(status) or status.state,
         "parties": ", ".join(status.parties),
         "dropped": ", ".join(name for name in status.parties if name not in status.present),
-        "attempt": str(status.attempt),
-        "rounds": str(status.rounds),
-        "phase": status.phase,
+        "attempt": str(status.attempt) if status.attempt > 1 else "",
+        "rounds": f"{status.rounds} completed",
+        "phase": "" if status.is_over else status.phase,
+        "question": status.question if status.state == RUNNING else "",
         "answered": ", ".join(status.answered) if status.state == RUNNING else "",
         "message": status.message,
+        "answers": "\n".join(_answer(*one) for one in status.answers.items()),
         "to go on": f"spinney job resume {status.run[:8]} JOB.toml" * (status.state == PAUSED),
     }
     if status.begun:
         facts["time"] = f"{(status.updated if status.is_over else time()) - status.begun:.0f} s"
-    return "\n".join(f"{key + ':':<10}{value}" for key, value in facts.items() if value)
+    lines = {key: value.replace("\n", "\n" + " " * 10) for key, value in facts.items() if value}
+    return "\n".join(f"{key + ':':<10}{value}" for key, value in lines.items())
+
+
+def _answer(name: str, reason: str) -> str:
+    """Return a party's answer to a proposal; the reason is the party's own words."""
+    return f"{name}: {'no: ' + printable(reason) if reason else 'yes'}"
 
 
 def proposal(made: Proposal) -> str:
@@ -104,9 +113,12 @@ def proposal(made: Proposal) -> str:
 def party_page(facts: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
     """Return the status of a party."""
     lines = _lines_of(facts)
+    if runs:
+        lines.append("runs, with the replies that left this party:")
     lines += [
-        f"  {run['run'][:8]}  {some(run['releases'], 'release', 'releases')}, last {run['last']}; "
-        f"{'model kept' if run['has_model'] else run['progress']}"
+        f"  {run['run'][:8]}  {run.get('job', '')}: {some(run['releases'], 'reply', 'replies')}, "
+        f"the last at {in_utc(run['last'])}; "
+        f"{'the model is kept here' if run['has_model'] else 'answered up to ' + run['progress']}"
         for run in runs
     ]
     return "\n".join([*lines, *_warnings(facts)])
@@ -138,14 +150,16 @@ def releases_in(records: Path) -> list[dict[str, Any]]:
     for path in sorted((records / "runs").glob("*/disclosures.jsonl")):
         entries = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
         if entries:
+            progress = progress_in(path.parent)
             found.append(
                 {
                     "run": path.parent.name,
+                    "job": progress.job if progress else "",
                     "releases": len(entries),
                     "bytes": sum(int(entry["bytes"]) for entry in entries),
                     "last": entries[-1]["at"],
                     "has_model": (path.parent / MODEL).exists(),
-                    "progress": str(progress_in(path.parent) or ""),
+                    "progress": str(progress or ""),
                 }
             )
     return found

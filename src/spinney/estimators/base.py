@@ -9,23 +9,40 @@ from __future__ import annotations
 import os
 import sys
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
 from spinney.estimators.inputs import check_features, is_complete
+from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Values
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spinney.protocols.model import ForestModel
+
+
+_SETTINGS: Final = (  # parameters that a job takes unchanged
+    "n_estimators",
+    "criterion",
+    "max_depth",
+    "min_samples_split",
+    "min_samples_leaf",
+    "min_weight_fraction_leaf",
+    "min_impurity_decrease",
+    "max_features",
+    "max_bins",
+    "oob_score",
+)
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
@@ -36,6 +53,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"party": True}
     _is_classifier: bool
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def _adopt(self, model: ForestModel) -> None:
         """Make a trained model this estimator's model."""
@@ -148,16 +170,27 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             raise SettingError(f"class_weight must give a number for each class; got {given!r}.")
         return tuple(float(given.get(label, 1.0)) for label in classes)
 
+    def _forest_settings(self, classes: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the settings that are common to all forests."""
+        weights = self._class_weights(classes) if self._is_classifier else None
+        return {name: getattr(self, name) for name in _SETTINGS} | {
+            "task": "classification" if self._is_classifier else "regression",
+            "class_weight": weights,
+            "seed": job_seed(self.random_state),
+        }
+
+
+class PredictsNumbers(RegressorMixin):  # type: ignore[misc]
+    """Methods of regressors."""
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predicted target of each row."""
+        targets: Floats = self._predicted(X)[:, 0]
+        return targets
+
 
 class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
-    """Methods of all classifiers."""
-
-    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
-        """Grow the trees; `party` names the party of each row, and None means one party."""
-        if y is not None and is_complete(y):  # our own check refuses the rest
-            check_classification_targets(y)
-        super().fit(X, y, party)
-        return self
+    """Methods of classifiers."""
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of `classes_`."""
@@ -169,6 +202,17 @@ class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
         best = self._predicted(X).argmax(axis=1)
         found: NDArray[Any] = self.classes_.take(best)
         return found
+
+
+class ClassifiesRows(PredictsClasses):
+    """Methods of classifiers over parties that hold different rows."""
+
+    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
+        """Grow the trees; `party` names the party of each row, and None means one party."""
+        if y is not None and is_complete(y):  # our own check refuses the rest
+            check_classification_targets(y)
+        super().fit(X, y, party)
+        return self
 
 
 def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:

@@ -81,7 +81,7 @@ def _places(party: str, own: Any, place_of: Mapping[str, int], n_columns: int) -
         elif isinstance(column, Integral) and 0 <= int(column) < n_columns:
             places.append(int(column))
         else:
-            known = join_words(place_of) if place_of else f"places 0 to {n_columns - 1}"
+            known = join_words(place_of) if place_of else f"positions 0 to {n_columns - 1}"
             raise SettingError(
                 f"column_party gives party {party!r} the column {column!r}, which the table does "
                 f"not have. It has: {known}."

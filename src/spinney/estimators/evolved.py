@@ -72,11 +72,6 @@ class EvolvedTrees(RowsEstimator):
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"party": False}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"party": False}
 
-    def _store(self, given: dict[str, Any]) -> None:
-        """Store the constructor's arguments unchanged."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
-
     @property
     def _is_private(self) -> bool:
         return self._is_classifier and self.epsilon is not None

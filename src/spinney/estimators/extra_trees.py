@@ -4,10 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sklearn.base import RegressorMixin
-
 from spinney.errors import SettingError
-from spinney.estimators.base import PredictsClasses
+from spinney.estimators.base import ClassifiesRows, PredictsNumbers
 from spinney.estimators.label_privacy import label_noise_of, memories
 from spinney.estimators.row_forest import RowForest
 from spinney.privacy.label_memory import LabelMemory
@@ -16,7 +14,6 @@ from spinney.protocols.settings import ForestSettings, LabelScheme, MaxFeatures,
 from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
-from spinney.typing import Floats
 
 Binning = Literal["magnitudes", "ranges", "quantiles"]
 Thresholds = Literal["public", "exchanged"]
@@ -65,7 +62,7 @@ class _ExtraTrees(RowForest):
         return memories(self, tables)
 
 
-class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
+class ExtraTreesClassifier(ClassifiesRows, _ExtraTrees):
     r"""Extremely randomised trees grown jointly by parties that hold different rows (S5).
 
     One random cut is drawn per candidate feature, and the best of these cuts becomes the split.
@@ -179,7 +176,7 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
         self._keep(locals())
 
 
-class ExtraTreesRegressor(RegressorMixin, _ExtraTrees):  # type: ignore[misc]
+class ExtraTreesRegressor(PredictsNumbers, _ExtraTrees):
     """Extremely randomised regression trees, grown jointly by parties with different rows (S5).
 
     Parameters are those of `ExtraTreesClassifier`; the criterion is the variance. Targets travel as
@@ -223,7 +220,3 @@ class ExtraTreesRegressor(RegressorMixin, _ExtraTrees):  # type: ignore[misc]
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
-
-    def predict(self, X: Any) -> Floats:
-        """Return the predicted target of each row."""
-        return self._predicted(X)[:, 0]

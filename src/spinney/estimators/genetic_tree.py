@@ -5,13 +5,13 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from spinney.estimators.base import PredictsClasses
+from spinney.estimators.base import ClassifiesRows
 from spinney.estimators.evolved import EvolvedTrees
 from spinney.tables.schema import Schema
 from spinney.typing import Floats
 
 
-class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
+class GeneticTreeClassifier(ClassifiesRows, EvolvedTrees):
     r"""One small tree for each party, from structures that all parties evolve together (S4).
 
     A structure assigns a column to each node. Parties fit structures to their own rows and answer
@@ -133,7 +133,7 @@ class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self._store(locals())
+        self._keep(locals())
 
     def predict_proba(self, X: Any, party: Any = None) -> Floats:
         """Return the probability of each class, in the order of `classes_`; see `predict`."""
@@ -190,7 +190,7 @@ class GeneticTreeRegressor(RegressorMixin, EvolvedTrees):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self._store(locals())
+        self._keep(locals())
 
     def predict(self, X: Any, party: Any = None) -> Floats:
         """Return the predicted target of each row.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from sklearn.base import RegressorMixin
-
 from spinney.errors import SettingError
-from spinney.estimators.base import PredictsClasses
+from spinney.estimators.base import ClassifiesRows, PredictsNumbers
 from spinney.estimators.private import noise_of
 from spinney.estimators.row_forest import RowForest
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats
 
 if TYPE_CHECKING:
     from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
@@ -55,7 +52,7 @@ class _HorizontalForest(RowForest):
         return min(2, thread_count(self.n_jobs))
 
 
-class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
+class HorizontalForestClassifier(ClassifiesRows, _HorizontalForest):
     r"""A random forest grown jointly by parties that hold different rows (S1).
 
     With `party` in `fit`, the rows are dealt to simulated parties; the forest is identical, bit for
@@ -170,7 +167,7 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
         self._keep(locals())
 
 
-class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ignore[misc]
+class HorizontalForestRegressor(PredictsNumbers, _HorizontalForest):
     """A random forest regressor grown jointly by parties that hold different rows (S1).
 
     Parameters are those of `HorizontalForestClassifier`; the criterion is the variance. Targets
@@ -213,7 +210,3 @@ class HorizontalForestRegressor(RegressorMixin, _HorizontalForest):  # type: ign
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
-
-    def predict(self, X: Any) -> Floats:
-        """Return the predicted target of each row."""
-        return self._predicted(X)[:, 0]

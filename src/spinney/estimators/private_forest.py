@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from spinney.estimators.base import PredictsClasses
+from spinney.estimators.base import ClassifiesRows
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_forest
 from spinney.protocols.settings import ForestSettings
@@ -11,7 +11,7 @@ from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 
 
-class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
+class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
     """A differentially private forest over parties that hold different rows.
 
     Trees are drawn at random within the public ranges of the columns, which costs no budget. The
@@ -78,19 +78,7 @@ class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.shrinkage = shrinkage
-        self.secure_sum = secure_sum
-        self.honest = honest
-        self.schema = schema
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.baselines = baselines
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._keep(locals())
 
     @property
     def _spec(self) -> Spec[private_forest.Settings]:

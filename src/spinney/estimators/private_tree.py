@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.estimators.base import PredictsClasses
+from spinney.estimators.base import ClassifiesRows
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_tree
 from spinney.protocols.settings import ForestSettings, as_text
@@ -14,7 +14,7 @@ from spinney.tables.schema import Schema
 MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 
 
-class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
+class PrivateTreeClassifier(ClassifiesRows, PrivateEstimator):
     """A differentially private decision tree over parties that hold different rows (S3).
 
     One tree that people can read: `export_text` and `export_svg` show every split with its noisy
@@ -104,23 +104,7 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.method = method
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.n_bins = n_bins
-        self.leaf_share = leaf_share
-        self.bounds_share = bounds_share
-        self.shrinkage = shrinkage
-        self.n_rows = n_rows
-        self.secure_sum = secure_sum
-        self.honest = honest
-        self.schema = schema
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.baselines = baselines
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._keep(locals())
 
     def _sizes_read(self) -> tuple[str, ...]:
         is_used = self.n_rows is None and self.method != "histograms"

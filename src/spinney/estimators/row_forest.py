@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import numpy as np
 
 from spinney.errors import SettingError
 from spinney.estimators.over_rows import RowsEstimator
-from spinney.seeds import job_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_SETTINGS: Final = (  # parameters that a job takes unchanged
-    "n_estimators",
-    "criterion",
-    "max_depth",
-    "min_samples_split",
-    "min_samples_leaf",
-    "min_weight_fraction_leaf",
-    "min_impurity_decrease",
-    "max_features",
-    "max_bins",
-    "oob_score",
-    "message_limit",
-)
 
 
 class RowForest(RowsEstimator):
     """A forest over parties that hold different rows of the same columns."""
-
-    def _keep(self, given: Mapping[str, Any]) -> None:
-        """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
 
     def _checked(self) -> None:
         """Raise if parameters do not fit together."""
@@ -47,9 +24,4 @@ class RowForest(RowsEstimator):
     def _shared_settings(self, classes: tuple[Any, ...]) -> dict[str, Any]:
         """Return the settings that are common to all forests over rows."""
         self._checked()
-        weights = self._class_weights(classes) if self._is_classifier else None
-        return {name: getattr(self, name) for name in _SETTINGS} | {
-            "task": "classification" if self._is_classifier else "regression",
-            "class_weight": weights,
-            "seed": job_seed(self.random_state),
-        }
+        return self._forest_settings(classes) | {"message_limit": self.message_limit}

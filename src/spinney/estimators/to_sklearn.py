@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
-from spinney.estimators.walked import categories_left
 from spinney.protocols.model import ForestModel
+from spinney.report.tree_text import categories_left
 from spinney.tables.frames import UnknownCategories, columns_of
 from spinney.tables.schema import Schema
 from spinney.typing import Floats

@@ -12,9 +12,8 @@ from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator, classes_like, print_progress
 from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
-from spinney.protocols.settings import ForestSettings, as_text
+from spinney.protocols.settings import ForestSettings, as_text, refuse_max_leaf_nodes
 from spinney.protocols.vertical_forest.settings import VerticalSettings
-from spinney.seeds import job_seed
 from spinney.tables.columns import VectorColumns
 from spinney.tables.frames import columns_of
 from spinney.tables.holding import Holding
@@ -35,30 +34,14 @@ class VerticalForest(ForestEstimator):
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"party": UNUSED}
 
     def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
-        if self.max_leaf_nodes is not None:
-            raise SettingError(
-                "max_leaf_nodes is not supported: all trees grow one level at a time. "
-                "Use max_depth, min_samples_leaf or min_impurity_decrease."
-            )
+        refuse_max_leaf_nodes(self.max_leaf_nodes)
         epsilon = self.label_epsilon
         return VerticalSettings(
             forest=ForestSettings(
-                task="classification" if self._is_classifier else "regression",
-                n_estimators=self.n_estimators,
-                criterion=self.criterion,
-                max_depth=self.max_depth,
-                min_samples_split=self.min_samples_split,
-                min_samples_leaf=self.min_samples_leaf,
-                min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-                min_impurity_decrease=self.min_impurity_decrease,
-                max_features=self.max_features,
-                max_bins=self.max_bins,
                 max_cells=self.max_cells,
                 binning=self.binning,
                 bootstrap=self.bootstrap,
-                class_weight=self._class_weights(classes) if self._is_classifier else None,
-                oob_score=self.oob_score,
-                seed=job_seed(self.random_state),
+                **self._forest_settings(classes),
             ),
             labels=self.labels,
             label_epsilon=None if epsilon is None else as_text(epsilon, "label_epsilon"),
@@ -214,7 +197,7 @@ class VerticalForest(ForestEstimator):
         unknown = [name for name in consent if name not in parties.columns] if known else []
         if not known or unknown:
             raise SettingError(
-                "consent must be 'all' or a list of parties that agree to join the forest; "
+                "consent must be 'all' or a list of parties that consent to joining the forest; "
                 f"got {consent!r}."
             )
 

@@ -2,21 +2,19 @@
 
 from typing import Any, Literal, Self
 
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.inputs import is_complete
 from spinney.estimators.vertical_base import VerticalForest
 from spinney.protocols.settings import MaxFeatures
 from spinney.protocols.vertical_forest.settings import Labels, Place, SchemeName
 from spinney.tables.schema import Schema
-from spinney.typing import Floats
 
 Binning = Literal["quantiles", "ranges"]
 
 
-class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore[misc]
+class VerticalForestClassifier(PredictsClasses, VerticalForest):
     r"""A random forest grown jointly by parties that hold different columns of the same rows (S2).
 
     The forest is identical, bit for bit, to the forest of all columns in one place. Parameters have
@@ -116,35 +114,7 @@ class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_bins = max_bins
-        self.max_cells = max_cells
-        self.binning = binning
-        self.bootstrap = bootstrap
-        self.class_weight = class_weight
-        self.oob_score = oob_score
-        self.column_party = column_party
-        self.label_party = label_party
-        self.labels = labels
-        self.label_epsilon = label_epsilon
-        self.scheme = scheme
-        self.key_bits = key_bits
-        self.intersect_at = intersect_at
-        self.consent = consent
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.schema = schema
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self._keep(locals())
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the forest over the parties that `column_party` names."""
@@ -152,18 +122,8 @@ class VerticalForestClassifier(ClassifierMixin, VerticalForest):  # type: ignore
             check_classification_targets(y)
         return super().fit(X, y)
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of `classes_`."""
-        return self._predicted(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row."""
-        best = self._predicted(X).argmax(axis=1)
-        found: NDArray[Any] = self.classes_.take(best)
-        return found
-
-
-class VerticalForestRegressor(RegressorMixin, VerticalForest):  # type: ignore[misc]
+class VerticalForestRegressor(PredictsNumbers, VerticalForest):
     """A random forest regressor grown jointly by parties that hold different columns (S2).
 
     Parameters are those of `VerticalForestClassifier`; the criterion is the variance. Targets are
@@ -204,35 +164,4 @@ class VerticalForestRegressor(RegressorMixin, VerticalForest):  # type: ignore[m
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_bins = max_bins
-        self.max_cells = max_cells
-        self.binning = binning
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.column_party = column_party
-        self.label_party = label_party
-        self.labels = labels
-        self.label_epsilon = label_epsilon
-        self.scheme = scheme
-        self.key_bits = key_bits
-        self.intersect_at = intersect_at
-        self.consent = consent
-        self.categorical_features = categorical_features
-        self.unknown_categories = unknown_categories
-        self.schema = schema
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def predict(self, X: Any) -> Floats:
-        """Return the predicted target of each row."""
-        return self._predicted(X)[:, 0]
+        self._keep(locals())

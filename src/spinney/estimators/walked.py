@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
+from spinney.report.tree_text import categories_left
 from spinney.typing import Floats, Integers
 
 
@@ -58,10 +57,3 @@ def nodes_of(model: ForestModel, tree: int) -> Iterator[Split | Leaf]:
         if subset >= 0:
             categories, missing = categories_left(model, column, subset)
         yield Split(column, threshold, categories, missing, left, left + 1)
-
-
-def categories_left(model: ForestModel, column: int, subset: int) -> tuple[Integers, bool]:
-    """Return the numbers of the categories that go left, and whether missing values do."""
-    words, bins = model.forest.bin_sets[subset], model.bin_of_category[column]
-    side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
-    return np.flatnonzero(side), bool(words[3] >> np.uint64(63))

@@ -253,7 +253,7 @@ class Ledger:
             return None if account is None else account.left(unit, ALL_ROWS)
 
     def all_left_for_life(self, data: str, life: Sequence[Budget] = ()) -> dict[Unit, Fraction]:
-        """Return what all jobs on a data set may still cost, by unit; units without a limit lack.
+        """Return what all jobs on a data set may still cost, by unit, if there is a limit.
 
         `life` are lifetime budgets to count with instead of those in the ledger.
         """

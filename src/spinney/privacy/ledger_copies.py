@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from spinney.errors import LedgerError
-from spinney.files import hold_lock
+from spinney.files import hold_lock, sync_to_disk
 from spinney.privacy.claims import Entry
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Anchor
@@ -24,7 +24,7 @@ _BEFORE = ".before-restore"
 
 @dataclass(frozen=True)
 class Restored:
-    """What became of a restore."""
+    """The result of a restore."""
 
     last: Anchor
     forgotten: int  # entries
@@ -154,8 +154,8 @@ def _forgets(copy: Path, lacking: int, last: Anchor, forget: int | None) -> Ledg
     said = "" if forget is None else f"--forget {forget} was given, but "
     the = "the" if said else "The"
     return LedgerError(
-        f"{said}{the} copy has forgotten {entries}: it ends with entry {last.seq}. What was "
-        "promised cannot be unpromised: a party that goes on with it could spend its budget twice. "
+        f"{said}{the} copy has forgotten {entries}: it ends with entry {last.seq}. Their "
+        "charges still count: a party that goes on without them could spend its budget twice. "
         f"Look for a newer copy; if there is none, confirm with --forget {lacking}.",
         local=f"File: {copy}.",
     )
@@ -187,11 +187,7 @@ def _refuse_existing(path: Path, instead: str) -> None:
 def _sync(path: Path) -> None:
     """Sync a file and its folder to disk."""
     for one in (path, path.parent):
-        handle = os.open(one, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_to_disk(one)
 
 
 @contextmanager

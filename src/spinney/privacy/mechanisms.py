@@ -60,7 +60,7 @@ class DiscreteLaplace(Mechanism):
     shares: Shares | None = None
 
     def __post_init__(self) -> None:
-        _exactly(self, "epsilon", "sensitivity")
+        make_exact(self, "epsilon", "sensitivity")
         check_decay(self.decay)
 
     @property
@@ -110,7 +110,7 @@ class DiscreteGaussian(Mechanism):
     shares: Shares | None = None
 
     def __post_init__(self) -> None:
-        _exactly(self, "rho", "squared_sensitivity")
+        make_exact(self, "rho", "squared_sensitivity")
         if self.share_variance > samplers.LARGEST_VARIANCE:
             raise SettingError(
                 f"rho is too small: the noise would not fit in 64-bit sums; got rho="
@@ -174,7 +174,7 @@ class RandomisedResponse(Mechanism):
     unit: Unit = Unit.LABEL
 
     def __post_init__(self) -> None:
-        _exactly(self, "epsilon")
+        make_exact(self, "epsilon")
         if isinstance(self.n_categories, bool) or not isinstance(self.n_categories, int):
             raise SettingError(f"n_categories must be a whole number; got {self.n_categories!r}.")
         if self.n_categories < 2:
@@ -235,7 +235,7 @@ class PermuteAndFlip(Mechanism):
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        _exactly(self, "epsilon", "sensitivity")
+        make_exact(self, "epsilon", "sensitivity")
         if self.monotone and self.unit is not Unit.RECORD_ADD_REMOVE:
             raise SettingError(
                 f"monotone=True requires the unit {Unit.RECORD_ADD_REMOVE.value!r}; replacing a "
@@ -277,7 +277,7 @@ def check_decay(decay: Fraction) -> None:
         )
 
 
-def _exactly(mechanism: Any, *names: str) -> None:
+def make_exact(mechanism: Any, *names: str) -> None:
     """Replace positive numbers by exact fractions; raise for others."""
     for name in names:
         value = positive_epsilon(getattr(mechanism, name), name)

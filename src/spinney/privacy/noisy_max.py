@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from spinney.privacy import samplers
-from spinney.privacy.budget import Cost, Measure, Unit, positive_epsilon
-from spinney.privacy.mechanisms import check_decay
+from spinney.privacy.budget import Cost, Measure, Unit
+from spinney.privacy.mechanisms import check_decay, make_exact
 from spinney.privacy.release import Mechanism, Shares
 from spinney.typing import Integers
 
@@ -44,8 +44,7 @@ class NoisyMax(Mechanism):
     shares: Shares | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "sensitivity"):
-            object.__setattr__(self, name, positive_epsilon(getattr(self, name), name))
+        make_exact(self, "epsilon", "sensitivity")
         check_decay(self.decay)
 
     @property

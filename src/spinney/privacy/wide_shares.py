@@ -132,7 +132,7 @@ def _table(decay: Fraction, honest: int) -> InversionTable:
             )
 
     def all_masses(bits: int) -> tuple[list[tuple[int, int]], int, int]:
-        """The masses that can be distinguished from zero, and bounds of the total."""
+        """Return the masses distinguishable from zero, and bounds of the total."""
         found = []
         for place, mass in enumerate(masses(bits)):
             found.append(mass)

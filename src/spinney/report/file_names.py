@@ -6,6 +6,8 @@ from pathlib import Path
 MODEL = "model.spinney"
 REPORT = "report.json"
 PAGE = "report.html"
+RUN_FILES = (MODEL, REPORT, PAGE)
+RUNS = "runs"  # the folder of runs, unless a command names another
 
 
 def file_in(path: str | os.PathLike[str], name: str) -> Path:

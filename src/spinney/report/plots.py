@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from importlib import import_module
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from spinney.report.explained import Importance
 from spinney.report.facts import ReportFacts
 from spinney.report.page.charts import COLOURS, OTHER_STYLE, STYLE_OF_MODEL, short
 from spinney.report.page.quality import MODELS, words_of_models
-from spinney.report.tree_text import NodeText, tree_nodes
+from spinney.report.tree_text import NodeText, place_nodes, tree_nodes
 from spinney.report.verdicts import score_names, word_of
 
 _SHOWN = 20
@@ -60,8 +59,8 @@ def budget(report: ReportFacts, ax: Any = None) -> Any:
     budgets = report.budgets
     if not budgets:
         why = (
-            "the parties' ledgers were not at hand. Each party can read its own: spinney ledger "
-            "show ledger.db"
+            "the parties' ledgers are not available here. Each party can read its own: "
+            "spinney ledger show ledger.db"
             if report.is_private
             else "the job spent no privacy budget"
         )
@@ -101,7 +100,7 @@ def tree(model: ForestModel, number: int, ax: Any = None) -> Any:
     """Draw the upper levels of a tree from left to right, and the number of nodes below them."""
     nodes = tree_nodes(model, number)
     root = int(model.forest.tree_start[number])
-    places = _places(nodes, root)
+    places = place_nodes(nodes, root, _DEEPEST)
     if ax is None:
         ax = axes_of(None)
         ax.figure.set_size_inches(
@@ -114,23 +113,6 @@ def tree(model: ForestModel, number: int, ax: Any = None) -> Any:
         _draw(ax, nodes, node, places)
         ax.plot(nodes[node].depth + 0.95, y, alpha=0)  # room for its text
     return ax
-
-
-def _places(nodes: dict[int, NodeText], root: int) -> dict[int, float]:
-    """Return the height of each drawn node: ends below one another, parents midway."""
-    places: dict[int, float] = {}
-    ends = count()
-
-    def put(node: int) -> float:
-        if _is_end(nodes[node]):
-            places[node] = float(next(ends))
-        else:
-            left = nodes[node].left
-            places[node] = (put(left) + put(left + 1)) / 2
-        return places[node]
-
-    put(root)
-    return places
 
 
 def _is_end(text: NodeText) -> bool:

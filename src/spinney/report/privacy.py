@@ -101,17 +101,45 @@ def _content(claim: PartyClaim) -> tuple[str | None, ...]:
 
 
 def in_words(report_parties: tuple[str, ...], claims: Sequence[PrivacyClaim]) -> list[str]:
-    """Return a text for every guarantee: its views, and its parties if it is not all of them."""
-    texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for claim in claims:
-        subject, _, rest = claim.text.partition(", against ")
-        against, _, words = rest.partition(": ")
-        texts.setdefault((subject, words, claim.parties), []).append(against)
+    """Return the guarantees as texts without repetition, with parties if they are not all."""
     return [
-        f"{subject}, against {'; '.join(against)}: {words}"
-        + ("" if parties == report_parties else f" (At {', '.join(parties)}.)")
-        for (subject, words, parties), against in texts.items()
+        text
+        for parties in dict.fromkeys(claim.parties for claim in claims)
+        for text in fold_claims(
+            [claim.text for claim in claims if claim.parties == parties],
+            "" if parties == report_parties else f" (At {', '.join(parties)}.)",
+        )
     ]
+
+
+def fold_claims(texts: Sequence[str], behind: str = "") -> list[str]:
+    """Return claims with equal words as one: first those of several views, then of several units.
+
+    Parameters
+    ----------
+    texts
+        Claims of the form "<unit>, against <view>: <words>".
+    behind
+        What to put behind each.
+    """
+    views: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        unit, _, rest = text.partition(", against ")
+        view, _, words = rest.partition(": ")
+        views.setdefault((unit, words), []).append(view)
+    units: dict[tuple[str, str], list[str]] = {}
+    for (unit, words), found in views.items():
+        units.setdefault(("; ".join(found), words), []).append(unit)
+    return [
+        f"{join_units(of)}, against {against}: {words}{behind}"
+        for (against, words), of in units.items()
+    ]
+
+
+def join_units(units: Sequence[str]) -> str:
+    """Return units as one text; only the first keeps its capital."""
+    first, *others = units
+    return "; ".join([first, *(f"{unit[:1].lower()}{unit[1:]}" for unit in others)])
 
 
 def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[PrivacyClaim, ...]:

@@ -30,6 +30,7 @@ from spinney.report.page.page import page_of, summary_of
 from spinney.report.privacy import Seen, is_masked, privacy_of, with_exact_rounds
 from spinney.report.render import as_text
 from spinney.report.settings import with_masks
+from spinney.report.words import as_json
 from spinney.tables.schema import join_words
 from spinney.transport.channel import Round
 from spinney.version import __version__
@@ -154,7 +155,7 @@ class Report(ReportFacts, frozen=True, dict=True):
 
     def to_json(self) -> str:
         """Return the report as JSON."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
+        return as_json(self)
 
     def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
         """Write the report as one page that needs no network; it shows the trees of `model`."""

@@ -1,6 +1,7 @@
 """The folder of a run: its files appear whole and together, or not at all."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import rmtree
 
@@ -9,7 +10,7 @@ import msgspec
 from spinney.errors import StorageError
 from spinney.files import replace_file
 from spinney.protocols.model import ForestModel
-from spinney.report.file_names import MODEL, PAGE, REPORT
+from spinney.report.file_names import MODEL, PAGE, REPORT, RUN_FILES
 from spinney.report.hardening import harden
 from spinney.report.hardening_settings import Hardening
 from spinney.report.page.page import page_of
@@ -25,13 +26,42 @@ def require_writable(folder: Path) -> None:
         raise _unwritable(folder, f"{str(existing)!r} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise _unwritable(folder, f"{str(existing)!r} may not be written to")
-    for name in (MODEL, REPORT, PAGE):
+    for name in RUN_FILES:
         if (folder / name).is_dir():
             raise _unwritable(folder, f"{str(folder / name)!r} is a folder")
 
 
+def require_no_run(folder: Path) -> None:
+    """Raise if a folder that somebody named for a new run holds a run."""
+    if not _has_room(folder, {}):
+        raise StorageError(
+            f"The folder {str(folder)!r} already holds a run, and Spinney overwrites none. Name "
+            "another folder with --out, or move the earlier run away."
+        )
+
+
+def free_folder(wanted: Path, files: Mapping[str, bytes] | None = None) -> Path:
+    """Return the folder for a run: `wanted`, or `wanted`-2, -3, ... if that holds another run.
+
+    A folder that holds some of the run's own `files` is not another run's.
+    """
+    number, folder = 1, wanted
+    while not _has_room(folder, files or {}):
+        number += 1
+        folder = Path(f"{wanted}-{number}")
+    return folder
+
+
+def _has_room(folder: Path, files: Mapping[str, bytes]) -> bool:
+    found = [folder / name for name in RUN_FILES if (folder / name).is_file()]
+    return all(path.read_bytes() == files.get(path.name) for path in found)
+
+
 def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
-    """Write a run's model, report and page into a folder, replacing those of an earlier run.
+    """Write a run's model, report and page into a folder, replacing those that are there.
+
+    The coordinator writes a run that stopped and was resumed into the same folder; for a new run,
+    choose the folder with `free_folder`.
 
     The files are written to a temporary folder and moved when all are complete. People pass pages
     on, so a page holds the hardened model if the parties agreed on hardening. `model` is None for

@@ -3,7 +3,8 @@
 from html import escape
 
 from spinney.protocols.model import ForestModel
-from spinney.report.tree_text import NodeText, tree_nodes
+from spinney.report.page.charts import short
+from spinney.report.tree_text import NodeText, place_nodes, tree_nodes
 
 _WIDTH, _HEIGHT, _GAP, _FONT = 190, 44, 14, 11
 _LETTERS = 32  # that fit into a box; the tooltip shows the rest
@@ -12,7 +13,14 @@ _LETTERS = 32  # that fit into a box; the tooltip shows the rest
 def tree_svg(model: ForestModel, tree: int = 0) -> str:
     """Return a picture of a tree."""
     nodes = tree_nodes(model, tree)
-    place = _places(nodes, int(model.forest.tree_start[tree]))
+    across = place_nodes(nodes, int(model.forest.tree_start[tree]))
+    place = {
+        node: (
+            _GAP + _WIDTH / 2 + across[node] * (_WIDTH + _GAP),
+            _GAP + text.depth * (_HEIGHT + 4 * _GAP),
+        )
+        for node, text in nodes.items()
+    }
     width = int(max(x for x, _ in place.values()) + _WIDTH / 2 + _GAP)
     height = int(max(y for _, y in place.values()) + _HEIGHT + _GAP)
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -44,29 +52,5 @@ def _box(x: float, y: int, text: NodeText) -> str:
     top = y + _HEIGHT / 2 - (len(lines) / 2 - 1) * (_FONT + 4) - 4
     for number, line in enumerate(lines):
         at = f'x="{x:.0f}" y="{top + number * (_FONT + 4):.0f}" text-anchor="middle"'
-        parts.append(f"<text {at}>{escape(_cut(line))}</text>")
+        parts.append(f"<text {at}>{escape(short(line, _LETTERS))}</text>")
     return f"<g>{''.join(parts)}</g>"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-
-
-def _places(nodes: dict[int, NodeText], root: int) -> dict[int, tuple[float, int]]:
-    """Place leaves side by side, and parents between their children."""
-    place: dict[int, tuple[float, int]] = {}
-    step = _HEIGHT + 4 * _GAP
-    next_leaf = _GAP + _WIDTH / 2
-
-    def put(node: int) -> float:
-        nonlocal next_leaf
-        text = nodes[node]
-        if text.question:
-            x = (put(text.left) + put(text.left + 1)) / 2
-        else:
-            x, next_leaf = next_leaf, next_leaf + _WIDTH + _GAP
-        place[node] = (x, _GAP + text.depth * step)
-        return x
-
-    put(root)
-    return place

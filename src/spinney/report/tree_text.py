@@ -1,6 +1,8 @@
 """A tree as text: each node's question, where missing values go, each leaf's prediction."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.words import some
 from spinney.trees.leaf_counts import share_intervals
+from spinney.typing import Integers
 
 _INDENT = "    "
 
@@ -38,6 +41,28 @@ def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
         if not is_leaf:
             todo += [(left + 1, depth + 1), (left, depth + 1)]
     return found
+
+
+def place_nodes(
+    nodes: Mapping[int, NodeText], root: int, deepest: int | None = None
+) -> dict[int, float]:
+    """Return each node's place across the tree: ends are 1 apart, parents midway.
+
+    Nodes of the depth `deepest` are ends too.
+    """
+    places: dict[int, float] = {}
+    ends = count()
+
+    def put(node: int) -> float:
+        text = nodes[node]
+        if not text.question or text.depth == deepest:
+            places[node] = float(next(ends))
+        else:
+            places[node] = (put(text.left) + put(text.left + 1)) / 2
+        return places[node]
+
+    put(root)
+    return places
 
 
 def tree_text(model: ForestModel, tree: int = 0) -> str:
@@ -75,14 +100,18 @@ def _question(model: ForestModel, node: int) -> str:
 
 def _categories(model: ForestModel, node: int) -> list[str]:
     """Return the categories that go left, and whether missing values do."""
-    forest = model.forest
-    number = int(forest.feature[node])
-    words = forest.bin_sets[forest.subset[node]]
-    bins = model.bin_of_category[number]
-    inside = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
-    pairs = zip(model.schema.columns[number].categories or (), inside, strict=True)
-    names = [str(category) for category, is_in in pairs if is_in]
-    return [*names, "missing"] if (words[3] >> np.uint64(63)) & np.uint64(1) else names
+    number = int(model.forest.feature[node])
+    inside, missing = categories_left(model, number, int(model.forest.subset[node]))
+    categories = model.schema.columns[number].categories or ()
+    names = [str(categories[place]) for place in inside]
+    return [*names, "missing"] if missing else names
+
+
+def categories_left(model: ForestModel, column: int, subset: int) -> tuple[Integers, bool]:
+    """Return the numbers of the categories that go left, and whether missing values do."""
+    words, bins = model.forest.bin_sets[subset], model.bin_of_category[column]
+    side = (words[bins >> 6] >> (bins & np.uint8(63)).astype(np.uint64)) & np.uint64(1)
+    return np.flatnonzero(side), bool(words[3] >> np.uint64(63))
 
 
 def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:

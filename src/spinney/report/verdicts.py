@@ -8,7 +8,7 @@ from spinney.report.words import some
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
 LESS_IS_BETTER = frozenset({"rmse"})
 NOT_COMPARED = (
-    "Quality was not compared: no party's own model was judged beside this one, so the gain is "
+    "Quality was not compared: no party's own model was scored beside this one, so the gain is "
     "unknown. `spinney simulate` compares them on held-out rows."
 )
 NOTHING_TO_JOIN = "There was one party, so there was nothing to join: joining needs two or more."

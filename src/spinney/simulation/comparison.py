@@ -161,7 +161,7 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     ledgers = _ledgers(parties.training, settings)
     n_trees = running.protocol.n_trees(settings)
     step = stages.begin("joint forest", n_trees, running.protocol.step)
-    channel = _channel(parties.training, settings, running, ledgers, stages.heard)
+    channel, _ = connect(parties.training, settings, running, ledgers, stages.heard)
     with reporting_early_end(
         running.protocol.name, channel, running.protocol.described(settings), ledgers
     ):
@@ -215,7 +215,7 @@ def _train(
     running: Running,
     step: Step,
 ) -> Training:
-    channel = _channel(tables, settings, running, _ledgers(tables, settings))
+    channel, _ = connect(tables, settings, running, _ledgers(tables, settings))
     trained = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
     return _with_model(trained)
 
@@ -230,24 +230,26 @@ def _ledgers(parties: Iterable[str], settings: Any) -> dict[str, Ledger]:
     return {name: Ledger.in_memory(name) for name in parties} if settings.privacy else {}
 
 
-def _channel(
+def connect(
     tables: Mapping[str, MemoryTable],
     settings: Any,
     running: Running,
     ledgers: Mapping[str, Ledger],
     heard: Heard = lambda *_: None,
-) -> Channel:
+) -> tuple[Channel, dict[str, Answering]]:
+    """Return a channel to the parties that hold the tables, and the parties themselves."""
     protocol = running.protocol
     sides: dict[str, Answering] = {
         name: protocol.party(table, settings, running.site(name, ledgers.get(name)))
         for name, table in tables.items()
     }
-    return connect_parties(
+    channel = connect_parties(
         watch_parties(sides, heard),
         is_masked=running.secure_sum,
         privacy=settings.privacy,
         honest=running.honest,
     )
+    return channel, sides
 
 
 def _train_alone(

@@ -13,12 +13,17 @@ from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.spec import OwnModelsSpec
-from spinney.protocols.verified.simulated import connect_parties
-from spinney.simulation.comparison import Comparison, PartyComparison, Running, compare_scores
+from spinney.simulation.comparison import (
+    Comparison,
+    PartyComparison,
+    Running,
+    compare_scores,
+    connect,
+)
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.scores import predict_table
 from spinney.simulation.unfinished import reporting_early_end
-from spinney.simulation.watching import Heard, watch_parties
+from spinney.simulation.watching import Heard
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 
@@ -69,16 +74,7 @@ def _trained(
     """Return a training with the parties' models, and the models that they train alone."""
     spec = running.protocol
     assert isinstance(spec, OwnModelsSpec)
-    parties = {
-        name: spec.party(table, settings, running.site(name, ledgers.get(name)))
-        for name, table in tables.items()
-    }
-    channel = connect_parties(
-        watch_parties(parties, heard),
-        is_masked=running.secure_sum,
-        privacy=settings.privacy,
-        honest=running.honest,
-    )
+    channel, parties = connect(tables, settings, running, ledgers, heard)
     paid = ledgers if settings.privacy else {}
     with reporting_early_end(spec.name, channel, spec.described(settings), paid):
         training = spec.train(channel, settings, n_jobs=running.n_jobs, progress=step)

@@ -7,6 +7,7 @@ import msgspec
 from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
+from spinney.report.words import as_json
 from spinney.simulation.comparison import Comparison, PartyComparison, Scores
 from spinney.version import __version__
 
@@ -43,7 +44,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the outcome as one JSON document."""
-        return msgspec.json.format(msgspec.json.encode(self)).decode()
+        return as_json(self)
 
 
 def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) -> Outcome:

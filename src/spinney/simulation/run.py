@@ -14,9 +14,9 @@ from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
 from spinney.protocols.settings import with_read_facts
 from spinney.protocols.spec import is_masked
-from spinney.report.file_names import PAGE
+from spinney.report.file_names import PAGE, RUNS
 from spinney.report.hardening_settings import Hardening
-from spinney.report.run_folder import require_writable, write_run
+from spinney.report.run_folder import free_folder, require_no_run, require_writable, write_run
 from spinney.simulation.columns import compare_columns
 from spinney.simulation.comparison import Comparison, Running, compare
 from spinney.simulation.evolved import compare_personal
@@ -39,7 +39,8 @@ def simulate(
     path
         The job file; with `label`, a table.
     folder
-        The folder to write to. Default: runs/ and the job's name, in the current folder.
+        The folder to write to; it must hold no run. Default: runs/ and the job's name, in the
+        current folder, with a number behind the name if that folder holds a run.
     stages
         Receives the progress.
     label, task
@@ -48,8 +49,10 @@ def simulate(
     if label is None:
         require_no_table(path)
     job = load_job(path) if label is None else job_of_table(path, label, task)
-    into = Path("runs") / job.job.name if folder is None else folder
+    into = Path(RUNS) / job.job.name if folder is None else folder
     require_writable(into)
+    if folder is not None:
+        require_no_run(folder)
     job.protocol_settings()  # report errors before a table is opened
     stages.begin("reading tables")
     if label is not None and job.table is not None:
@@ -57,6 +60,7 @@ def simulate(
     try:
         comparison = _compared(job, stages)
     except EndedEarlyError as ended:
+        into = free_folder(into)
         write_run(into, None, ended.report)
         stages.remark(f"Training stopped early. Report of the completed rounds: {into / PAGE}")
         raise ended.reason from None
@@ -88,7 +92,8 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
 def write_outcome(
     name: str, comparison: Comparison, folder: Path, release: Hardening | None = None
 ) -> Outcome:
-    """Write the joint forest and its report, and return the outcome."""
+    """Write the joint forest and its report, never over another run's; return the outcome."""
+    folder = free_folder(folder)
     report = msgspec.structs.replace(comparison.report(), release=release)
     write_run(folder, comparison.training.model, report)
     return outcome_of(name, comparison, report, folder)

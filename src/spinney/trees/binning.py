@@ -55,6 +55,12 @@ class Binning:
             padded[column, : len(edges)] = edges
         return padded
 
+    def thresholds(self, feature: NDArray[np.int32], cut: Codes) -> Edges:
+        """Return each cut's edge: infinity if only missing values go right, 0 for categories."""
+        found: Edges = self.padded_edges[feature, np.minimum(cut, MAX_BINS - 1)]
+        found[self.columns.is_category[feature]] = 0.0
+        return found
+
     def digest(self) -> bytes:
         """Return a digest of all edges and categories."""
         state = blake2b(self.has_missing.tobytes(), digest_size=16)

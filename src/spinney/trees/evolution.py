@@ -27,7 +27,7 @@ class Breeding:
 
 @dataclass
 class Population:
-    """The survivors, best first, and each one's mean score over the generations that judged it.
+    """The survivors, best first, and each one's mean score over the generations that scored it.
 
     Parameters
     ----------

@@ -139,7 +139,7 @@ class Frontier:
         return int(self.tree.size)
 
     def check(self, level: Level) -> None:
-        """Raise unless decisions fit these nodes; others may have sent them, and kernels trust."""
+        """Raise unless decisions fit these nodes: kernels do not check what others sent."""
         split = level.feature >= 0
         n_split = int(np.count_nonzero(split))
         with_set = level.subset >= 0

@@ -119,7 +119,7 @@ def partial_forest(
         gain[at] = own.gain
         if binning is None:
             continue
-        threshold[at] = _thresholds(own, binning)
+        threshold[at] = binning.thresholds(own.feature, own.cut)
         with_set = binning.columns.is_category[own.feature]
         subset[at[with_set]] = sum(map(len, sets)) + np.arange(int(with_set.sum()))
         sets.append(own.bin_set[with_set])
@@ -139,16 +139,6 @@ def partial_forest(
         held[order],
         values.of(held[order]) if values is not None else np.zeros((n, 0)),
     )
-
-
-def _thresholds(own: OwnSplits, binning: Binning) -> NDArray[np.float32]:
-    """Return the bin edge of each cut; infinity if only missing values go right."""
-    padded = np.full((len(binning.edges), 256), np.inf, np.float32)
-    for column, edges in enumerate(binning.edges):
-        padded[column, : len(edges)] = edges
-    found: NDArray[np.float32] = padded[own.feature, own.cut]
-    found[binning.columns.is_category[own.feature]] = 0.0
-    return found
 
 
 def join_forests(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:

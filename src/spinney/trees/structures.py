@@ -241,10 +241,8 @@ def _is_set(tree: FittedTree, binning: Binning) -> Bools:
 
 
 def _thresholds(tree: FittedTree, binning: Binning) -> NDArray[np.float32]:
-    """Return the bin edge of each cut; infinity if only missing values go right."""
+    """Return the threshold of each cut; 0 for leaves."""
     found = np.zeros(tree.feature.size, np.float32)
-    for node in np.flatnonzero((tree.feature >= 0) & ~_is_set(tree, binning)):
-        edges = binning.edges[tree.feature[node]]
-        cut = int(tree.cut[node])
-        found[node] = edges[cut] if cut < len(edges) else np.inf
+    cuts = tree.feature >= 0
+    found[cuts] = binning.thresholds(tree.feature[cuts], tree.cut[cuts])
     return found

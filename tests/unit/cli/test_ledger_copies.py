@@ -168,7 +168,7 @@ def test_a_copy_that_has_forgotten_entries_is_refused_unless_their_number_is_sai
     refused(
         words,
         "The copy has forgotten 4 entries: it ends with entry 5.",
-        "What was promised cannot be unpromised",
+        "Their charges still count: a party that goes on without them could spend its",
         "confirm with --forget 4.",
     )
     refused([*words, "--forget", 3], "--forget 3 was given, but the copy has forgotten 4 entries")

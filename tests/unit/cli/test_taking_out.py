@@ -51,7 +51,7 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
         "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
         "Model   out.onnx\n"
     )
-    told = "taken out as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
+    told = "exported as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
     assert load_report("runs/visits").hardened[0].startswith(told)
     assert told in (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
     model = load_model("runs/visits")
@@ -101,7 +101,7 @@ def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
     assert "splits with fewer than 20 rows" in told.stdout
     assert "predictions of leaves rounded to 2 digits" in told.stdout
     again = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
-    assert "taken out as x.onnx (onnx)" in again
+    assert "exported as x.onnx (onnx)" in again
     (drawn,) = re.findall(r'id="trees-data">(.*?)</script>', again)
     assert drawn in page
     place.write(place.JOB + place.TABLE + "[release]\nsmallest_leaf = 0\n")
@@ -124,20 +124,20 @@ def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatc
     told = run.run("simulate", "job.toml")
     assert told.exit_code == 41
     remark, line = told.stderr.splitlines()
-    assert (
-        "Training stopped early. Report of the completed rounds: runs/visits/report.html" in remark
-    )
+    words = "Training stopped early. Report of the completed rounds: runs/visits-2/report.html"
+    assert words in remark  # the run before keeps its folder
     assert "does not answer" in line
-    report = load_report("runs/visits")
+    report = load_report("runs/visits-2")
     assert report.ended.endswith("The party 'north' does not answer.")
     assert report.n_trees == 0
     assert "Level" in {entry.question for entry in report.disclosures}
     assert "UNPROTECTED" in {claim.verdict for claim in report.privacy}
-    page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    page = (run.folder / "runs/visits-2/report.html").read_text(encoding="utf-8")
     assert "Training stopped early: " in page
     assert "No tree was finished." in page
-    assert not (run.folder / "runs/visits/model.spinney").exists()  # that of the run before
-    told = run.run("report", "show", "runs/visits")
+    assert not (run.folder / "runs/visits-2/model.spinney").exists()
+    assert load_report("runs/visits").ended == ""
+    told = run.run("report", "show", "runs/visits-2")
     assert "stopped early in " in told.stdout
     words = " ".join(told.stdout.split())
     assert "does not answer. This report covers the completed rounds." in words
@@ -244,6 +244,48 @@ def test_runs_are_listed_and_compared(run):
     code, line = run.refused("runs", "list", "--in", "nowhere")
     assert code == 22
     assert "There is no folder 'nowhere'. Give the folder that holds your runs." in line
+
+
+def test_a_run_is_found_by_the_name_that_runs_lists(run):
+    for words in (("report", "show"), ("model", "show"), ("report", "show", "--json")):
+        by_path = run.run(*words, "runs/visits")
+        assert run.run(*words, "visits").stdout == by_path.stdout
+        assert by_path.exit_code == 0
+    told = run.run("model", "export", "visits", "out.onnx", *AS_IS)
+    assert told.stdout.endswith("Model   out.onnx\n")
+    told = run.run("runs", "compare", "visits", "runs/visits")
+    assert "Both runs have the same settings." in told.stdout
+    code, line = run.refused("report", "show", "visit")
+    assert (code, "Cannot read 'visit'" in line) == (22, True)
+
+
+def test_a_path_comes_before_a_name(run):
+    (run.folder / "visits").mkdir()  # holds no run, so the name is meant
+    assert run.run("report", "show", "visits").exit_code == 0
+    (run.folder / "visits/report.json").write_text("{}")
+    code, line = run.refused("report", "show", "visits")
+    assert (code, "'visits/report.json' is not a report" in line) == (22, True)
+
+
+def test_a_second_run_of_a_job_is_written_beside_the_first(run):
+    before = {path: path.read_bytes() for path in (run.folder / "runs/visits").iterdir()}
+    run.job(n_estimators="6")
+    for number in (2, 3):
+        told = run.run("simulate", "job.toml")
+        assert f"Model   runs/visits-{number}/model.spinney" in told.stdout
+    assert {path: path.read_bytes() for path in (run.folder / "runs/visits").iterdir()} == before
+    told = run.run("runs")
+    names = [line.split()[0] for line in told.stdout.splitlines()]
+    assert names == ["visits", "visits-2", "visits-3"]
+
+
+def test_a_named_folder_that_holds_a_run_is_refused_before_the_work(run):
+    words = (
+        "spinney: The folder 'runs/visits' already holds a run, and Spinney overwrites none. "
+        "Name another folder with --out, or move the earlier run away."
+    )
+    for command in (("simulate", "job.toml"), ("demo",)):
+        assert run.refused(*command, "--out", "runs/visits") == (22, words)
 
 
 def test_a_page_is_opened_or_told(run, monkeypatch):

@@ -48,7 +48,7 @@ def test_a_page_says_who_owns_which_split_and_who_agreed():
     assert bank.n_splits + shop.n_splits == (forest.model_.forest.feature >= 0).sum()
     page = page_of(forest.report_, forest.model_)
     assert "<caption>Who owns which splits</caption>" in page
-    assert "Every party agreed to join the parts: bank, shop." in page
+    assert "Every party consented to joining the parts: bank, shop." in page
     assert '"name": "visits", "kind": "number"' in page
     assert '"holder": "shop"' in page
     assert "The label of every row left its party, and so did which rows share a node." in page
@@ -56,7 +56,7 @@ def test_a_page_says_who_owns_which_split_and_who_agreed():
     assert "matters most by the decrease in impurity" in page
     report = fitted(consent=["bank"]).report_
     apart = page_of(report)
-    assert "The parts stay at their parties: shop did not agree to join them." in apart
+    assert "The parts stay at their parties: shop did not consent to joining them." in apart
     assert "simulated all parties in one place" not in apart
     assert "simulated all parties in one place" in page_of(report, forest.model_)
 
@@ -109,7 +109,7 @@ def test_consent_is_recorded_where_a_run_is_taken_out(job, tmp_path):
     assert "identical to the pooled one, bit for bit." in told.stdout
     assert run("model", "export", "runs/bank-and-shop", "x.onnx").exit_code == 0
     left = load_report("runs/bank-and-shop").hardened[-1]
-    assert left.startswith("taken out as x.onnx (onnx, with the consent of bank and shop): ")
+    assert left.startswith("exported as x.onnx (onnx, with the consent of bank and shop): ")
     page = (tmp_path / "runs/bank-and-shop/report.html").read_text(encoding="utf-8")
     assert "with the consent of bank and shop" in page
     properties = {p.key: p.value for p in onnx.load("x.onnx").metadata_props}

@@ -90,4 +90,4 @@ def test_what_only_looks_like_an_id_is_a_column(place):
     )
     told = place.run("simulate", "own.csv", "--label", "ill")
     assert told.exit_code == 0, told.stderr
-    assert load_model("runs/own").model_.schema.names == ("id",)
+    assert load_model("runs/own-2").model_.schema.names == ("id",)

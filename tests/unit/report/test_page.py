@@ -38,7 +38,7 @@ def test_a_page_has_its_sections_and_needs_no_network(forest):
     page = page_of(forest.report_, forest.model_)
     for words in (
         "Was it worth it?",
-        "What left the building?",
+        "What left the parties?",
         "The trees",
         "Why?",
         "How it went",
@@ -77,7 +77,7 @@ def test_a_sentence_says_when_joining_hurt_on_average(score, together, words):
 
 
 def test_a_report_without_a_comparison_says_what_compares(forest):
-    words = "Quality was not compared: no party's own model was judged beside this one"
+    words = "Quality was not compared: no party's own model was scored beside this one"
     assert words.split("'")[1] in page_of(forest.report_)
     text = " ".join(str(forest.report_).split())
     assert f"worth it? {words}" in text

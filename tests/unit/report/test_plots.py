@@ -67,7 +67,7 @@ def test_a_budget_is_drawn_where_noise_was_paid_for(forest, ward_table, ward_lab
     spent, left = (bars[0].get_width() for bars in axes.containers)
     assert spent + left == pytest.approx(3.0)
     elsewhere = msgspec.structs.replace(private.report_, budgets=())
-    with pytest.raises(SettingError, match=r"the parties' ledgers were not at hand\. Each party"):
+    with pytest.raises(SettingError, match=r"ledgers are not available here\. Each party"):
         elsewhere.plot_budget()
 
 

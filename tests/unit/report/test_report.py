@@ -115,7 +115,7 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
             quality=quality,
             attempts=3,
             dropped=("west",),
-            hardened=("taken out as x.onnx (onnx): as it is",),
+            hardened=("exported as x.onnx (onnx): as it is",),
             holders=(
                 Holder("bank", ("a", "b"), 7, holds_label=True, consents=False),
                 Holder("shop", (), 2, holds_label=False, consents=True),
@@ -129,7 +129,7 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
         "worth it?    Joining helped 1 of 1 party by F1: on average 0.600 alone and 0.700",
         "lost         west",
         "retries      2 retries: the job started 3 times",
-        "hardened     taken out as x.onnx (onnx): as it is",
+        "hardened     exported as x.onnx (onnx): as it is",
         "splits       bank owns 7, by 2 columns, does not consent to joining its part; shop",
         "shop owns 2, by\n             columns it keeps secret",
         f"why          {report.importances[0].column} 0.",

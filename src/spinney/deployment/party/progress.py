@@ -37,11 +37,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return (self.updated - self.begun) / self.level * (self.levels - self.level)
 
     def __str__(self) -> str:
-        parts = [f"{self.job}: {self.question}"]
+        parts = [f"question {self.questions} ({self.question})"]
         if self.level:
             of = f" of {self.levels}" if self.levels else ""
             parts.append(f"{self.step} {self.level}{of}")
-        parts.append(f"{self.questions} answered")
         if self.seconds_left is not None and time() - self.updated < _STALE:
             parts.append(f"about {self.seconds_left:.0f} s left")
         return ", ".join(parts)
@@ -68,7 +67,7 @@ class Advance:
         )
         with suppress(StorageError):  # for information only
             write_whole(self._path, msgspec.json.encode(self._now))
-        _LOG.info("Answered %s.", self._now)
+        _LOG.info("%s: answered %s.", self._now.job, self._now)
 
 
 def progress_in(run: Path) -> Progress | None:

@@ -1,4 +1,4 @@
-"""What left the building? Statistics, privacy guarantees, and the cost of the noise."""
+"""What left the parties? Statistics, privacy guarantees, and the cost of the noise."""
 
 from fractions import Fraction
 

@@ -32,7 +32,7 @@ def page_of(report: ReportFacts, model: ForestModel | None = None) -> str:
         report = msgspec.structs.replace(report, importances=impurity_importances(model))
     sections: list[tuple[str, str, Html]] = [
         ("worth", "Was it worth it?", worth_it(report)),
-        ("left", "What left the building?", what_left(report)),
+        ("left", "What left the parties?", what_left(report)),
         ("why", "Why?", why(report, classes)),
         ("trees", "The trees", _trees(report, model)),
         ("course", "How it went", how_it_went(report)),

@@ -74,10 +74,10 @@ def _holders(holders: tuple[Holder, ...], *, is_drawn: bool) -> Html:
     headings = ["party", "its columns", "splits", "share of splits", "has the labels", "consents"]
     against = " and ".join(holder.party for holder in holders if not holder.consents)
     words = (
-        f"Every party agreed to join the parts: {', '.join(h.party for h in holders)}."
+        f"Every party consented to joining the parts: {', '.join(h.party for h in holders)}."
         if not against
-        else f"The parts stay at their parties: {against} did not agree to join them. The whole "
-        "forest can be neither exported nor drawn outside a simulation; the parties predict "
+        else f"The parts stay at their parties: {against} did not consent to joining them. The "
+        "whole forest can be neither exported nor drawn outside a simulation; the parties predict "
         "together."
     )
     if against and is_drawn:

@@ -1,6 +1,6 @@
 """Counter-based draws: the same numbers at every party and in any order.
 
-`mixed` is `spinney.seeds.mixed`, compiled; a test keeps them equal.
+`mixed` is `spinney.seeds.mix`, compiled; a test keeps them equal.
 """
 
 import numpy as np

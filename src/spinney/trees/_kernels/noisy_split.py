@@ -12,12 +12,12 @@ import numpy as np
 
 from spinney.trees._kernels.compiling import inlined, kernel
 from spinney.trees._kernels.split import (
+    _cells_by_class,
     _cells_by_mean,
     _f,
     _held_cells,
     _keep_cut,
     _keep_set,
-    _sort_by_share,
     _variance_gain,
 )
 
@@ -138,13 +138,7 @@ def noisy_class_splits(
                 order = np.empty(n_cells, np.int64)
                 n_used = _held_cells(counts, at, n_cells, order)
                 for target in range(1 if n_classes == 2 else n_classes):
-                    for i in range(n_used):
-                        weight = 0.0
-                        for c in range(n_classes):
-                            weight += max(counts[at + order[i], c], 0) * class_weight[c]
-                        hits = max(counts[at + order[i], target], 0) * class_weight[target]
-                        share[order[i]] = hits / weight
-                    _sort_by_share(order, n_used, share)
+                    _cells_by_class(counts, at, order, n_used, target, class_weight, share)
                     n_left = 0
                     for c in range(n_classes):
                         left[c] = 0

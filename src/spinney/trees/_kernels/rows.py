@@ -57,6 +57,15 @@ def in_set(bins, code):
 
 
 @inlined
+def _longest(block_start):
+    """Return the number of rows in the longest block."""
+    longest = 0
+    for block in range(block_start.shape[0] - 1):
+        longest = max(longest, block_start[block + 1] - block_start[block])
+    return longest
+
+
+@inlined
 def _place(child, node, block, begin, middle, end, child_starts, child_ends):
     """Write the segments of a node's open children in a block."""
     left, right = child[node, 0], child[node, 1]
@@ -78,10 +87,7 @@ def partition(
     `child` gives a node's left and right child among the open nodes, -1 if it is not open. The rows
     of a node without open children are not needed any more.
     """
-    longest = 0
-    for block in range(block_start.shape[0] - 1):
-        longest = max(longest, block_start[block + 1] - block_start[block])
-    aside = np.empty(longest, np.uint32)
+    aside = np.empty(_longest(block_start), np.uint32)
     for block in range(block_start.shape[0] - 1):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):
@@ -125,10 +131,7 @@ def partition_values(
     feature, threshold, missing_left, subset, bin_sets, child, child_starts, child_ends,
 ):  # fmt: skip
     """Split segments as `partition` does, by real thresholds instead of bins."""
-    longest = 0
-    for block in range(block_start.shape[0] - 1):
-        longest = max(longest, block_start[block + 1] - block_start[block])
-    aside = np.empty(longest, np.uint32)
+    aside = np.empty(_longest(block_start), np.uint32)
     for block in range(block_start.shape[0] - 1):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):

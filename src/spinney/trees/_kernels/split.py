@@ -166,6 +166,17 @@ def _held_cells(counts, at, n_cells, order):
 
 
 @inlined
+def _cells_by_class(counts, at, order, n_used, target, class_weight, share):
+    """Sort the cells in `order` by the share of a class; noisy counts below zero count as zero."""
+    for i in range(n_used):
+        weight = 0.0
+        for c in range(counts.shape[1]):
+            weight += max(counts[at + order[i], c], 0) * class_weight[c]
+        share[order[i]] = max(counts[at + order[i], target], 0) * class_weight[target] / weight
+    _sort_by_share(order, n_used, share)
+
+
+@inlined
 def _cells_by_mean(sums, at, n_cells, order, share):
     """Write the cells that hold rows into `order`, by their means; return how many there are."""
     n_used = 0
@@ -292,13 +303,7 @@ def best_class_splits(
                 # For two classes the best subset is a prefix in order of a class's share
                 # (Breiman et al. 1984, 4.2.2); for more, one ordering for each class is tried.
                 for target in range(1 if n_classes == 2 else n_classes):
-                    for i in range(n_used):
-                        weight = 0.0
-                        for c in range(n_classes):
-                            weight += counts[at + order[i], c] * class_weight[c]
-                        hits = counts[at + order[i], target] * class_weight[target]
-                        share[order[i]] = hits / weight
-                    _sort_by_share(order, n_used, share)
+                    _cells_by_class(counts, at, order, n_used, target, class_weight, share)
                     n_left = 0
                     for c in range(n_classes):
                         left[c] = 0
