@@ -16,7 +16,7 @@ from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.policy import check_policy
-from spinney.deployment.party.tables import fingerprint, open_table
+from spinney.deployment.party.tables import fingerprint, left_behind, open_table
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
@@ -42,16 +42,17 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
         agreed,
         None if not party.policy.askers else party.policy.askers[0],
     )
-    table = open_table(party, agreed)
-    check_budget(party, agreed, table)
-    columns = table.columns if isinstance(table, Holding) else table.schema.columns
+    with left_behind(open_table(party, agreed)) as table:
+        check_budget(party, agreed, table)
+        columns = table.columns if isinstance(table, Holding) else table.schema.columns
+        rows, digest = table.n_rows, fingerprint(table)
     cost = cost_of(agreed)
     return found | {
         "job": agreed.name,
         "policy": "allows the job",
-        "rows": table.n_rows,
+        "rows": rows,
         "columns": ", ".join(column.name for column in columns),
-        "fingerprint": fingerprint(table)[:16],
+        "fingerprint": digest[:16],
         "epsilon": cost.epsilon,
         "rounds": cost.rounds,
     }

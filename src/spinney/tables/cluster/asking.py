@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any, Final
 
-from spinney.errors import ProtocolError, TableError
+from spinney.errors import ProtocolError
 from spinney.tables.cluster.held import HeldPart, Refused, Settled, Unsettled, run_task
 from spinney.tables.cluster.parts import Part
-from spinney.tables.cluster.workers import Look, Missing, Workers
+from spinney.tables.cluster.workers import PATIENCE, Look, Missing, Workers
 from spinney.tables.schema import Schema
 
 _LOOK: Final = 0.5  # seconds between two looks at which workers are there
 _GRACE: Final = 5.0  # seconds for a worker that starts again, before another holds two parts
-_PATIENCE: Final = 60.0  # seconds without any worker, or with one that is paused
 _MOST_MOVES: Final = 5  # of one part, for one question
 
 
@@ -78,12 +77,10 @@ class HeldParts:
             home = min(look.threads, key=others.count, default=None)
             if home is not None and (not others.count(home) or waited >= _GRACE):
                 break
-            if home is None and waited >= _PATIENCE:
-                raise TableError(
-                    "The cluster of this party's table has no workers. Start some, with Spinney "
-                    "installed."
-                )
-            sleep(_LOOK)
+            if home is None:
+                self._workers.wait_for_one()
+            else:
+                sleep(_LOOK)
         facts = (self.parts[number], *self._facts, self.settled[number], look.threads[home])
         self._home[number] = home
         self._held[number] = self._workers.submit(home, HeldPart, *facts)
@@ -101,7 +98,7 @@ class HeldParts:
         now = monotonic()
         if not any(self._home[number] in look.paused for number in asked):
             return now
-        if now - calm > _PATIENCE:
+        if now - calm > PATIENCE:
             raise ProtocolError(
                 "A worker of this party's cluster has paused, because its memory is nearly full.",
                 local="Give the workers more memory, or add workers.",

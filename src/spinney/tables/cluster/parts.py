@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -119,5 +120,4 @@ class _RowsOfParquet(ParquetStream):
 def even_parts(n_rows: int, n_parts: int) -> list[tuple[int, int]]:
     """Return the first row and the number of rows of each part; no part is empty."""
     ends = [n_rows * part // n_parts for part in range(n_parts + 1)]
-    pairs = zip(ends[:-1], ends[1:], strict=True)
-    return [(first, last - first) for first, last in pairs if last > first]
+    return [(first, last - first) for first, last in pairwise(ends) if last > first]

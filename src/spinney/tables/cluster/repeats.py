@@ -7,6 +7,7 @@ how often its rows also stand in the parts before it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def hash_ranges(n_rows: int) -> list[tuple[int, int]]:
     """Return ranges of hashes, each with the hashes of at most a few million rows."""
     n_ranges = -(-n_rows // _RANGE_ROWS)
     ends = [2**64 * part // n_ranges for part in range(n_ranges + 1)]
-    return list(zip(ends[:-1], ends[1:], strict=True))
+    return list(pairwise(ends))
 
 
 def within(ordered: Keys, low: int, high: int) -> Keys:

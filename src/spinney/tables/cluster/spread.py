@@ -47,11 +47,7 @@ class SpreadTable:
         """
         workers = Workers(where)
         try:
-            workers.require_same_versions()
-            parts = workers.call(cut_table, table, max(len(workers.look().threads), 1))
-            if isinstance(parts, Refused):
-                raise parts.error()
-            _require_some(sum(part.n_rows for part in parts))
+            parts = _cut(workers, table)
             held = HeldParts(workers, parts, schema, row_id)
             digests = held.ask(HeldPart.digest, [()] * len(parts))
             spread = cls(schema, workers, held, sum(digests) % 2**64)
@@ -111,6 +107,17 @@ class SpreadTable:
         self._held.ask(HeldPart.settle, [(settled,) for settled in self._held.settled])
 
 
+def _cut(workers: Workers, table: Cuttable) -> Sequence[Part]:
+    """Return a part for each worker."""
+    workers.wait_for_one()
+    workers.require_same_versions()
+    parts: Sequence[Part] | Refused = workers.call(cut_table, table, len(workers.look().threads))
+    if isinstance(parts, Refused):
+        raise parts.error()
+    _require_some(sum(part.n_rows for part in parts))
+    return parts
+
+
 def cut_table(table: Cuttable, n_parts: int) -> Sequence[Part] | Refused:
     """Cut a table; called on a worker, because the party itself may not see the file."""
     cut: Sequence[Part] | Refused = run_task(table, type(table).cut, (n_parts,))
@@ -121,8 +128,10 @@ def _require_some(n_rows: int) -> None:
     if not n_rows:
         raise TableError("The table has no rows. Check the file, or the query's conditions.")
     if n_rows >= _MOST_ROWS:
-        raise TableError(f"A party must have fewer than {_MOST_ROWS} rows, because counters have "
-                         "32 bits. Leave out rows.")
+        raise TableError(
+            f"A party must have fewer than {_MOST_ROWS} rows, because counters have "
+            "32 bits. Leave out rows."
+        )
 
 
 def _find_repeats(held: HeldParts) -> list[Earlier]:

@@ -24,6 +24,7 @@ _CONNECT_SECONDS: Final = 20
 _LARGEST_QUESTION: Final = "1 GiB"  # Dask warns of arguments that are larger
 _TLS_FILES: Final = ("ca.pem", "cert.pem", "key.pem")
 _RESULT_SECONDS: Final = 60
+PATIENCE: Final = 60.0  # seconds without any worker, or with one that is paused
 
 
 class Missing(Enum):
@@ -160,6 +161,16 @@ class Workers:
             {address: int(found[address]["nthreads"]) for address in sorted(found)},
             frozenset(address for address in found if found[address]["status"] == "paused"),
         )
+
+    def wait_for_one(self) -> None:
+        """Wait until there is a worker; raise if none comes."""
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise TableError(
+                "The cluster of this party's table has no workers. Start some, with Spinney "
+                "installed."
+            ) from None
 
     def require_same_versions(self) -> None:
         """Raise if a worker runs another version than the party: its counts might differ."""
