@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from distributed import LocalCluster
+from distributed import LocalCluster, Security
 
 from deployed.handmade import (  # type: ignore[import-not-found]
     EXAMPLES,
@@ -28,6 +28,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from spinney.deployment import sandbox
 from spinney.deployment.job import EVALUATE
 from spinney.deployment.party.config import load_party
+from spinney.deployment.party.status import check
 from spinney.deployment.party.tables import fingerprint, left_behind, open_table
 from spinney.errors import (
     InternalError,
@@ -59,18 +60,19 @@ COLUMNS = (
 CLASSES = Schema(COLUMNS, Label("y", "class", (0, 1, 2)))
 AMOUNTS = Schema(COLUMNS, Label("amount", "number", range=(-10.0, 10.0)))
 N_ROWS = 6000
+EMPTY: dict[str, Any] = {
+    "n_workers": 0,
+    "threads_per_worker": 1,
+    "host": "127.0.0.1",
+    "dashboard_address": "127.0.0.1:0",
+    "silence_logs": logging.CRITICAL,
+}
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Three workers on this machine."""
-    with LocalCluster(
-        n_workers=3,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    ) as running:
+    with LocalCluster(**EMPTY | {"n_workers": 3}) as running:
         yield running
 
 
@@ -94,6 +96,14 @@ def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     pq.write_table(again, path, row_group_size=512)
     return Source("parquet", str(path))
+
+
+@pytest.fixture(scope="module")
+def table(cluster, source):
+    """A table that no test changes."""
+    opened = on_cluster(cluster, source, CLASSES)
+    yield opened
+    opened.close()
 
 
 @dataclass(frozen=True)
@@ -199,16 +209,13 @@ def test_a_worker_that_forgot_is_told_again(cluster, source):
     table.close()
 
 
-def test_a_cluster_that_loses_one_worker_after_another_is_given_up(cluster, source, monkeypatch):
-    table = on_cluster(cluster, source, CLASSES)
+def test_a_cluster_that_loses_one_worker_after_another_is_given_up(table, monkeypatch):
     monkeypatch.setattr(workers.Workers, "outcome", lambda *_: workers.Missing.LOST)
     with pytest.raises(ProtocolError, match="loses one worker after another"):
         table.targets()
-    table.close()
 
 
-def test_a_worker_that_has_paused_for_long_is_named(cluster, source, monkeypatch):
-    table = on_cluster(cluster, source, CLASSES)
+def test_a_worker_that_has_paused_for_long_is_named(table, monkeypatch):
     look = table._workers.look()
     paused = workers.Look(look.threads, frozenset(look.threads))
     monkeypatch.setattr(workers.Workers, "look", lambda _: paused)
@@ -216,23 +223,40 @@ def test_a_worker_that_has_paused_for_long_is_named(cluster, source, monkeypatch
     monkeypatch.setattr(asking, "PATIENCE", 0.0)
     with pytest.raises(ProtocolError, match="has paused, because its memory is nearly full"):
         table.targets()
-    table.close()
 
 
-def test_a_worker_that_fails_keeps_its_reason_here(cluster, source):
-    table = on_cluster(cluster, source, CLASSES)
+def test_a_cluster_that_falls_silent_is_named_only_to_the_party(table, monkeypatch):
+    async def fail(**_):
+        raise OSError("tcp://127.0.0.1:9 refuses")
+
+    monkeypatch.setattr(table._workers._client.scheduler, "identity", fail)
+    with pytest.raises(
+        TableError, match="cluster of this party's table does not answer any more"
+    ) as told:
+        table.targets()
+    assert "127.0.0.1" not in told.value.public
+
+
+def test_a_cluster_without_spinney_is_refused(table, monkeypatch):
+    def fail(_):
+        raise ModuleNotFoundError("No module named 'spinney'")
+
+    monkeypatch.setattr(table._workers._client, "run", fail)
+    with pytest.raises(TableError, match="table cannot run Spinney") as told:
+        table._workers.require_same_versions()
+    assert "ModuleNotFoundError" in told.value.local
+
+
+def test_a_worker_that_fails_keeps_its_reason_here(table):
     with pytest.raises(ProtocolError, match=r"A worker of this party's cluster failed\.") as told:
         table.each(divmod, 3)
     assert told.value.public == "A worker of this party's cluster failed."
     assert "TypeError" in told.value.local
-    table.close()
 
 
-def test_nobody_reads_the_rows_in_the_party(cluster, source):
-    table = on_cluster(cluster, source, CLASSES)
+def test_nobody_reads_the_rows_in_the_party(table):
     with pytest.raises(InternalError, match="gives no batches"):
         table.batches()
-    table.close()
 
 
 def clinics_on(cluster, folder, tls=""):
@@ -251,12 +275,12 @@ def job_of(folder, **settings):
     return agreed_job(folder, parties=("st-mary", "north"), **settings)
 
 
-@pytest.mark.parametrize("held_out", [0.0, 0.2])
-def test_a_party_file_names_the_cluster_and_the_model_keeps_its_bytes(cluster, tmp_path, held_out):
+def test_a_party_file_names_the_cluster_and_the_model_keeps_its_bytes(cluster, tmp_path):
+    """Also the rows that are held back are the same."""
     models, rows = [], []
     for address in ("", cluster.scheduler_address):
         folder = clinics_on(address, tmp_path / (address[:3] or "one"))
-        agreed = job_of(folder, held_out=held_out)
+        agreed = job_of(folder, held_out=0.2)
         with left_behind(open_table(load_party(folder / "north" / "party.toml"), agreed)) as table:
             rows.append(table.n_rows)
             assert len(fingerprint(table)) == 64
@@ -267,6 +291,7 @@ def test_a_party_file_names_the_cluster_and_the_model_keeps_its_bytes(cluster, t
         models.append(training.model.to_bytes())
     assert models[0] == models[1]
     assert rows[0] == rows[1]
+    assert "stay_days" in check(folder / "north" / "party.toml", None)["columns"]
 
 
 IN_CAGE = """
@@ -337,12 +362,7 @@ def test_a_cluster_that_does_not_answer_is_named_only_to_the_party(tmp_path, mon
 def test_a_cluster_without_workers_is_refused(source, monkeypatch):
     monkeypatch.setattr(workers, "PATIENCE", 0.1)
     with (
-        LocalCluster(
-            n_workers=0,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as empty,
+        LocalCluster(**EMPTY) as empty,
         pytest.raises(TableError, match="has no workers"),
     ):
         on_cluster(empty, source, CLASSES)
@@ -350,9 +370,11 @@ def test_a_cluster_without_workers_is_refused(source, monkeypatch):
 
 def test_workers_with_another_version_are_refused(cluster, source, monkeypatch):
     monkeypatch.setattr(workers, "__version__", "9.9")
-    with pytest.raises(TableError, match="another version of spinney than the party") as told:
+    with pytest.raises(
+        TableError, match="cluster has another version of spinney than the party"
+    ) as told:
         on_cluster(cluster, source, CLASSES)
-    assert "the party has 9.9" in told.value.local
+    assert "has 0.1.0; the party has 9.9" in told.value.local
 
 
 def test_without_the_extra_its_command_is_named(monkeypatch, source):
@@ -390,6 +412,31 @@ def test_certificates_must_all_be_there(tmp_path):
     (tmp_path / "ca.pem").write_text("")
     with pytest.raises(SettingError, match=r"has no cert\.pem"):
         ClusterAddress("tls://cluster.example.org:8786", tmp_path)
+
+
+def write_certificates(folder, security):
+    """Write what cluster_tls names."""
+    folder.mkdir()
+    (folder / "ca.pem").write_text(security.tls_ca_file)
+    (folder / "cert.pem").write_text(security.tls_client_cert)
+    (folder / "key.pem").write_text(security.tls_client_key)
+    return folder
+
+
+def test_only_a_cluster_of_the_own_authority_is_spoken_to(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    monkeypatch.setattr(workers, "_CONNECT_SECONDS", 2)
+    own, foreign = Security.temporary(), Security.temporary()
+    table = ParquetTable.of(source)
+    with LocalCluster(**EMPTY, security=own) as cluster:
+        address = cluster.scheduler_address
+        assert address.startswith("tls://")
+        where = ClusterAddress(address, write_certificates(tmp_path / "own", own))
+        with pytest.raises(TableError, match="has no workers"):  # it was spoken to
+            SpreadTable.open(where, table, CLASSES)
+        where = ClusterAddress(address, write_certificates(tmp_path / "foreign", foreign))
+        with pytest.raises(TableError, match=r"does not answer\..*its certificates"):
+            SpreadTable.open(where, table, CLASSES)
 
 
 def test_cluster_tls_without_a_cluster_is_refused(tmp_path):

@@ -21,9 +21,11 @@ from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
 from spinney.jobs.file import load_job
-from spinney.jobs.tables import source_of
+from spinney.jobs.tables import cluster_of, source_of
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
+from spinney.tables.cluster.parts import ParquetTable
+from spinney.tables.cluster.spread import names_on
 from spinney.tables.holding import Holding
 from spinney.transport.remote import kits
 
@@ -104,7 +106,11 @@ def _last_entry(path: Path) -> dict[str, Any]:
 
 def _columns(party: PartyFile) -> str:
     """Return the table's columns; raise if it lacks a declared column."""
-    names = source_of(party.table, party.folder).stream().names()
+    source, cluster = source_of(party.table, party.folder), cluster_of(party.table, party.folder)
+    if cluster is None:
+        names = source.stream().names()
+    else:
+        names = names_on(cluster, ParquetTable.of(source))
     wanted = [*(party.table.columns or ()), party.table.label, party.table.row_id]
     missing = [name for name in wanted if name is not None and name not in names]
     if missing:

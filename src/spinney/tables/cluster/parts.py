@@ -64,6 +64,10 @@ class ParquetTable:
             )
         return cls(str(Path(str(source.path)).absolute()))
 
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns, in order."""
+        return ParquetStream(self.path).names()
+
     def cut(self, n_parts: int) -> Sequence["ParquetPart"]:
         """Return parts of about equal length."""
         if not Path(self.path).is_file():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spinney.errors import InternalError, TableError
 from spinney.tables.cluster.asking import HeldParts
 from spinney.tables.cluster.held import HeldPart, Refused, Settled, run_task
-from spinney.tables.cluster.parts import Cuttable, Part
+from spinney.tables.cluster.parts import Cuttable, ParquetTable, Part
 from spinney.tables.cluster.repeats import Earlier, earlier_of, hash_ranges
 from spinney.tables.cluster.workers import ClusterAddress, Workers
 from spinney.tables.schema import Schema
@@ -111,17 +111,28 @@ def _cut(workers: Workers, table: Cuttable) -> Sequence[Part]:
     """Return a part for each worker."""
     workers.wait_for_one()
     workers.require_same_versions()
-    parts: Sequence[Part] | Refused = workers.call(cut_table, table, len(workers.look().threads))
+    how = (type(table).cut, (len(workers.look().threads),))
+    parts: Sequence[Part] | Refused = workers.call(
+        run_task, table, *how
+    )  # the party may not see it
     if isinstance(parts, Refused):
         raise parts.error()
     _require_some(sum(part.n_rows for part in parts))
     return parts
 
 
-def cut_table(table: Cuttable, n_parts: int) -> Sequence[Part] | Refused:
-    """Cut a table; called on a worker, because the party itself may not see the file."""
-    cut: Sequence[Part] | Refused = run_task(table, type(table).cut, (n_parts,))
-    return cut
+def names_on(where: ClusterAddress, table: ParquetTable) -> tuple[str, ...]:
+    """Return the names of a table's columns, which a worker reads."""
+    workers = Workers(where)
+    try:
+        workers.wait_for_one()
+        workers.require_same_versions()
+        names: tuple[str, ...] | Refused = workers.call(run_task, table, ParquetTable.names, ())
+    finally:
+        workers.close()
+    if isinstance(names, Refused):
+        raise names.error()
+    return names
 
 
 def _require_some(n_rows: int) -> None:

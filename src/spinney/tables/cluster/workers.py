@@ -152,11 +152,7 @@ class Workers:
         try:
             found = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
         except OSError as error:
-            raise TableError(
-                "The cluster of this party's table does not answer any more. Start its scheduler "
-                "again, and then the job.",
-                local=str(error),
-            ) from None
+            raise _silent(error) from None
         return Look(
             {address: int(found[address]["nthreads"]) for address in sorted(found)},
             frozenset(address for address in found if found[address]["status"] == "paused"),
@@ -173,13 +169,14 @@ class Workers:
             ) from None
 
     def require_same_versions(self) -> None:
-        """Raise if a worker runs another version than the party: its counts might differ."""
+        """Raise if the cluster runs other versions than the party: its counts might differ."""
         try:
-            found = self._client.run(versions)
-        except Exception as error:  # noqa: BLE001  whatever a worker's Python says
+            found = {"the scheduler": self._client.run_on_scheduler(versions)}
+            found |= self._client.run(versions)
+        except Exception as error:  # noqa: BLE001  whatever another Python says
             raise TableError(
-                "The workers of this party's cluster cannot run Spinney. Install the party's "
-                "version at every worker.",
+                "The cluster of this party's table cannot run Spinney. Install the party's version "
+                "at its scheduler and at every worker.",
                 local=repr(error),
             ) from None
         own = versions()
@@ -187,14 +184,18 @@ class Workers:
             for package in own:
                 if theirs[package] != own[package]:
                     raise TableError(
-                        f"A worker of this party's cluster has another version of {package} than "
-                        "the party. Install the same version everywhere.",
+                        f"This party's cluster has another version of {package} than the party. "
+                        "Install the same version everywhere.",
                         local=f"{address} has {theirs[package]}; the party has {own[package]}.",
                     )
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function at any worker, and return its result."""
-        return self._client.submit(function, *arguments, pure=False).result()
+        future = self._client.submit(function, *arguments, pure=False)
+        try:
+            return future.result(timeout=_RESULT_SECONDS)
+        except TimeoutError as error:
+            raise _silent(error) from None
 
     def submit(self, address: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function at one worker and nowhere else; return a future."""
@@ -204,7 +205,7 @@ class Workers:
 
     def wait(self, futures: Sequence[Any], seconds: float) -> None:
         """Wait until one of the futures is done, but no longer than this."""
-        with suppress(TimeoutError), self._client.as_current():
+        with suppress(TimeoutError, CancelledError), self._client.as_current():
             self._distributed.wait(futures, timeout=seconds, return_when="FIRST_COMPLETED")
 
     def outcome(self, future: Any) -> Any:
@@ -223,6 +224,14 @@ class Workers:
             raise ProtocolError(
                 "A worker of this party's cluster failed.", local=f"{type(error).__name__}: {error}"
             ) from None
+
+
+def _silent(error: OSError) -> TableError:
+    return TableError(
+        "The cluster of this party's table does not answer any more. Start it again, and then the "
+        "job.",
+        local=str(error),
+    )
 
 
 @dataclass(frozen=True)
