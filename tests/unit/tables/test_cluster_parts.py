@@ -118,8 +118,12 @@ def test_a_part_that_changed_is_refused_when_it_is_read_again(path):
 def test_a_part_travels_as_its_description(path):
     part = ParquetTable(path).cut(2)[1]
     held = HeldPart(part, SCHEMA, None, None, 3)
-    make, facts = held.__reduce__()
-    assert (make, facts) == (HeldPart, (part, SCHEMA, None, None, 3))
+    make, (name, *facts) = held.__reduce__()
+    assert facts == [part, SCHEMA, None, None, 3]
+    assert make(name, *facts) is held  # Dask wrote it to disk and wants it back
+    elsewhere = make(name, *facts)
+    assert elsewhere is not held
+    assert elsewhere.digest() == held.digest()
 
 
 def test_a_part_that_does_not_know_the_whole_table_says_so(path):

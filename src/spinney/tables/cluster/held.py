@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,12 +105,19 @@ class HeldPart:
         self._made_of = (part, schema, row_id)
         self._settled = settled
         self.n_threads = n_threads
+        self._name = uuid4().hex
+        _PACKED.clear()
         _keep_freed_memory()
         self._kept: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as a description: if Dask moves or spills a part, it is read again."""
-        return HeldPart, (*self._made_of, self._settled, self.n_threads)
+        """Travel as a description.
+
+        If Dask moves the part to another worker, it is read again there. If Dask writes it to disk
+        because memory is short, it is what it was when it comes back.
+        """
+        _PACKED[self._name] = self
+        return _unpacked, (self._name, *self._made_of, self._settled, self.n_threads)
 
     @cached_property
     def _words(self) -> tuple[Keys, int]:
@@ -168,6 +176,14 @@ class HeldPart:
             self._kept = make()
         kept: T = self._kept
         return kept
+
+
+_PACKED: dict[str, HeldPart] = {}
+"""The parts of this process that Dask has packed, and may want back."""
+
+
+def _unpacked(name: str, *facts: Any) -> HeldPart:
+    return _PACKED.pop(name, None) or HeldPart(*facts)
 
 
 def _keep_freed_memory() -> None:
