@@ -414,6 +414,11 @@ def test_certificates_must_all_be_there(tmp_path):
         ClusterAddress("tls://cluster.example.org:8786", tmp_path)
 
 
+def test_certificates_for_a_connection_without_any_are_refused(tmp_path):
+    with pytest.raises(SettingError, match=r"'tcp:.*' uses none"):
+        ClusterAddress("tcp://127.0.0.1:8786", tmp_path)
+
+
 def write_certificates(folder, security):
     """Write what cluster_tls names."""
     folder.mkdir()

@@ -45,6 +45,11 @@ class ClusterAddress:
         place = self._place()
         if place.scheme == "tls":
             self._require_certificates()
+        elif self.tls is not None:
+            raise SettingError(
+                f"cluster_tls names certificates, but cluster = {self.address!r} uses none. Use "
+                "tls://host:port, or drop cluster_tls."
+            )
         elif not _is_loopback(place.hostname or ""):
             raise SettingError(
                 f"cluster = {self.address!r} is on another machine and not encrypted. Whoever "
