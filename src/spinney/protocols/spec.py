@@ -11,8 +11,8 @@ party, train                    the party's side and the coordinator's side
 asks, summed                    every question a party answers; those whose replies are summed
 all_stay_in                     the phases in which a masked job cannot drop a party
 divides, leaves                 rows or columns; one model, a model for each party, or parts
-needs_ranges, shows, smallest_leaf, repeats_rows, in_one_process      what policies, schemas and
-                                tables must know
+needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
+in_one_process                  why no cluster can count a party's rows
 charges                         the most that a job may charge to a party's ledger
 n_trees, step, steps_at_most    what progress shows
 bound                           the most rounds and bytes a job takes

@@ -65,13 +65,9 @@ class SpreadTable:
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return self._places[1]
-
-    @property
-    def _places(self) -> tuple[int, int]:
         settled = self._held.settled[0]
         assert settled is not None
-        return settled.place
+        return settled.place[1]
 
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Refuse: nobody but the workers reads the rows."""

@@ -155,7 +155,7 @@ class Workers:
     def look(self) -> "Look":
         """Return which workers are there."""
         try:
-            found = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
+            found = self._client.sync(self._client.scheduler.identity)["workers"]
         except OSError as error:
             raise _silent(error) from None
         return Look(
