@@ -16,6 +16,7 @@ _SCRIPTS = (
     "noise",
     "deployed",
     "extra_trees",
+    "cluster",
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import SettingError
-from spinney.typing import Keys, Values
+from spinney.typing import Integers, Keys, Values
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -71,19 +71,22 @@ def row_hashes(values: Values, target: np.ndarray[Any, Any]) -> Keys:
     return mix(state ^ mix(words))
 
 
-def row_keys(hashes: Keys) -> Keys:
+def row_keys(hashes: Keys, earlier: Integers | None = None) -> Keys:
     """Return a key for every row: its hash, made distinct for repeats of the same row.
 
-    The set of keys does not depend on the order of the rows.
+    The set of keys does not depend on the order of the rows. If these rows are only a part of a
+    table, `earlier` says how often each of them stands in the parts before.
     """
     ordered = np.sort(hashes)
-    if ordered.size < 2 or not np.any(ordered[1:] == ordered[:-1]):
+    if earlier is None and (ordered.size < 2 or not np.any(ordered[1:] == ordered[:-1])):
         return hashes
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     run_start = np.repeat(starts, np.diff(np.r_[starts, ordered.size]))
     repeat = (np.arange(ordered.size) - run_start).astype(np.uint64)
+    if earlier is not None:
+        repeat += earlier[order].astype(np.uint64)
     keys = np.empty_like(hashes)
     keys[order] = np.where(repeat == 0, ordered, mix(ordered ^ mix(repeat)))
     return keys

@@ -38,6 +38,7 @@ from spinney.deployment.text import printable
 from spinney.errors import ProtocolError, SettingError, SpinneyError
 from spinney.files import hold_lock, is_locked
 from spinney.jobs.secrets import keep_secret, secret_called
+from spinney.jobs.tables import cluster_of
 from spinney.privacy.ledger_copies import lock_of
 from spinney.transport.remote import kits
 from spinney.transport.remote.attendance import Attendance
@@ -170,12 +171,15 @@ def _party_cage(path: Path, file: PartyFile, port: int) -> Cage:
         with suppress(ValueError):
             address = urlsplit(secrets[table.url_env])
             connect += [address.port or _POSTGRES] if address.hostname else []
+    cluster = cluster_of(table, file.folder)
+    if cluster is not None:
+        connect.append(cluster.port)
     for folder in (file.records, file.records / "tmp", file.labels):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ledger = file.ledger_file
     journal = ledger.with_name(f"{ledger.name}-journal")
     journal.touch(mode=0o600)  # the ledger keeps it; a cage has no room for new files beside it
-    read = [path.resolve(), *_table_files(file)]
+    read = [path.resolve(), *_table_files(file), *(cluster.files if cluster is not None else ())]
     write = [file.kit, file.records, file.labels, ledger, journal, lock_of(ledger)]
     return Cage(
         tuple(map(str, read)),

@@ -68,9 +68,16 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     row_id: str | None = None
     columns: Columns | None = None
+    cluster: str | None = None
+    cluster_tls: str | None = None
 
     def __post_init__(self) -> None:
         require_choice("source", self.source, _SOURCES)
+        if self.cluster is None and self.cluster_tls is not None:
+            raise SettingError(
+                "cluster_tls names certificates for a cluster, but the table names no cluster. "
+                "Add cluster, or drop cluster_tls."
+            )
 
 
 class PartyConfig(TableConfig, frozen=True, kw_only=True):

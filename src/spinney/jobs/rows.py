@@ -3,8 +3,10 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.errors import SpinneyWarning
 from spinney.jobs.file import SimulationConfig
@@ -13,6 +15,7 @@ from spinney.tables.deal import deal_rows
 from spinney.tables.records import records_of
 from spinney.tables.schema import join_words
 from spinney.tables.table import MemoryTable
+from spinney.typing import Bools
 
 _DEAL, _HOLD_BACK = 0, 1  # the purposes of a seed
 
@@ -89,19 +92,29 @@ def deal_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str,
 
 def hold_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
     """Hold back a share of a party's rows, the same share of every class."""
-    everything = np.arange(table.n_rows)
-    n_held_out = round(simulation.held_out * table.n_rows)
-    if not 0 < n_held_out < table.n_rows:
-        return PartyRows(table, table.select(everything[:0]))
     target = table.target if table.rows is None else table.target[table.rows]
+    held_out = held_back(target, simulation, number)
+    if not held_out.any():
+        return PartyRows(table, table.select(np.flatnonzero(held_out)))
+    return PartyRows(
+        table.select(np.flatnonzero(~held_out)), table.select(np.flatnonzero(held_out))
+    )
+
+
+def held_back(target: NDArray[Any], simulation: SimulationConfig, number: int) -> Bools:
+    """Return which rows a party holds back, given their labels."""
+    n_held_out = round(simulation.held_out * target.size)
+    if not 0 < n_held_out < target.size:
+        return np.zeros(target.size, np.bool_)
     side = deal_rows(
         target,
         2,
-        sizes=(table.n_rows - n_held_out, n_held_out),
+        sizes=(target.size - n_held_out, n_held_out),
         stratified=True,
         random_state=derive_seed(job_seed(simulation.random_state), _HOLD_BACK, number),
     )
-    return PartyRows(table.select(everything[side == 0]), table.select(everything[side == 1]))
+    is_held_back: Bools = side == 1
+    return is_held_back
 
 
 def keep_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:

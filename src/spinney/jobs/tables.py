@@ -17,6 +17,7 @@ from spinney.jobs.file import JobFile, PartyConfig, TableConfig
 from spinney.jobs.secrets import secret_called
 from spinney.jobs.sections import ColumnConfig
 from spinney.tables.agree import agree
+from spinney.tables.cluster.workers import ClusterAddress
 from spinney.tables.describe import Findings, column_of, complete_schema, label_of
 from spinney.tables.readers import (
     NOTHING,
@@ -196,6 +197,7 @@ def tables_of(
     sources = {}
     for name, config in configs.items():
         with naming_party(config):
+            _require_no_cluster(config)
             sources[name] = source_of(config, job.folder)
     schema, facts = _schema(job, configs, sources, needs_ranges=needs_ranges)
     tables = {}
@@ -203,6 +205,14 @@ def tables_of(
         with naming_party(config):
             tables[name] = spool(read_table(sources[name], schema))
     return tables, facts
+
+
+def cluster_of(config: TableConfig, folder: Path) -> ClusterAddress | None:
+    """Return where a table's cluster is; None if the table is read in one process."""
+    if config.cluster is None:
+        return None
+    tls = None if config.cluster_tls is None else folder / config.cluster_tls
+    return ClusterAddress(config.cluster, tls)
 
 
 def source_of(config: TableConfig, folder: Path) -> Source:
@@ -228,6 +238,14 @@ def source_of(config: TableConfig, folder: Path) -> Source:
         config.row_id,
         padded=NOTHING in named,
     )
+
+
+def _require_no_cluster(config: TableConfig) -> None:
+    if config.cluster is not None:
+        raise SettingError(
+            "A simulation deals out and compares tables in one process, so its tables cannot lie "
+            "on a cluster. Drop cluster here; it belongs into the [table] of a party's own file."
+        )
 
 
 def _environment(name: str) -> str:

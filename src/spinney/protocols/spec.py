@@ -12,6 +12,7 @@ asks, summed                    every question a party answers; those whose repl
 all_stay_in                     the phases in which a masked job cannot drop a party
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
+in_one_process                  why no cluster can count a party's rows
 charges                         the most that a job may charge to a party's ledger
 n_trees, step, steps_at_most    what progress shows
 bound                           the most rounds and bytes a job takes
@@ -268,6 +269,14 @@ class Spec(ABC, Generic[S]):
         """Return whether trees draw rows by key, so that rows held by two parties matter."""
         del settings
         return False
+
+    def in_one_process(self, settings: S) -> str:
+        """Say why rows must be in one process, so that no cluster can count them; empty: no reason.
+
+        Phrased as what the job does: "adds noise to rows".
+        """
+        del settings
+        return f"follows protocol = {self.name!r}"
 
     def charges(self, table: Any, settings: S, n_parties: int, data: str) -> Charges | None:
         """Return the most that a job may charge to a party's ledger; None: nothing.

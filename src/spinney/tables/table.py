@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,16 @@ class Table(Protocol):
 
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in order, at most `size` at a time."""
+        ...
+
+
+@runtime_checkable
+class PlacedTable(Table, Protocol):
+    """A table that is a part of another."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The place of the first row in the whole table, and how many rows that has."""
         ...
 
 
@@ -170,6 +180,12 @@ class Remembered:
         self._kept = self._kept or tuple(self._table.batches())
         return iter(self._kept)
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The place of the first row in the whole table, and how many rows that has."""
+        table = self._table
+        return table.place if isinstance(table, PlacedTable) else (0, self.n_rows)
+
     def forget(self) -> None:
         """Drop the cached rows."""
         self._kept = ()
@@ -219,13 +235,8 @@ class SourceTable:
         unknown_categories: UnknownCategories = "refuse",
     ) -> "SourceTable":
         """Read all rows once, checking every cell, and return the table."""
-        hashes = [np.empty(0, dtype=np.uint64)]
-        start = fingerprint = 0
-        for part in _encoded(schema, stream, row_id, unknown_categories, BATCH_ROWS):
-            fingerprint = part.added_to(fingerprint, start)
-            hashes.append(part.words)
-            start += len(part.hashes)
-        keys = row_keys(np.concatenate(hashes))
+        words, fingerprint = read_words(schema, stream, row_id, unknown_categories)
+        keys = row_keys(words)
         if not keys.size:
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
         return cls(schema, stream, row_id, unknown_categories, keys, fingerprint)
@@ -243,11 +254,11 @@ class SourceTable:
             fingerprint = part.added_to(fingerprint, start)
             stop = start + len(part.hashes)
             if stop > self.n_rows:
-                raise _changed()
+                raise table_changed()
             yield Batch(part.values, part.target, self.keys[start:stop], part.ids)
             start = stop
         if start != self.n_rows or fingerprint != self.fingerprint:
-            raise _changed()
+            raise table_changed()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,6 +281,22 @@ class _Part:
         return (fingerprint + int(mix(self.words ^ mix(places)).sum())) % 2**64
 
 
+def read_words(
+    schema: Schema,
+    stream: Stream,
+    row_id: str | None,
+    unknown_categories: UnknownCategories = "refuse",
+) -> tuple[Keys, int]:
+    """Read all rows once, checking every cell; return what identifies each, and their digest."""
+    words = [np.empty(0, dtype=np.uint64)]
+    start = fingerprint = 0
+    for part in _encoded(schema, stream, row_id, unknown_categories, BATCH_ROWS):
+        fingerprint = part.added_to(fingerprint, start)
+        words.append(part.words)
+        start += len(part.hashes)
+    return np.concatenate(words), fingerprint
+
+
 def _encoded(
     schema: Schema,
     stream: Stream,
@@ -290,7 +317,8 @@ def _encoded(
         yield _Part(values, target, row_hashes(values, target), ids)
 
 
-def _changed() -> TableError:
+def table_changed() -> TableError:
+    """Return the error that a table is not what it was."""
     return TableError(
         "The table changed during the job, or its query does not return its rows in the same "
         "order each time. Train on a table that does not change; end the query with ORDER BY a "

@@ -20,6 +20,7 @@ from spinney.deployment.party.steps import StoredSteps
 from spinney.deployment.party.tables import (
     choose_rows,
     fingerprint,
+    left_behind,
     open_label_memory,
     open_ledger,
     open_table,
@@ -126,8 +127,10 @@ class RunParty:
             if ask.digest != self._agreed.digest:
                 raise _changed_on_the_way()
             check_policy(self._name, self._party.policy, self._agreed, self._asker)
-            with alone(self._party.records, _WAIT):
-                table = open_table(self._party, self._agreed)
+            with (
+                alone(self._party.records, _WAIT),
+                left_behind(open_table(self._party, self._agreed)) as table,
+            ):
                 check_budget(self._party, self._agreed, table)
                 self._accepted.accept(self._agreed, fingerprint(table))
         except SpinneyError as error:
@@ -151,6 +154,7 @@ class RunParty:
     def _opened(self) -> Answering:
         if self._answering is None:
             whole = read_whole_table(self._party, self._agreed)
+            self._busy.enter_context(left_behind(whole))
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
             ledger = open_ledger(self._party)

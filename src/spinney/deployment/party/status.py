@@ -16,14 +16,16 @@ from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.policy import check_policy
-from spinney.deployment.party.tables import fingerprint, open_table
+from spinney.deployment.party.tables import fingerprint, left_behind, open_table
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
 from spinney.jobs.file import load_job
-from spinney.jobs.tables import source_of
+from spinney.jobs.tables import cluster_of, source_of
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
+from spinney.tables.cluster.parts import ParquetTable
+from spinney.tables.cluster.spread import names_on
 from spinney.tables.holding import Holding
 from spinney.transport.remote import kits
 
@@ -42,16 +44,17 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
         agreed,
         None if not party.policy.askers else party.policy.askers[0],
     )
-    table = open_table(party, agreed)
-    check_budget(party, agreed, table)
-    columns = table.columns if isinstance(table, Holding) else table.schema.columns
+    with left_behind(open_table(party, agreed)) as table:
+        check_budget(party, agreed, table)
+        columns = table.columns if isinstance(table, Holding) else table.schema.columns
+        rows, digest = table.n_rows, fingerprint(table)
     cost = cost_of(agreed)
     return found | {
         "job": agreed.name,
         "policy": "allows the job",
-        "rows": table.n_rows,
+        "rows": rows,
         "columns": ", ".join(column.name for column in columns),
-        "fingerprint": fingerprint(table)[:16],
+        "fingerprint": digest[:16],
         "epsilon": cost.epsilon,
         "rounds": cost.rounds,
     }
@@ -103,7 +106,11 @@ def _last_entry(path: Path) -> dict[str, Any]:
 
 def _columns(party: PartyFile) -> str:
     """Return the table's columns; raise if it lacks a declared column."""
-    names = source_of(party.table, party.folder).stream().names()
+    source, cluster = source_of(party.table, party.folder), cluster_of(party.table, party.folder)
+    if cluster is None:
+        names = source.stream().names()
+    else:
+        names = names_on(cluster, ParquetTable.of(source))
     wanted = [*(party.table.columns or ()), party.table.label, party.table.row_id]
     missing = [name for name in wanted if name is not None and name not in names]
     if missing:

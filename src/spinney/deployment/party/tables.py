@@ -1,24 +1,29 @@
 """Open a party's table, ledger and label memory for a job."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from spinney.deployment.job import EVALUATE, Agreed
+from spinney.deployment.job import EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.budget import life_budgets
 from spinney.deployment.party.config import PartyFile
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.file import JobFile, SimulationConfig, TableConfig
 from spinney.jobs.holdings import for_columns, holding_of
-from spinney.jobs.rows import hold_back, keep_by_id
-from spinney.jobs.tables import declaration_of, source_of
+from spinney.jobs.rows import held_back, hold_back, keep_by_id
+from spinney.jobs.tables import cluster_of, declaration_of, source_of
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.spec import ColumnsSpec
 from spinney.seeds import derive_seed
+from spinney.tables.cluster.parts import ParquetTable
+from spinney.tables.cluster.spread import SpreadTable
+from spinney.tables.cluster.workers import ClusterAddress
 from spinney.tables.holding import Holding
 from spinney.tables.readers import read_table
 from spinney.tables.records import records_of
@@ -52,28 +57,64 @@ def randomises_labels(settings: Any) -> bool:
 
 def open_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Open the party's table for a job: the rows for training or for evaluation."""
-    return choose_rows(read_whole_table(party, agreed), party, agreed)
+    with ExitStack() as failing:
+        whole = failing.enter_context(left_behind(read_whole_table(party, agreed)))
+        table = choose_rows(whole, party, agreed)
+        failing.pop_all()
+    return table
+
+
+@contextmanager
+def left_behind(table: Table | Holding) -> Iterator[Table | Holding]:
+    """Use a table, and then let the workers of its cluster forget it, if it has one."""
+    try:
+        yield table
+    finally:
+        if isinstance(table, SpreadTable):
+            table.close()
 
 
 def read_whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Open the party's whole table; for a job over columns, all its columns."""
+    cluster = cluster_of(party.table, party.folder)
+    if cluster is not None:
+        return _on_cluster(cluster, party, agreed)
     if agreed.spec.divides == "columns":
         return _own_columns(party, agreed)
     return read_table(source_of(party.table, party.folder), schema_for(party, agreed))
+
+
+def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> SpreadTable:
+    """Let the workers of the party's cluster open its table."""
+    reason = agreed.spec.in_one_process(agreed.protocol_settings())
+    if agreed.kind in (EVALUATE, PREDICT):
+        reason = "is not a training"
+    if reason:
+        raise PolicyError(
+            f"The rows of {party.party.name!r} lie on a cluster, which counts rows but cannot take "
+            f"part in a job that {reason}. Ask this party for a forest without noise."
+        )
+    source = source_of(party.table, party.folder)
+    table, schema = ParquetTable.of(source), schema_for(party, agreed)
+    return SpreadTable.open(cluster, table, schema, source.row_id)
 
 
 def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Return the rows on which a job trains or evaluates."""
     if isinstance(whole, Holding) or not agreed.held_out:
         return whole
-    table, number = spool(whole), agreed.parties.index(party.party.name)
+    number = agreed.parties.index(party.party.name)
+    simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
+    if isinstance(whole, SpreadTable):
+        whole.use_only(~held_back(whole.targets(), simulation, number))
+        return whole
+    table = spool(whole)
     if agreed.protocol_settings().privacy is not None:
         kept = keep_by_id(table, agreed.held_out, derive_seed(agreed.held_out_seed, number))
         if agreed.kind != EVALUATE:
             return kept
         is_kept = np.isin(records_of(table).ids, records_of(kept).ids)
         return table.select(np.flatnonzero(~is_kept))
-    simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
     rows = hold_back(table, simulation, number)
     return rows.held_out if agreed.kind == EVALUATE else rows.training
 
@@ -130,6 +171,8 @@ def fingerprint(table: Table | Holding) -> str:
     """Return a digest of a table's schema and rows; it stays at the party."""
     if isinstance(table, Holding):
         return _fingerprint_of_columns(table)
+    if isinstance(table, SpreadTable):
+        return sha256(f"{table.schema.digest()} {table.digest}".encode()).hexdigest()
     state = sha256(table.schema.digest().encode())
     for batch in table.batches():
         state.update(np.ascontiguousarray(batch.values).tobytes())

@@ -1,5 +1,6 @@
 """A party's side of extra-trees: exact counts, counts of randomised labels, or noisy counts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from spinney.errors import ProtocolError, SettingError
@@ -19,7 +20,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import ReportedBits, cut_counts
-from spinney.trees.ranges import node_ranges
+from spinney.trees.ranges import join_ranges, node_ranges
 from spinney.trees.threads import thread_count
 
 
@@ -90,6 +91,13 @@ class _Counting(Counting):
             return RangesReply(node_ranges(*rows, n_threads=self._n_threads))  # lines 10 to 11
         how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
         return CountsReply(cut_counts(*rows, **how, bits=self._bits(ask)))  # lines 13 to 15
+
+    @classmethod
+    def joined(cls, replies: Sequence[Any]) -> Any:
+        """Return the reply of a table from the replies of its parts."""
+        if isinstance(replies[0], RangesReply):
+            return RangesReply(join_ranges([reply.ranges for reply in replies]))
+        return super().joined(replies)
 
     def _bits(self, ask: CutsAsk) -> ReportedBits | None:
         """Return the bits that rows report instead of a class, if they report bits."""

@@ -20,6 +20,12 @@ class RowForestSpec(Spec[ForestSettings]):
         """Return whether trees draw a bootstrap."""
         return settings.bootstrap
 
+    def in_one_process(self, settings: ForestSettings) -> str:
+        """Say that noise and adaptive histograms need all rows of a party in one place."""
+        if settings.privacy is not None:
+            return "adds noise to what it counts or reads"
+        return "has binning = 'adaptive'" if settings.binning == "adaptive" else ""
+
     def n_trees(self, settings: ForestSettings) -> int:
         """Return how many trees grow."""
         return settings.n_estimators

@@ -7,7 +7,11 @@ sees the rows. What it keeps between questions is a cache and never leaves it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any, ClassVar
+
+import numpy as np
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
@@ -18,6 +22,7 @@ from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_tabl
 from spinney.protocols.rows.levels import BinnedRows
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
+    CountsReply,
     EdgesAsk,
     FactsAsk,
     SchemaAsk,
@@ -26,9 +31,13 @@ from spinney.protocols.rows.setup import (
     require_schema,
 )
 from spinney.protocols.settings import ForestSettings, PrivacySettings, Terms
+from spinney.tables.cluster.held import HeldPart
+from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
+from spinney.transport import codec
 from spinney.transport.channel import Ask
+from spinney.trees.counts import Counts
 
 PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
 
@@ -145,6 +154,36 @@ class Counting(ABC):
     def _counted(self, ask: Any) -> Any:
         """Answer a question about open nodes that is specific to the protocol."""
 
+    @classmethod
+    def joined(cls, replies: Sequence[Any]) -> Any:
+        """Return the reply of a table from the replies of its parts."""
+        first = replies[0]
+        vectors = zip(*(reply.vectors() for reply in replies), strict=True)
+        sums = tuple(reduce(np.add, same) for same in vectors)
+        if isinstance(first, CountsReply):  # the parts have the same runs
+            return CountsReply(Counts(sums[0], first.counts.run_ends))
+        return type(first).of_vectors(sums)
+
+
+class SpreadCounting:
+    """Counts a table on a cluster: every worker counts its part, and the integers are added up."""
+
+    def __init__(self, table: SpreadTable, counting: type[Counting]) -> None:
+        self.table = table
+        self._counting = counting
+
+    def answer(self, ask: Any) -> Any:
+        """Answer a question; it travels to the workers as it came, in our own encoding."""
+        replies = self.table.each(_count_part, self._counting, type(ask), codec.encode(ask))
+        return self._counting.joined(replies)
+
+
+def _count_part(held: HeldPart, counting: type[Counting], kind: type[Ask[Any]], ask: bytes) -> Any:
+    """Answer a question from one part; called on its worker."""
+    # Only the sum's encoded size matters, so none is computed here.
+    own = held.kept(lambda: counting(held.table, held.n_threads, is_masked=True))
+    return own.answer(codec.decode(ask, kind))
+
 
 class RowParty:
     """One organisation's side.
@@ -188,12 +227,14 @@ class RowParty:
             return self._counting_for(ask, ask.job.terms).answer(ask)
         raise ProtocolError(f"A party in {self.name} does not answer {type(ask).__name__}.")
 
-    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> Counting:
+    def _counting_for(self, ask: Ask[Any], terms: Terms | None) -> Counting | SpreadCounting:
         """Return the rows that a question is about: the true rows, or those with noise."""
         table = self._private.rows_to_count(ask, terms)
         if self._counting.table is not table:
             self._counting = self._counting_of(table)
         return self._counting
 
-    def _counting_of(self, table: Table) -> Counting:
+    def _counting_of(self, table: Table) -> Counting | SpreadCounting:
+        if isinstance(table, SpreadTable):
+            return SpreadCounting(table, self.counting)
         return self.counting(table, self._n_threads, is_masked=self._is_masked)

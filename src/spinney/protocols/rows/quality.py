@@ -54,6 +54,7 @@ def judge_forest(
     tree_keys: Keys,
     *,
     most_rows: int | None,
+    place: tuple[int, int] | None = None,
     bootstrap: bool,
     drop_bits: int,
     n_classes: int,
@@ -61,10 +62,11 @@ def judge_forest(
 ) -> QualityReply:
     """Score a forest on at most `most_rows` rows, evenly spaced; on all rows if None.
 
-    `drop_bits` is how many low bits targets lose before they are squared.
+    `drop_bits` is how many low bits targets lose before they are squared. If the rows are a part of
+    a table, `place` says where they begin and how many rows that has.
     """
-    n = table.n_rows if most_rows is None else min(most_rows, table.n_rows)
-    chosen = np.linspace(0, table.n_rows - 1, n).astype(np.int64) if n else np.zeros(0, np.int64)
+    chosen = _judged(table.n_rows, most_rows, place)
+    n = chosen.size
     counts = np.zeros((n_classes, n_classes) if n_classes else 4, np.int64)
     for first in range(0, n, _CHUNK):
         part = chosen[first : first + _CHUNK]
@@ -75,6 +77,14 @@ def judge_forest(
         n_judges = np.full(part.size, forest.n_trees) - seen.sum(axis=1)
         counts += count_judged(table.target[part], out, n_judges, n_classes, drop_bits)
     return QualityReply(counts)
+
+
+def _judged(n_rows: int, most_rows: int | None, place: tuple[int, int] | None) -> Integers:
+    """Return which rows are scored; those of all parts together are spaced evenly."""
+    first, whole = place or (0, n_rows)
+    n = whole if most_rows is None else min(most_rows, whole)
+    spaced = np.linspace(0, whole - 1, n).astype(np.int64) if n else np.zeros(0, np.int64)
+    return spaced[(spaced >= first) & (spaced < first + n_rows)] - first
 
 
 def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowValues:
@@ -204,6 +214,7 @@ def answer_quality(ask: QualityAsk, rows: BinnedRows, n_threads: int) -> Quality
         forest,
         tree_keys(settings.seed, settings.n_estimators),
         most_rows=None if settings.oob_score else _QUALITY_ROWS,
+        place=rows.table.place,
         bootstrap=settings.bootstrap,
         drop_bits=dropped_bits(ask.job.target_bits, ask.job.n_rows),
         n_classes=ask.job.n_classes,
