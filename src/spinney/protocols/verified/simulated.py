@@ -20,6 +20,7 @@ def connect_parties(
     is_masked: bool,
     privacy: PrivacySettings | None = None,
     honest: int | None = None,
+    is_blind: bool = False,
     connect: Callable[[dict[str, Answering]], Channel] = InProcess,
 ) -> Channel:
     """Return the channel to parties in one process.
@@ -35,6 +36,8 @@ def connect_parties(
         the noise with it.
     honest
         How many parties must be honest for the masks to hold; None: half of them, rounded up.
+    is_blind
+        Whether masked sums are for the parties only.
     connect
         What carries the messages.
     """
@@ -42,7 +45,14 @@ def connect_parties(
         return connect(dict(parties))  # there is nobody to be protected from
     keys, questions = SumKeys.fresh(), SharedQuestions()
     sides: dict[str, Answering] = {
-        name: VerifyingParty(side, name, keys, SharedDerivation(questions), is_masked=is_masked)
+        name: VerifyingParty(
+            side,
+            name,
+            keys,
+            SharedDerivation(questions),
+            is_masked=is_masked,
+            is_blind=is_blind,
+        )
         for name, side in parties.items()
     }
     if not is_masked:
@@ -57,4 +67,4 @@ def connect_parties(
         honest=honest,
         min_survivors=None if privacy is None else len(sides),
     )
-    return VerifiedSums(masked, questions)
+    return VerifiedSums(masked, questions, blind=keys if is_blind else None)
