@@ -28,8 +28,11 @@ from spinney.deployment.party.tables import (
 )
 from spinney.deployment.questions import (
     DerivedAsk,
+    Judged,
     ModelAsk,
     ModelReply,
+    OutcomeAsk,
+    OutcomeReply,
     ProposalAsk,
     ProposalReply,
 )
@@ -95,6 +98,7 @@ class RunParty:
             kinds = (*self._agreed.summed, *masks)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
             kinds = (*KEY_ASKS, StepAsk, *masks, DerivedAsk)
+            kinds += (OutcomeAsk,) if self._agreed.is_blind else ()
         elif self._agreed.kind == PREDICT:
             assert isinstance(self._agreed.spec, spec.ColumnsSpec)
             kinds = self._agreed.spec.prediction_asks
@@ -111,6 +115,8 @@ class RunParty:
             return self._keep_model(ask.model)
         if isinstance(ask, DerivedAsk):
             return self._finish(ask)
+        if isinstance(ask, OutcomeAsk):
+            return self._outcome(ask)
         return self._inside.answer(ask)
 
     def close(self) -> None:
@@ -225,6 +231,7 @@ class RunParty:
             self._derivation,
             is_masked=self._agreed.is_masked,
             least=self._agreed.quorum,
+            is_blind=self._agreed.is_blind,
             steps=self._steps,
         )
         return self._verifying
@@ -241,14 +248,33 @@ class RunParty:
         self._verifying.take(ask.before)
         model = self._derivation.finished().model
         data = b"" if model is None else model.to_bytes()
-        if sha256(data).hexdigest() != ask.digest:
+        told = "" if self._agreed.is_blind else sha256(data).hexdigest()
+        if told != ask.digest:
             raise ProtocolError(
                 "The coordinator's model is not the one that this party derived from the job's "
                 "sums. This party keeps neither."
             )
         reply = self._keep_model(data)
-        self._steps.clear()
+        if not self._agreed.is_blind:  # its coordinator has more to ask
+            self._steps.clear()
         return reply
+
+    def _outcome(self, ask: OutcomeAsk) -> OutcomeReply:
+        """Tell a blind coordinator what came of the job, once the model is kept."""
+        if self._derivation is None:
+            raise ProtocolError("This party has not derived a model.")
+        training = self._derivation.finished()
+        model = b"" if training.model is None or not ask.with_model else training.model.to_bytes()
+        self._record.disclose(
+            question=ask.called(), reveals=ask.reveals, protection="none", bytes=len(model)
+        )
+        steps = tuple((r.question, r.reveals) for r in training.rounds if r.verb == "sum")
+        claims = tuple(claim for claim in training.claims if claim.party == self._name)
+        quality = tuple(
+            Judged(name, found.rows, found.n_rows, tuple(found.scores.items()))
+            for name, found in training.quality.items()
+        )
+        return OutcomeReply(model, steps, quality, training.score, tuple(dict.fromkeys(claims)))
 
     def _keep_model(self, model: bytes) -> ModelReply:
         if self._agreed.spec.leaves != "own models":
