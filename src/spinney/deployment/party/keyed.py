@@ -72,6 +72,7 @@ class KeyedSide:
         self._group: GroupAsk | None = None
         self._inside: Answering | None = None
         self._questions: dict[int, str] = {}  # round -> the question it is about
+        self._nodes: dict[int, tuple[str, int, int]] = {}  # round -> the nodes it is about
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question of the job."""
@@ -136,7 +137,26 @@ class KeyedSide:
             )
         reply: MaskedReply = secure.answer(ask)
         self._questions.setdefault(number, meant)
+        if isinstance(question, StepAsk) and question.is_derived:
+            about = question.about
+            self._nodes[number] = (f"{about.called()} {about.step}", *about.covers)
         return reply
+
+    def _was_opened_for_others(self, number: int, survivors: str) -> bool:
+        """Return whether others were in an earlier sum of a round's nodes; else note who is now.
+
+        A later step may be about the same nodes, for example after a party has left.
+        """
+        nodes = self._nodes.get(number)
+        if nodes is None:
+            return False
+        what, first, last = nodes
+        for known, others in self._record.known(f"nodes {what} ").items():
+            begin, end = map(int, known.split("-"))
+            if begin < last and first < end and others != survivors:
+                return True
+        self._record.settle(f"nodes {what} {first}-{last}", survivors)
+        return False
 
     def _opened(self, ask: RevealAsk, secure: SecureParty) -> RevealReply:
         """Open a sum for one set of parties; two sets would differ by one party's reply."""
@@ -147,7 +167,9 @@ class KeyedSide:
                 f"This party has no reply in round {number} of the masks. Nothing was released."
             )
         survivors = ",".join(sorted(ask.unmask.survivors))
-        if not self._record.settle(f"opened {meant}", survivors):
+        if self._was_opened_for_others(number, survivors) or not self._record.settle(
+            f"opened {meant}", survivors
+        ):
             raise ProtocolError(
                 "This sum was already opened for another set of parties. Nothing was released."
             )

@@ -111,6 +111,11 @@ class StepAsk(Ask[Any]):
         """The step's own question."""
         return _ABOUT.get(self, _not_derived)
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether the step's own question is known here."""
+        return self in _ABOUT
+
     def derived(self, about: Ask[Any]) -> "StepAsk":
         """Keep the step's own question beside this one."""
         _ABOUT.get(self, lambda: about)
