@@ -23,7 +23,7 @@ once per level: a coordinator that made up sums or cuts to try them out would ge
 cells, and a few bits for each cell's rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from spinney.protocols.vertical_forest.encrypted_messages import (
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.growth import Coordination
 from spinney.protocols.vertical_forest.messages import SplitAsk
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed
 from spinney.transport.channel import Ask
 
 
@@ -61,14 +62,14 @@ class EncryptedCoordination(Coordination):
         replies = self.ask(sums) if sums else {}
         own_offer, own_place = offers[self._names.index(self.label_party)]
         foreign = tuple(
-            Foreign(offer.n_slots, place, replies[name])
+            Foreign(offer.n_slots, place, replies[name], name)
             for name in others
             for offer, place in [offers[self._names.index(name)]]
         )
         ask = ChooseAsk(self.job.digest, self.depth, self.newest, own_offer, own_place, foreign)
         choice: ChooseReply = self.ask({self.label_party: ask})[self.label_party]
         winner, column = self._winners_of(choice, others, drawn.column, offers)
-        asks = self._cut_asks(choice, winner)
+        asks = self._cut_asks(choice, winner, dict(zip(others, choice.signed, strict=False)))
         before = {**sums, self.label_party: ask}
         splits = self.ask(asks, before) if asks else {}
         merged = {}
@@ -102,7 +103,9 @@ class EncryptedCoordination(Coordination):
             column[at] = drawn[node, place[begin + slot]]
         return winner, column
 
-    def _cut_asks(self, choice: ChooseReply, winner: NDArray[np.int16]) -> dict[str, Ask[Any]]:
+    def _cut_asks(
+        self, choice: ChooseReply, winner: NDArray[np.int16], signed: Mapping[str, Signed]
+    ) -> dict[str, Ask[Any]]:
         asks: dict[str, Ask[Any]] = {}
         for party, name in enumerate(self._names):
             node = np.flatnonzero(winner == party)
@@ -113,6 +116,6 @@ class EncryptedCoordination(Coordination):
                 continue
             asks[name] = CutAsk(
                 self.job.digest, self.depth, node, choice.slot[node], choice.cut[node],
-                choice.missing_left[node], choice.bin_set[node],
+                choice.missing_left[node], choice.bin_set[node], signed.get(name, UNSIGNED),
             )  # fmt: skip
         return asks

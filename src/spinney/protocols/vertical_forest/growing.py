@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.protocols.vertical_forest.job import Job, OwnTable, Target
-from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.notebook import ONCE, Notebook
+from spinney.transport import codec
 from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MAX_WEIGHT
@@ -23,6 +24,11 @@ from spinney.trees.partial import PartialForest, partial_forest
 from spinney.trees.partition import Bytes, Partition
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Bools, Floats, Integers
+
+
+_OTHER_LEVEL = (
+    "A level of the trees differs from what this party received before. Nothing was released."
+)
 
 
 @message
@@ -137,9 +143,11 @@ class Growing:
         """Move all rows by a level's partition."""
         if not np.all(np.isin(own.node, np.flatnonzero(partition.split))):
             raise ProtocolError("A level's partition leaves out cuts that this party made.")
+        self.settle("level", partition.pack(), _OTHER_LEVEL)
         moved = self.nodes.moved(
             self.table, partition, self._n_threads, all_nodes=self._keeps_moments
         )
+        self._require_rules(partition, moved.weight)
         if self._keeps_moments:
             self._count_children(partition, moved.left_moments(
                 self.table, self.job.n_classes, self._n_threads
@@ -148,17 +156,43 @@ class Growing:
         self.levels.append((partition, own))
         self._found = self._chosen = None
 
+    def _require_rules(self, partition: Partition, rows: Integers) -> None:
+        """Raise if a level breaks the job's rules: nobody gets at fewer rows than they allow."""
+        rules = self.job.rules
+        ends = rules.max_depth is not None and self.depth + 1 >= rules.max_depth
+        least = max(rules.min_samples_split, 2 * rules.min_samples_leaf, 2)
+        opened = partition.child_open
+        moved = np.repeat(opened.reshape(-1, 2).any(axis=1), 2)  # of others nothing is asked
+        few = moved & (rows < rules.min_samples_leaf)
+        if np.any(few | (opened & (ends | (rows < least)))):
+            raise ProtocolError(
+                f"Level {self.depth + 1} of the trees breaks the job's rules: its nodes have fewer "
+                "rows than the job allows, or it is too deep. Nothing was released."
+            )
+
     def _count_children(self, partition: Partition, left: Integers) -> None:
-        above = self.moments[-1]
-        if self.depth:
-            above = above[self.levels[-1][0].child_open]
+        above = self.open_moments
         moments = np.empty((2 * len(left), left.shape[1]), np.int64)
         moments[0::2], moments[1::2] = left, above[partition.split] - left
         self.moments.append(moments)
 
-    def settle(self, name: str, fact: bytes) -> None:
-        """Record an answer that is given only once for this level."""
-        self._notebook.settle(self.job.digest, f"{self.depth}.{name}", fact)
+    @property
+    def open_moments(self) -> Integers:
+        """The label party's moments of each open node, from its own labels."""
+        return self.moments[-1][self.levels[-1][0].child_open] if self.depth else self.moments[0]
+
+    def settle(self, name: str, fact: bytes, refusal: str = ONCE) -> None:
+        """Record something that happens only once for this level."""
+        self._notebook.settle(self.job.digest, f"{self.depth}.{name}", fact, refusal)
+
+    def stored_reply(self, name: str) -> bytes | None:
+        """Return this level's reply if it was given before."""
+        return self._notebook.note(self.job.digest, f"{self.depth}.{name}")
+
+    def store_reply(self, name: str, reply: bytes) -> None:
+        """Keep this level's reply, so that a repeated question gets the same bytes."""
+        self._notebook.erase_note(self.job.digest, f"{self.depth - 1}.{name}")
+        self._notebook.keep_note(self.job.digest, f"{self.depth}.{name}", reply)
 
     def keep_gains(self, gain: Floats) -> None:
         """Record the gains of a level's cuts, if only the label party knows them."""
@@ -181,6 +215,7 @@ class Growing:
 
     def gains(self, offered: Offered) -> tuple[Floats, Integers]:
         """Return the best gain of each open node by own columns, and which offered column it is."""
+        self.settle("offered", codec.encode(offered))  # other columns would show other gains
         slots = offered.laid(self.nodes)
         n_open = self.nodes.tree.size
         if slots.feature.shape[1] == 0:

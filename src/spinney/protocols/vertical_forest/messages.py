@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.partition import Partition
@@ -61,6 +62,11 @@ class Sealed:
     public_key: bytes
     planes: tuple[bytes, ...]  # one per part of the classes: ciphertexts of all rows and a zero
     field_bits: int
+    signed: Signed = UNSIGNED  # by the label party: others add up no other numbers
+
+    def said(self, job: str) -> tuple[str | bytes | int, ...]:
+        """Return what the label party signs."""
+        return (job, self.scheme, self.public_key, self.field_bits, *self.planes)
 
 
 @message

@@ -10,7 +10,8 @@ from spinney.errors import ProtocolError
 from spinney.protocols.accounts.account import ClaimsAsk, ClaimsReply, claims_in
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.vertical_forest.encrypted_messages import ASKS as ENCRYPTED_ASKS
-from spinney.protocols.vertical_forest.encrypted_party import EncryptedSide
+from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
+from spinney.protocols.vertical_forest.encrypted_party import ENDED, EncryptedSide, ended
 from spinney.protocols.vertical_forest.growing import Growing
 from spinney.protocols.vertical_forest.job import (
     Job,
@@ -49,6 +50,7 @@ from spinney.protocols.vertical_forest.quality import (
     quality_counts,
     training_sets,
 )
+from spinney.protocols.vertical_forest.seat import Seat
 from spinney.protocols.vertical_forest.settings import NAME
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask
@@ -56,6 +58,10 @@ from spinney.trees.partition import Partition
 from spinney.trees.threads import thread_count
 
 _NOTHING = LabelAccount()
+_OTHER_JOB = (
+    "The question is about a different job from the one that this party has begun. A run has one "
+    "job. Nothing was released."
+)
 
 
 class Party:
@@ -70,6 +76,9 @@ class Party:
         None: in memory only.
     account
         The account from which the label party pays in a job with `label_epsilon`.
+    seat
+        Its seat in the run: what it signs, and whose signatures it checks. None: all parties are in
+        one process, and nobody signs.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class Party:
         notebook: Path | None = None,
         n_jobs: int | None = None,
         account: LabelAccount = _NOTHING,
+        seat: Seat | None = None,
     ) -> None:
         self._holding = holding
         self._notebook = Notebook(notebook)
@@ -88,7 +98,7 @@ class Party:
         self.growing: Growing | None = None
         self.model: PartialModel | None = None
         self._judged: JudgedRows | None = None
-        self._encrypted = EncryptedSide(self, self._notebook)
+        self._encrypted = EncryptedSide(self, self._notebook, seat)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -106,6 +116,10 @@ class Party:
         }
         if type(ask) not in answers:
             raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
+        if self._notebook.note(NAME, ENDED) is not None:
+            raise ended()
+        if isinstance(ask, LabelsAsk | SealAsk | StartAsk):
+            self._notebook.settle(NAME, "job", ask.job.digest.encode(), _OTHER_JOB)
         return answers[type(ask)](ask)
 
     def _claims(self, ask: ClaimsAsk) -> ClaimsReply:
