@@ -43,7 +43,9 @@ from spinney.protocols.secure_sums.roster import (
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.vertical_forest import matching
+from spinney.protocols.vertical_forest.matching_party import MatchingParty
 from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows
+from spinney.protocols.vertical_forest.seat import seats_in_one_process
 from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
@@ -155,7 +157,8 @@ def sent_messages():
         protocol.train(connect(paying), asked)
     run_vertical(given_input.table, plain, connect)
     for way in MATCHINGS:
-        people = {name: matching.MatchingParty([1, 2, 3]) for name in tables}
+        seats = seats_in_one_process(tuple(tables), "0")
+        people = {name: MatchingParty([1, 2, 3], seat, way) for name, seat in seats.items()}
         matching.match(connect(people), way, lead="0")
     site = connect({"0": Willing()})
     site.ask(ProposalAsk("a digest"))

@@ -62,14 +62,14 @@ class EncryptedCoordination(Coordination):
         replies = self.ask(sums) if sums else {}
         own_offer, own_place = offers[self._names.index(self.label_party)]
         foreign = tuple(
-            Foreign(offer.n_slots, place, replies[name], name)
+            Foreign(offer.n_slots, place, replies[name])
             for name in others
             for offer, place in [offers[self._names.index(name)]]
         )
         ask = ChooseAsk(self.job.digest, self.depth, self.newest, own_offer, own_place, foreign)
         choice: ChooseReply = self.ask({self.label_party: ask})[self.label_party]
         winner, column = self._winners_of(choice, others, drawn.column, offers)
-        asks = self._cut_asks(choice, winner, dict(zip(others, choice.signed, strict=False)))
+        asks = self._cut_asks(choice, winner, dict(zip(others, choice.signed or (), strict=False)))
         before = {**sums, self.label_party: ask}
         splits = self.ask(asks, before) if asks else {}
         merged = {}

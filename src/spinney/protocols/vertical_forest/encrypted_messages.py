@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job
 from spinney.protocols.vertical_forest.messages import Sealed, SplitReply
-from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
@@ -50,7 +50,7 @@ class SumsReply:
     has_missing: Bools
     counts: Counts  # (cells, 1) rows, counted as often as drawn
     sums: tuple[bytes, ...]  # of cells that hold rows, one for each plane
-    signed: Signed = UNSIGNED  # for the label party: it opens no other sums
+    signed: Signed | Unsigned = UNSIGNED  # for the label party: it opens no other sums
 
     def said(self, job: str, depth: int, n_slots: Integers) -> tuple[str | bytes | int, ...]:
         """Return what the party signs: its sums, and the nodes that they belong to."""
@@ -82,7 +82,6 @@ class Foreign:
     n_slots: NDArray[np.uint16]
     place: NDArray[np.int32]
     reply: SumsReply
-    party: str = ""
 
 
 @message
@@ -96,7 +95,7 @@ class ChooseReply:
     missing_left: Bools
     bin_set: NDArray[np.uint64]  # (n_open, 4)
     child_open: Bools  # (2 * n_split,)
-    signed: tuple[Signed, ...] = ()  # for each of the others: the cuts that it shall make
+    signed: tuple[Signed, ...] | Unsigned = UNSIGNED  # for each of the others: the cuts that it shall make
 
     def cuts_of(self, node: Integers) -> tuple[bytes, ...]:
         """Return the chosen cuts of some nodes as bytes, which are signed."""
@@ -142,7 +141,7 @@ class CutAsk(Ask[SplitReply]):
     cut: NDArray[np.uint8]
     missing_left: Bools
     bin_set: NDArray[np.uint64]
-    signed: Signed = UNSIGNED  # by the label party
+    signed: Signed | Unsigned = UNSIGNED  # by the label party
     reveals: ClassVar[str] = "which rows of a node go left by the party's cut"
     reply_type: ClassVar[type[Any]] = SplitReply
 

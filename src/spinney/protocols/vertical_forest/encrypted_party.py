@@ -36,7 +36,7 @@ from spinney.protocols.vertical_forest.growing import Growing
 from spinney.protocols.vertical_forest.job import Job, Target
 from spinney.protocols.vertical_forest.messages import Sealed, SplitReply, behind_split
 from spinney.protocols.vertical_forest.notebook import Notebook
-from spinney.protocols.vertical_forest.seat import Seat, Signed
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat, Signed, Unsigned
 from spinney.protocols.vertical_forest.settings import NAME
 from spinney.transport import codec
 from spinney.trees.binning import BinnedTable
@@ -306,15 +306,17 @@ class LabelSide:
             "Somebody sent forged or damaged sums; ask who, before you run the job again."
         )
 
-    def _signed_cuts(self, ask: ChooseAsk, chosen: ChooseReply) -> tuple[Signed, ...]:
+    def _signed_cuts(
+        self, ask: ChooseAsk, chosen: ChooseReply
+    ) -> tuple[Signed, ...] | Unsigned:
         """Sign for each of the others which cuts it shall make."""
         seat = self._seat
         if seat is None:
-            return ()
+            return UNSIGNED
         return tuple(
-            seat.sign(CUTS, ask.job, ask.depth, foreign.party,
+            seat.sign(CUTS, ask.job, ask.depth, name,
                 *chosen.cuts_of(np.flatnonzero(chosen.winner == number)))
-            for number, foreign in enumerate(ask.others)
+            for number, name in enumerate(_signers(ask))
         )  # fmt: skip
 
     def _chosen(
@@ -456,11 +458,17 @@ def _decrypted(key: SecretHE, ciphertexts: Ciphertexts, bits: int) -> list[int] 
 
 def _require_signed(seat: Seat, ask: ChooseAsk) -> None:
     """Raise unless each of the others sent its own sums, once."""
-    if sorted(foreign.party for foreign in ask.others) != list(seat.others):
+    names = _signers(ask)
+    if sorted(names) != list(seat.others):
         raise ProtocolError("The sums are not those of the run's parties.")
-    for foreign in ask.others:
+    for name, foreign in zip(names, ask.others, strict=True):
         said = foreign.reply.said(ask.job, ask.depth, foreign.n_slots)
-        seat.check(foreign.party, foreign.reply.signed, SUMS, *said)
+        seat.check(name, foreign.reply.signed, SUMS, *said)
+
+
+def _signers(ask: ChooseAsk) -> list[str]:
+    """Return who says to have made each of the sums."""
+    return [one.reply.signed.party if one.reply.signed else "" for one in ask.others]
 
 
 @dataclass(frozen=True)

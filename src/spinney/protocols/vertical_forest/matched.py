@@ -34,14 +34,16 @@ from spinney.protocols.vertical_forest.coordinator import train as grow_forest
 from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
 from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.matching import MatchingParty, match
+from spinney.protocols.vertical_forest.matching import match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.protocols.vertical_forest.matching_party import MatchingLimit, MatchingParty
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.protocols.vertical_forest.party import ASKS as FOREST_ASKS
 from spinney.protocols.vertical_forest.party import Party as ForestParty
 from spinney.protocols.vertical_forest.prediction import PartAsk, PartReply, join_parts
+from spinney.protocols.vertical_forest.seat import Seat
 from spinney.protocols.vertical_forest.settings import NAME, MatchedSettings
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask, Channel
@@ -50,6 +52,7 @@ from spinney.typing import Integers, Progress, silent
 PART = "part.spinney"
 _ROWS = "rows"
 _NOTHING = LabelAccount()
+_NO_LEDGER = MatchingLimit()
 ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *FOREST_ASKS, PartAsk)
 SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: nothing is summed
 
@@ -70,6 +73,10 @@ class Party:
         forest, and at the label party the key. None: in memory only.
     account
         The account from which the label party pays in a job with `label_epsilon`; others need none.
+    seat
+        Its seat in the run; None: there is one process, and rows are not matched.
+    limit
+        How many ids it answers for in the matching, and the ledger that records them.
     """
 
     def __init__(
@@ -81,6 +88,8 @@ class Party:
         folder: Path | None = None,
         n_jobs: int | None = None,
         account: LabelAccount = _NOTHING,
+        seat: Seat | None = None,
+        limit: MatchingLimit = _NO_LEDGER,
     ) -> None:
         _require_label(holding, settings, name)
         self._holding = holding
@@ -88,6 +97,8 @@ class Party:
         self._folder = folder
         self._n_jobs = n_jobs
         self._account = account if holding.label is not None else _NOTHING
+        self._seat = seat
+        self._limit = limit
         self._notebook = Notebook(folder)
         self._matching: MatchingParty | None = None
         self._rows = self._known_rows()
@@ -116,6 +127,7 @@ class Party:
                 notebook=self._folder,
                 n_jobs=self._n_jobs,
                 account=self._account_of_rows(),
+                seat=self._seat,
             )
         return self._forest
 
@@ -164,7 +176,15 @@ class Party:
         if self._matching is None:
             if self._holding.ids is None:
                 raise TableError("The table names no row id, which matching needs.")
-            self._matching = MatchingParty(self._holding.ids)
+            if self._seat is None:
+                raise ProtocolError("This party has no seat in the run, which matching needs.")
+            self._matching = MatchingParty(
+                self._holding.ids,
+                self._seat,
+                self._settings.matching,
+                notebook=self._notebook,
+                limit=self._limit,
+            )
         return self._matching
 
     def _settled(self, ask: CommonAsk) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job, Target
-from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.partition import Partition
@@ -62,7 +62,7 @@ class Sealed:
     public_key: bytes
     planes: tuple[bytes, ...]  # one per part of the classes: ciphertexts of all rows and a zero
     field_bits: int
-    signed: Signed = UNSIGNED  # by the label party: others add up no other numbers
+    signed: Signed | Unsigned = UNSIGNED  # by the label party: others add up no other numbers
 
     def said(self, job: str) -> tuple[str | bytes | int, ...]:
         """Return what the label party signs."""

@@ -17,14 +17,17 @@ from spinney.files import write_whole
 from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.protocols.vertical_forest import matching_messages
-from spinney.protocols.vertical_forest.matching import MatchingParty, match
+from spinney.protocols.vertical_forest.matching import match
+from spinney.protocols.vertical_forest.matching_party import MatchingLimit, MatchingParty
 from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.protocols.vertical_forest.prediction import (
     LeavesAsk,
     PredictingParty,
     ValuesAsk,
     predict_rows,
 )
+from spinney.protocols.vertical_forest.seat import Seat
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Floats
@@ -43,11 +46,24 @@ class PredictingWithPart:
     trained
         Its records of the run that trained the forest.
     folder
-        The folder to which the label party writes predictions.
+        The folder to which the label party writes predictions, and in which it keeps what it
+        answers only once.
+    seat, way
+        Its seat in the run, and how rows are matched.
+    limit
+        How many ids it answers for in the matching, and the ledger that records them.
     """
 
     def __init__(
-        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None = None
+        self,
+        held: Holding,
+        trained: Path,
+        folder: Path,
+        *,
+        seat: Seat,
+        way: str,
+        limit: MatchingLimit,
+        n_jobs: int | None = None,
     ) -> None:
         if held.ids is None:
             raise TableError("The table names no row_id, which matching rows needs.")
@@ -58,7 +74,10 @@ class PredictingWithPart:
         self._part = PartialModel.load(path)
         self._folder = folder
         self._n_jobs = n_jobs
-        self._matching = MatchingParty(held.ids)
+        self._notebook = Notebook(folder)
+        self._matching = MatchingParty(
+            held.ids, seat, way, notebook=self._notebook, limit=limit
+        )
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""

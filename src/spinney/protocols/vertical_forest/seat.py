@@ -8,9 +8,12 @@ up nor take it from another run.
 Nothing of any table is involved.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
+
+from msgspec import UNSET, UnsetType
 
 from spinney.errors import ProtocolError
 from spinney.privacy.identities import Identity, simulated_identities
@@ -22,11 +25,23 @@ from spinney.transport.messages import message
 class Signed:
     """A party's signature, and the certificate that checks it."""
 
-    signature: bytes = b""
-    certificate: bytes = b""
+    party: str
+    signature: bytes
+    certificate: bytes
 
 
-UNSIGNED = Signed()
+Unsigned = UnsetType
+UNSIGNED: Final = UNSET
+"""In place of a signature, where all parties are in one process. It is not in a message's bytes."""
+
+
+def all_signed(
+    signatures: Iterable[Signed | Unsigned],
+) -> tuple[Signed, ...] | Unsigned:
+    """Return signatures for a message; unsigned if one of them is missing."""
+    found = tuple(signatures)
+    signed = tuple(one for one in found if isinstance(one, Signed))
+    return signed if len(signed) == len(found) else UNSIGNED
 
 
 @dataclass(frozen=True)
@@ -61,13 +76,15 @@ class Seat:
     def sign(self, what: str, *parts: str | bytes | int) -> Signed:
         """Return this party's signature for this run."""
         data = self._signed(self.name, what, parts)
-        return Signed(self.identity.sign(data), self.identity.certificate)
+        return Signed(self.name, self.identity.sign(data), self.identity.certificate)
 
-    def check(self, name: str, signed: Signed, what: str, *parts: str | bytes | int) -> None:
+    def check(
+        self, name: str, signed: Signed | Unsigned, what: str, *parts: str | bytes | int
+    ) -> None:
         """Raise unless another party of this run signed this."""
         try:
-            if name not in self.others:
-                raise ProtocolError("It is not one of the run's other parties.")
+            if name not in self.others or not isinstance(signed, Signed) or signed.party != name:
+                raise ProtocolError("It is not signed by one of the run's other parties.")
             data = self._signed(name, what, parts)
             self.identity.check(name, signed.certificate, signed.signature, data)
         except ProtocolError:
