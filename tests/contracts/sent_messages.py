@@ -232,13 +232,17 @@ def run_vertical(table, forest, connect):
     """Grow a forest over two parties' columns, predict by it, join its parts."""
     number, kind = table.schema.columns
     values = table.columns.values(slice(None))
-    sides = {
-        "number": vertical_forest.Party(
-            Holding(60, (number,), VectorColumns((values[0],)), table.schema.label, table.target)
-        ),
-        "kind": vertical_forest.Party(Holding(60, (kind,), VectorColumns((values[1],)))),
+    label, target = table.schema.label, table.target
+    held = {
+        "number": Holding(60, (number,), VectorColumns((values[0],)), label, target),
+        "kind": Holding(60, (kind,), VectorColumns((values[1],))),
     }
-    settings = vertical_forest.Settings(forest=forest)
+    seats = seats_in_one_process(tuple(held), "number")
+
+    def run():
+        return {name: vertical_forest.Party(one, seat=seats[name]) for name, one in held.items()}
+
+    settings, sides = vertical_forest.Settings(forest=forest), run()
     training = vertical_forest.train(connect(sides), settings)
     predicting = {
         name: PredictingParty(
@@ -248,5 +252,5 @@ def run_vertical(table, forest, connect):
     }
     predict_rows(training.roles, connect(predicting))
     hidden = vertical_forest.Settings(forest=forest, labels="encrypted", scheme="paillier")
-    vertical_forest.train(connect(sides), hidden)
+    vertical_forest.train(connect(run()), hidden)
     join_parts(connect(predicting))

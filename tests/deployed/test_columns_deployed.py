@@ -134,7 +134,7 @@ def test_parts_are_joined_where_the_job_says_so(both):
 
 def test_a_killed_run_over_columns_goes_on_with_the_same_parts(both):
     agreed = job_of(both)
-    for attempt, after in enumerate((9, 14), start=1):
+    for attempt, after in enumerate((9, 13), start=1):
         with pytest.raises(PartyLostError):
             conducted(both, agreed, attempt=attempt, dies_after=after)
     conducted(both, agreed, attempt=3)

@@ -69,7 +69,8 @@ class Forger:
 
     def __init__(self, honest, attack, *, first=True):
         self.honest, self.attack, self.first = honest, attack, first
-        self.sealed, self.found = None, None
+        self.sealed: Any = None
+        self.found: Any = None
 
     def answer(self, ask):
         is_time = isinstance(ask, ChooseAsk) and self.found is None
@@ -147,7 +148,7 @@ def factor(party, ask, sealed):
 
 def labels_under(prime, sealed):
     """Return the labels of all rows, decrypted with the key's prime."""
-    he = of_public_key(sealed.scheme, sealed.public_key)
+    he: Any = of_public_key(sealed.scheme, sealed.public_key)
     public = dict(re.findall(r"([nGH])=([0-9A-F]+)", str(he._kit.public_key())))
     if prime is None or int(public["n"], 16) % prime:
         return []

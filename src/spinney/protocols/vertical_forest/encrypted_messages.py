@@ -52,7 +52,9 @@ class SumsReply:
     sums: tuple[bytes, ...]  # of cells that hold rows, one for each plane
     signed: Signed | Unsigned = UNSIGNED  # for the label party: it opens no other sums
 
-    def said(self, job: str, depth: int, n_slots: Integers) -> tuple[str | bytes | int, ...]:
+    def said(
+        self, job: str, depth: int, n_slots: NDArray[np.uint16]
+    ) -> tuple[str | bytes | int, ...]:
         """Return what the party signs: its sums, and the nodes that they belong to."""
         bare = codec.encode(replace(self, signed=UNSIGNED))
         return (job, depth, n_slots.astype("<i8").tobytes(), bare)
@@ -95,7 +97,9 @@ class ChooseReply:
     missing_left: Bools
     bin_set: NDArray[np.uint64]  # (n_open, 4)
     child_open: Bools  # (2 * n_split,)
-    signed: tuple[Signed, ...] | Unsigned = UNSIGNED  # for each of the others: the cuts that it shall make
+    signed: tuple[Signed, ...] | Unsigned = (
+        UNSIGNED  # for each of the others: the cuts that it shall make
+    )
 
     def cuts_of(self, node: Integers) -> tuple[bytes, ...]:
         """Return the chosen cuts of some nodes as bytes, which are signed."""
@@ -104,7 +108,11 @@ class ChooseReply:
 
 
 def cuts_as_bytes(
-    node: Integers, slot: Integers, cut: Integers, missing_left: Bools, bin_set: NDArray[np.uint64]
+    node: Integers,
+    slot: NDArray[np.int16],
+    cut: NDArray[np.uint8],
+    missing_left: Bools,
+    bin_set: NDArray[np.uint64],
 ) -> tuple[bytes, ...]:
     """Return chosen cuts as bytes, which the label party signs for the party that makes them."""
     numbers = (one.astype("<i8").tobytes() for one in (node, slot, cut, missing_left))

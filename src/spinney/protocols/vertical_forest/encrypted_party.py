@@ -306,9 +306,7 @@ class LabelSide:
             "Somebody sent forged or damaged sums; ask who, before you run the job again."
         )
 
-    def _signed_cuts(
-        self, ask: ChooseAsk, chosen: ChooseReply
-    ) -> tuple[Signed, ...] | Unsigned:
+    def _signed_cuts(self, ask: ChooseAsk, chosen: ChooseReply) -> tuple[Signed, ...] | Unsigned:
         """Sign for each of the others which cuts it shall make."""
         seat = self._seat
         if seat is None:
@@ -408,7 +406,9 @@ class _Incoming:
         found = [_decrypted(key, one, fields.width * per) for one in self.planes]
         sums = np.zeros((len(self.counts), fields.n_fields), np.int64)
         if found:
-            planes = [unpack(one, self.held.size, fields.width, per) for one in found if one is not None]
+            planes = [
+                unpack(one, self.held.size, fields.width, per) for one in found if one is not None
+            ]
             if len(planes) < len(found):
                 return None
             sums[self.held] = fields.split(planes)
@@ -430,7 +430,7 @@ class _Incoming:
         return bool(sound and np.all(counters[:, -1:] <= most))
 
     def candidates(
-        self, number: int, place: Integers, counters: Integers, growing: Growing
+        self, number: int, place: NDArray[np.int32], counters: Integers, growing: Growing
     ) -> "_Candidates":
         """Return the best cut of each of the party's columns."""
         cells = self.reply.cells[:, None]

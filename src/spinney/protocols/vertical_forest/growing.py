@@ -25,7 +25,6 @@ from spinney.trees.partition import Bytes, Partition
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Bools, Floats, Integers
 
-
 _OTHER_LEVEL = (
     "A level of the trees differs from what this party received before. Nothing was released."
 )

@@ -45,7 +45,7 @@ from spinney.protocols.vertical_forest.matching_messages import (
     TakenReply,
 )
 from spinney.protocols.vertical_forest.notebook import Notebook
-from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat, Signed, Unsigned
 from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.typing import Integers
@@ -197,7 +197,7 @@ class MatchingParty:
         """Send the key of the tags to every other party of the run, and to nobody else."""
         self._require_lead()
         self._require_others(ask.parties)
-        signed = ask.signed or (UNSIGNED,) * len(ask.parties)
+        signed: tuple[Signed | Unsigned, ...] = ask.signed or (UNSIGNED,) * len(ask.parties)
         if not len(ask.parties) == len(ask.public_keys) == len(signed):
             raise ProtocolError("The question does not bring one key of each party.")
         for name, public, one in zip(ask.parties, ask.public_keys, signed, strict=True):

@@ -75,9 +75,7 @@ class PredictingWithPart:
         self._folder = folder
         self._n_jobs = n_jobs
         self._notebook = Notebook(folder)
-        self._matching = MatchingParty(
-            held.ids, seat, way, notebook=self._notebook, limit=limit
-        )
+        self._matching = MatchingParty(held.ids, seat, way, notebook=self._notebook, limit=limit)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""

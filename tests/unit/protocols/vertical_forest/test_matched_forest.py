@@ -20,8 +20,8 @@ from spinney.protocols.vertical_forest.messages import (
 )
 from spinney.protocols.vertical_forest.model import PartialModel, join_model
 from spinney.protocols.vertical_forest.prediction import PartAsk
-from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.protocols.vertical_forest.seat import seats_in_one_process
+from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label
@@ -85,9 +85,13 @@ SEATS = seats_in_one_process(("bank", "shop"), "bank")
 def sides_of(settings, folder=None, held=None):
     return {
         name: matched_forest.Party(
-            holding, settings, name, folder=None if folder is None else folder / name, n_jobs=1,
+            holding,
+            settings,
+            name,
+            folder=None if folder is None else folder / name,
+            n_jobs=1,
             seat=SEATS[name],
-        )  # fmt: skip
+        )
         for name, holding in (held or holdings()).items()
     }
 
