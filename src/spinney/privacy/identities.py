@@ -48,12 +48,13 @@ class SimulatedIdentity:
 
     def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
         """Raise unless the named party signed this."""
+        stranger = ProtocolError(f"This is not signed by party {name!r}.")
+        if self._known.get(name) != certificate:
+            raise stranger
         try:
-            if self._known.get(name) != certificate:
-                raise ValueError
             Ed25519PublicKey.from_public_bytes(certificate).verify(signature, data)
-        except (ValueError, InvalidSignature):
-            raise ProtocolError(f"This is not signed by party {name!r}.") from None
+        except InvalidSignature:
+            raise stranger from None
 
 
 def simulated_identities(names: Iterable[str]) -> dict[str, Identity]:

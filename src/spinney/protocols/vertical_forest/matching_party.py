@@ -3,7 +3,7 @@
 **Who learns what.** See `vertical_forest.matching`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -152,26 +152,28 @@ class MatchingParty:
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
-        match ask:
-            case MeetAsk():
-                return self._introduction(ask)
-            case SecretAsk():
-                return self._letters(ask)
-            case TakeAsk():
-                return self._taken(ask)
-            case CommonAsk():
-                return self._common(ask)
-            case TagsAsk() if self._way == "keyed_hash":
-                return TagsReply(_sorted(self._ids.tags(self._known_key())))
-            case RequestAsk() if self._way == "psi":
-                return self._request(ask)
-            case RespondAsk() if self._way == "psi":
-                return self._response(ask)
-            case SharedAsk() if self._way == "psi":
-                return self._shared(ask)
-        raise ProtocolError(
-            f"A party that matches by {self._way!r} does not answer {type(ask).__name__}."
-        )
+        answers: dict[type[Any], Callable[[Any], Any]] = {
+            MeetAsk: self._introduction,
+            SecretAsk: self._letters,
+            TakeAsk: self._taken,
+            CommonAsk: self._common,
+        }
+        if self._way == "keyed_hash":
+            answers |= {TagsAsk: self._tags}
+        else:
+            answers |= {
+                RequestAsk: self._request,
+                RespondAsk: self._response,
+                SharedAsk: self._shared,
+            }
+        if type(ask) not in answers:
+            raise ProtocolError(
+                f"A party that matches by {self._way!r} does not answer {type(ask).__name__}."
+            )
+        return answers[type(ask)](ask)
+
+    def _tags(self, _: TagsAsk) -> TagsReply:
+        return TagsReply(_sorted(self._ids.tags(self._known_key())))
 
     # --- keys ------------------------------------------------------------------------------------
 

@@ -82,16 +82,17 @@ class Seat:
         self, name: str, signed: Signed | Unsigned, what: str, *parts: str | bytes | int
     ) -> None:
         """Raise unless another party of this run signed this."""
+        refusal = ProtocolError(
+            f"The {what} sent for party {name!r} is not signed by that party for this run. "
+            "Nothing was released."
+        )
+        if name not in self.others or not isinstance(signed, Signed) or signed.party != name:
+            raise refusal
+        data = self._signed(name, what, parts)
         try:
-            if name not in self.others or not isinstance(signed, Signed) or signed.party != name:
-                raise ProtocolError("It is not signed by one of the run's other parties.")
-            data = self._signed(name, what, parts)
             self.identity.check(name, signed.certificate, signed.signature, data)
         except ProtocolError:
-            raise ProtocolError(
-                f"The {what} sent for party {name!r} is not signed by that party for this run. "
-                "Nothing was released."
-            ) from None
+            raise refusal from None
 
     def _signed(self, name: str, what: str, parts: Sequence[str | bytes | int]) -> bytes:
         roster = sorted(self.parties)
