@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
+from msgspec import UnsetType
 
 from contracts.sent_messages import MESSAGES, NAMES  # type: ignore[import-not-found]
 from spinney.estimators.horizontal_forest import (
@@ -22,7 +23,7 @@ from spinney.trees.counts import Counts
 from spinney.trees.level import Level
 from spinney.trees.partition import Partition
 
-PLAIN = {int, float, str, bool, bytes, NoneType}
+PLAIN = {int, float, str, bool, bytes, NoneType, UnsetType}
 PACKED = {Counts, Level, Partition}
 ARRAYS = {
     # counts of rows, and sums of fixed-point targets
@@ -144,6 +145,10 @@ OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, 
     ("KeyReply", "public"),
     ("KeyReply", "signature"),
     ("KeyReply", "certificate"),
+    ("Signed", "signature"),
+    ("Signed", "certificate"),
+    ("SplitReply", "seal"),
+    ("ChooseReply", "seal"),
 }
 
 

@@ -78,7 +78,7 @@ class EncryptedCoordination(Coordination):
             party = self._names.index(name)
             own = flags[winner[winner >= 0] == party].reshape(-1)
             merged[party] = replace(reply, child_open=own)
-        self._take(self._merged(winner, column, merged))
+        self._take(self._merged(winner, column, merged, (choice.seal,)))
 
     def _winners_of(
         self,

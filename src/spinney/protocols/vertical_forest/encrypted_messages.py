@@ -97,9 +97,8 @@ class ChooseReply:
     missing_left: Bools
     bin_set: NDArray[np.uint64]  # (n_open, 4)
     child_open: Bools  # (2 * n_split,)
-    signed: tuple[Signed, ...] | Unsigned = (
-        UNSIGNED  # for each of the others: the cuts that it shall make
-    )
+    signed: tuple[Signed, ...] | Unsigned = UNSIGNED  # for each of the others: its cuts
+    seal: bytes | Unsigned = UNSIGNED  # of the children that stay open
 
     def cuts_of(self, node: Integers) -> tuple[bytes, ...]:
         """Return the chosen cuts of some nodes as bytes, which are signed."""

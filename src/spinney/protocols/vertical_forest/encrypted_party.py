@@ -294,7 +294,8 @@ class LabelSide:
         order = np.lexsort((place, -gain, node))
         first = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
         chosen = self._chosen(growing, found, node[first], first)
-        return replace(chosen, signed=self._signed_cuts(ask, chosen))
+        seal = growing.seal_of_children(np.flatnonzero(chosen.winner != -1), chosen.child_open)
+        return replace(chosen, signed=self._signed_cuts(ask, chosen), seal=seal)
 
     def _burn(self, job: str) -> None:
         """End the job for good: a key that refused once would tell more by refusing again."""
@@ -573,4 +574,5 @@ class EncryptedSide:
         if growing is None or own is None:
             return behind_split()
         sides, exhausted = growing.cut(own)
-        return SplitReply(False, sides, np.zeros(0, np.bool_), exhausted)
+        seal = growing.seal_of_sides(own.node, sides)
+        return SplitReply(False, sides, np.zeros(0, np.bool_), exhausted, seal)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.protocols.vertical_forest.job import Job, OwnTable, Target
+from spinney.protocols.vertical_forest.level_seal import LevelSeal
 from spinney.protocols.vertical_forest.notebook import ONCE, Notebook
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Unsigned
 from spinney.transport import codec
 from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
@@ -74,8 +76,10 @@ class Growing:
         n_threads: int,
         *,
         keeps_moments: bool,
+        seal: LevelSeal | None = None,
     ) -> None:
         self.job = job
+        self._seal = seal
         self.levels: list[tuple[Partition, OwnSplits]] = []
         self.foreign_gains: dict[int, Floats] = {}  # by depth, if only this party knows them
         self._own = own
@@ -142,6 +146,7 @@ class Growing:
         """Move all rows by a level's partition."""
         if not np.all(np.isin(own.node, np.flatnonzero(partition.split))):
             raise ProtocolError("A level's partition leaves out cuts that this party made.")
+        self._require_seal(partition)
         self.settle("level", partition.pack(), _OTHER_LEVEL)
         moved = self.nodes.moved(
             self.table, partition, self._n_threads, all_nodes=self._keeps_moments
@@ -154,6 +159,28 @@ class Growing:
         self.nodes = self.nodes.after(partition, moved, own)
         self.levels.append((partition, own))
         self._found = self._chosen = None
+
+    def _require_seal(self, partition: Partition) -> None:
+        """Raise unless the parties cut this level."""
+        partition.check(self.nodes.sizes)
+        if self._seal and not self._seal.fits(self.depth, partition, self.nodes.sizes):
+            raise ProtocolError(
+                f"Level {self.depth + 1} of the trees is not what the parties cut. Nothing was "
+                "released."
+            )
+
+    def seal_of_sides(self, nodes: Integers, sides: Bytes) -> bytes | Unsigned:
+        """Return the seal of own sides of some open nodes."""
+        if self._seal is None:
+            return UNSIGNED
+        return self._seal.of_sides(self.depth, nodes, self.nodes.sizes[nodes], sides)
+
+    def seal_of_children(self, nodes: Integers, child_open: Bools) -> bytes | Unsigned:
+        """Return the seal of which children of some open nodes stay open."""
+        if self._seal is None:
+            return UNSIGNED
+        n_open = self.nodes.tree.size
+        return self._seal.of_children(self.depth, n_open, nodes, child_open)
 
     def _require_rules(self, partition: Partition, rows: Integers) -> None:
         """Raise if a level breaks the job's rules: nobody gets at fewer rows than they allow."""

@@ -36,7 +36,7 @@ from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.matching import match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
-from spinney.protocols.vertical_forest.matching_party import MatchingLimit, MatchingParty
+from spinney.protocols.vertical_forest.matching_party import NOTES, MatchingLimit, MatchingParty
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
@@ -128,6 +128,7 @@ class Party:
                 n_jobs=self._n_jobs,
                 account=self._account_of_rows(),
                 seat=self._seat,
+                group_key=self._notebook.note(NOTES, "key"),
             )
         return self._forest
 

@@ -50,7 +50,7 @@ from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.typing import Integers
 
-_NOTES: Final = "matching"
+NOTES: Final = "matching"
 _KEY, _REQUEST, _ANSWER = "matching key", "matching request", "matching answer"  # what is signed
 _COMMON: Final = "list of common rows"
 _TIMES: Final = 10  # a request may name so many times a party's own ids, unless its policy says
@@ -138,9 +138,9 @@ class MatchingParty:
 
     def _secret(self, name: str, fresh: bytes) -> bytes:
         """Return a secret of this run: the stored one, or a fresh one that is stored now."""
-        known = self._notebook.note(_NOTES, name)
+        known = self._notebook.note(NOTES, name)
         if known is None:
-            self._notebook.keep_note(_NOTES, name, fresh)
+            self._notebook.keep_note(NOTES, name, fresh)
         return known or fresh
 
     @property
@@ -220,7 +220,7 @@ class MatchingParty:
         return TakenReply(seat.name)
 
     def _known_key(self) -> bytes:
-        key = self._notebook.note(_NOTES, "key")
+        key = self._notebook.note(NOTES, "key")
         if key is None:
             raise ProtocolError("This party has no matching key yet.")
         return key
@@ -229,9 +229,9 @@ class MatchingParty:
 
     def _asking(self, *, size_only: bool) -> PsiClient:
         """Return the side that asks; a run asks for rows or for their number, not for both."""
-        self._notebook.settle(_NOTES, "asks", bytes([size_only]))
+        self._notebook.settle(NOTES, "asks", bytes([size_only]))
         if self._client is None:
-            stored = self._notebook.note(_NOTES, "client")
+            stored = self._notebook.note(NOTES, "client")
             self._client = PsiClient(self._ids, reveal=not size_only, key=stored)
             self._secret("client", self._client.key)
         return self._client
@@ -239,7 +239,7 @@ class MatchingParty:
     def _request(self, ask: RequestAsk) -> RequestReply:
         self._require_lead()
         request = self._asking(size_only=ask.size_only).request()
-        self._notebook.keep_note(_NOTES, "asked", sha256(request).digest())
+        self._notebook.keep_note(NOTES, "asked", sha256(request).digest())
         said = (int(ask.size_only), len(self._ids), request)
         return RequestReply(request, self._seat.sign(_REQUEST, *said))
 
@@ -247,8 +247,8 @@ class MatchingParty:
         """Answer the leading party's one request; the same once more gets the same bytes."""
         seat, said = self._seat, (int(ask.size_only), ask.n_ids, ask.request)
         seat.check(seat.lead, ask.signed, _REQUEST, *said)
-        self._notebook.settle(_NOTES, "request", encode_parts(*said), _ONE_REQUEST)
-        stored = self._notebook.note(_NOTES, "response")
+        self._notebook.settle(NOTES, "request", encode_parts(*said), _ONE_REQUEST)
+        stored = self._notebook.note(NOTES, "response")
         if stored is not None:
             return codec.decode(stored, RespondReply)
         if n_asked(ask.request) != ask.n_ids:
@@ -259,14 +259,14 @@ class MatchingParty:
         asked = sha256(ask.request).digest()
         signed = seat.sign(_ANSWER, int(ask.size_only), asked, setup, response)
         reply = RespondReply(setup, response, signed)
-        self._notebook.keep_note(_NOTES, "response", codec.encode(reply))
+        self._notebook.keep_note(NOTES, "response", codec.encode(reply))
         return reply
 
     def _shared(self, ask: SharedAsk) -> SharedReply:
         self._require_lead()
         names = [one.signed.party if one.signed else "" for one in ask.answers]
         self._require_others(names)
-        asked = self._notebook.note(_NOTES, "asked")
+        asked = self._notebook.note(NOTES, "asked")
         if asked is None:
             raise ProtocolError("This party has not asked for common ids.")
         client = self._asking(size_only=ask.size_only)
@@ -280,7 +280,7 @@ class MatchingParty:
         for one in ask.answers:
             common = np.intersect1d(common, client.common(one.setup, one.response))
         tags = _sorted(self._ids.tags(self._known_key())[common])
-        self._notebook.settle(_NOTES, "common", tags.tobytes(), _OTHER_ROWS)
+        self._notebook.settle(NOTES, "common", tags.tobytes(), _OTHER_ROWS)
         return SharedReply(tags, (int(common.size),))
 
     # --- the common rows -------------------------------------------------------------------------
@@ -291,10 +291,10 @@ class MatchingParty:
         is_lead = seat.name == seat.lead
         if not is_lead:
             seat.check(seat.lead, ask.signed, _COMMON, tags)
-        elif self._way == "psi" and self._notebook.note(_NOTES, "common") is None:
+        elif self._way == "psi" and self._notebook.note(NOTES, "common") is None:
             raise ProtocolError("The leading party has not found the common rows yet.")
         rows = self._ids.rows_of(ask.tags, self._known_key())
-        self._notebook.settle(_NOTES, "common", tags, _OTHER_ROWS)
+        self._notebook.settle(NOTES, "common", tags, _OTHER_ROWS)
         self._rows = rows
         return TakenReply(seat.name, seat.sign(_COMMON, tags) if is_lead else UNSIGNED)
 

@@ -124,6 +124,7 @@ class SplitReply:
     sides: NDArray[np.uint8]
     child_open: Bools
     exhausted: Bools  # for both children: whether the column can no longer cut it
+    seal: bytes | Unsigned = UNSIGNED  # see `vertical_forest.level_seal`
 
 
 def behind_split() -> SplitReply:

@@ -23,6 +23,7 @@ from spinney.protocols.vertical_forest.job import (
 )
 from spinney.protocols.vertical_forest.labels import LabelAccount, labels_to_use
 from spinney.protocols.vertical_forest.leakage import Membership
+from spinney.protocols.vertical_forest.level_seal import LevelSeal, join_seals
 from spinney.protocols.vertical_forest.messages import (
     FinishAsk,
     FinishReply,
@@ -50,7 +51,7 @@ from spinney.protocols.vertical_forest.quality import (
     quality_counts,
     training_sets,
 )
-from spinney.protocols.vertical_forest.seat import Seat
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat
 from spinney.protocols.vertical_forest.settings import NAME
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask
@@ -79,6 +80,9 @@ class Party:
     seat
         Its seat in the run: what it signs, and whose signatures it checks. None: all parties are in
         one process, and nobody signs.
+    group_key
+        A key that all parties have and the coordinator lacks: it seals every level. None: all
+        parties are in one process.
     """
 
     def __init__(
@@ -89,8 +93,10 @@ class Party:
         n_jobs: int | None = None,
         account: LabelAccount = _NOTHING,
         seat: Seat | None = None,
+        group_key: bytes | None = None,
     ) -> None:
         self._holding = holding
+        self._group_key = group_key
         self._notebook = Notebook(notebook)
         self._n_threads = thread_count(n_jobs)
         self._account = account
@@ -164,8 +170,9 @@ class Party:
         if target is None:
             self._encrypted.begin(job, ask.sealed[0])
         self.growing = Growing(
-            job, own, target, self._notebook, self._n_threads, keeps_moments=has_label
-        )
+            job, own, target, self._notebook, self._n_threads, keeps_moments=has_label,
+            seal=LevelSeal(self._group_key, job.digest) if self._group_key else None,
+        )  # fmt: skip
         self.growing.replay(ask.levels, ask.n_own)
         columns = own.columns
         return StartReply(self.growing.nodes.sizes, (columns.n_bins <= 1) & ~columns.has_missing)
@@ -191,7 +198,11 @@ class Party:
             return behind_split()
         own, child_open = found
         sides, exhausted = growing.cut(own)  # Alg. 1: split samples
-        return SplitReply(False, sides, child_open, exhausted)
+        seals = [growing.seal_of_sides(own.node, sides)]
+        if growing.job.labels == "shared":  # otherwise the label party's choice has said it
+            seals.append(growing.seal_of_children(own.node, child_open))
+        seal = join_seals(one or b"" for one in seals) or UNSIGNED
+        return SplitReply(False, sides, child_open, exhausted, seal)
 
     def _finish(self, ask: FinishAsk) -> FinishReply:
         growing = self.grown_to(ask.job, ask.depth, ask.newest)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spinney.errors import SettingError, TableError
+from spinney.errors import ProtocolError, SettingError, TableError
 from spinney.files import write_whole
 from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest import matched as matched_forest
@@ -29,6 +29,7 @@ from spinney.protocols.vertical_forest.prediction import (
 )
 from spinney.protocols.vertical_forest.seat import Seat
 from spinney.tables.holding import Holding
+from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Floats
 
@@ -50,6 +51,8 @@ class PredictingWithPart:
         answers only once.
     seat, way
         Its seat in the run, and how rows are matched.
+    intersect_at
+        Who intersects leaf sets: "label_party" or "coordinator".
     limit
         How many ids it answers for in the matching, and the ledger that records them.
     """
@@ -62,6 +65,7 @@ class PredictingWithPart:
         *,
         seat: Seat,
         way: str,
+        intersect_at: str,
         limit: MatchingLimit,
         n_jobs: int | None = None,
     ) -> None:
@@ -74,6 +78,7 @@ class PredictingWithPart:
         self._part = PartialModel.load(path)
         self._folder = folder
         self._n_jobs = n_jobs
+        self._intersect_at = intersect_at
         self._notebook = Notebook(folder)
         self._matching = MatchingParty(held.ids, seat, way, notebook=self._notebook, limit=limit)
 
@@ -84,10 +89,25 @@ class PredictingWithPart:
         rows = self._matching.rows
         chosen = self._held.select(rows)
         side = PredictingParty(self._part, chosen.features, chosen.n_rows, n_jobs=self._n_jobs)
+        if isinstance(ask, ValuesAsk):
+            self._require_once(ask, rows.size)
         reply = side.answer(ask)
         if isinstance(ask, ValuesAsk):
             self._write([self._ids[row] for row in rows.tolist()], reply.values)
         return reply
+
+    def _require_once(self, ask: ValuesAsk, n_rows: int) -> None:
+        """Raise unless leaves are of the matched rows, and found as the job says; once in a run.
+
+        Whoever may name leaves as it likes reads the values of all of them.
+        """
+        named = ask.named
+        given = named.ownership is None
+        if given == (self._intersect_at == "label_party"):
+            raise ProtocolError("The question's leaves are not found where the job says.")
+        if given and named.leaves.shape[1:] != (n_rows,):
+            raise ProtocolError("The question names leaves of other rows than were matched.")
+        self._notebook.settle(PREDICTIONS, "values", codec.encode(ask))
 
     def _write(self, ids: list[Any], values: Floats) -> None:
         label = self._part.label

@@ -178,6 +178,7 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
             site.folder,
             seat=seat,
             way=settings.matching,
+            intersect_at=settings.vertical.intersect_at,
             limit=_limit_of(site),
             n_jobs=site.n_jobs,
         )
