@@ -144,16 +144,16 @@ def test_a_party_that_starts_again_is_not_given_other_levels(labels):
 
     def otherwise(ask):
         if ask.depth != 3:
-            return None
+            return
         levels = [level for level, _ in city.honest.forest.growing.levels]
         for place, invent in ((0, moved_row), (1, other_children)):
             other = [*levels, *ask.newest]
             other[place] = invent(other[place])
-            start = StartAsk(*begun, tuple(other), (0,) * len(other))
+            start = replace(begun[0], levels=tuple(other), n_own=(0,) * len(other))
             assert said(city.honest, start)
-        start = StartAsk(*begun, (*levels, *ask.newest), n_own(city.honest, 3))
+        every = (*levels, *ask.newest)
+        start = replace(begun[0], levels=every, n_own=n_own(city.honest, 3))
         assert not said(city.honest, start)
-        return None
 
     def n_own(party, depth):
         job = party.forest.growing.job.digest
@@ -167,7 +167,7 @@ def test_a_party_that_starts_again_is_not_given_other_levels(labels):
     class Noting:
         def answer(self, ask):
             if isinstance(ask, StartAsk):
-                begun[:] = [ask.job, ask.target, ask.sealed]
+                begun[:] = [ask]
             return city.answer(ask)
 
     sides["city"] = Noting()
