@@ -15,7 +15,13 @@ from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.level_seal import LevelSeal, join_seals
 from spinney.protocols.vertical_forest.matching_party import MatchingLimit
-from spinney.protocols.vertical_forest.messages import FinishAsk, GainAsk, LabelsAsk, StartAsk
+from spinney.protocols.vertical_forest.messages import (
+    FinishAsk,
+    GainAsk,
+    LabelsAsk,
+    SplitAsk,
+    StartAsk,
+)
 from spinney.protocols.vertical_forest.predicting import PredictingWithPart
 from spinney.protocols.vertical_forest.prediction import LeavesAsk, Named, ValuesAsk
 from spinney.protocols.vertical_forest.seat import seats_in_one_process
@@ -294,6 +300,53 @@ def test_a_run_has_one_job_after_a_restart_too(tmp_path):
     job = replace(sides["shop"].forest.growing.job, every_column=False)
     words = said(restarted, StartAsk(job, np.zeros(0, np.uint8), (), (), ()))
     assert "a different job from the one that this party has begun" in words
+
+
+# --- shared labels that are nobody's -------------------------------------------------------------
+
+
+def test_labels_are_those_of_the_label_party():
+    """Before: gains and cuts for any labels that the coordinator thought of, again and again."""
+
+    def otherwise(ask):
+        return replace(ask, target=ask.target[::-1].copy())
+
+    how = settings()
+    sides: dict[str, Any] = parties(how)
+    sides["shop"] = Cheated(sides["shop"], StartAsk, otherwise)
+    grown(sides, how)
+    assert "list of labels sent for party 'bank' is not signed" in sides["shop"].words[0]
+
+
+def test_labels_are_given_once():
+    shop, job, target = begun_alone()
+    words = said(shop, StartAsk(job, target[::-1].copy(), (), (), ()))
+    assert "already received different labels" in words
+    assert not said(shop, StartAsk(job, target, (), (), ()))
+
+
+def test_a_party_whose_cut_is_left_out_does_not_go_on():
+    """With shared labels anybody's cut can be asked for; but not one that is not made.
+
+    Before: the party went on, counted in cells that do not exist, and died.
+    """
+    words = r"leaves out cuts that this party made|already gave a different answer"
+    sides: dict[str, Any] = parties(how := settings())
+    asked: list[Any] = []
+
+    class Twice:
+        """A coordinator that asks the shop for every node, too, once."""
+
+        def answer(self, ask):
+            if isinstance(ask, SplitAsk) and not asked:
+                asked.append(ask)
+                good = sides["shop"].forest.growing._found.is_good
+                every = SplitAsk(ask.job, ask.depth, np.flatnonzero(good))
+                assert sides["shop"].answer(every).sides.size
+            return sides["bank"].answer(ask)
+
+    with pytest.raises(ProtocolError, match=words):
+        grown(sides | {"bank": Twice()}, how)
 
 
 # --- predictions ---------------------------------------------------------------------------------

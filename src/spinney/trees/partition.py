@@ -72,6 +72,16 @@ class Partition:
         sides, seal = np.split(np.frombuffer(data, np.uint8, offset=at).copy(), [n_bytes])
         return cls(flags[:n_open], flags[n_open:], sides, seal)
 
+    def sides_of(self, nodes: Integers, sizes: Integers) -> Bytes:
+        """Return the sides of some split nodes; `sizes` are the row entries of all open nodes."""
+        split = np.flatnonzero(self.split)
+        begin = starts_of(side_bytes(sizes[split]))[np.searchsorted(split, nodes)]
+        n_bytes = side_bytes(sizes[nodes])
+        out = np.zeros(int(n_bytes.sum()), np.uint8)
+        counted = np.zeros(nodes.size, np.int64)
+        kernels.place_bytes(self.sides, begin, starts_of(n_bytes), n_bytes, out, counted)
+        return out
+
     def check(self, sizes: Integers) -> None:
         """Raise unless it fits open nodes with these row entries; others may have sent it."""
         n_split = int(self.split.sum()) if self.split.shape == sizes.shape else -1

@@ -15,8 +15,16 @@ ciphertexts, sees counts of rows in cells, and learns the choices: whose column,
 which cell. Feature parties learn which of their cuts were chosen, and which rows are together in a
 node. That alone reveals labels (the report measures it), and encryption cannot prevent it.
 **Who never learns what.** Nobody but the label party learns a label, a sum of labels or a gain. The
-label party never returns a decrypted number. It chooses once per level, and a feature party cuts
-once per level: a coordinator that made up sums or cuts to try them out would get no second answer.
+label party never returns a decrypted number. It opens the sums of a level once, and only sums that
+their parties signed for this run. In every column they must add up to the label party's own counts
+of the node. At the first sums that do not fit it ends the job and erases the key, in the same words
+and after the same work, whatever was wrong; nothing of the job is answered after that, also not
+after a restart, and another run has another key. So forged sums are no oracle. Feature parties add
+up only ciphertexts that the label party signed, send a level's sums once, under fresh randomness,
+and make only cuts that the label party chose and signed.
+What remains: a feature party can sign sums of an invented column, and its choice, with one category
+per row, tells it the labels of 254 rows of a node. A label party can encrypt other numbers than
+labels, and so read which rows are in a cell.
 
 **Rounds and bytes.** The encrypted labels once: about 270 bytes (Okamoto-Uchiyama) or 512
 (Paillier) per row. A level takes 3 rounds; a feature party sends one ciphertext for some 30 to 100

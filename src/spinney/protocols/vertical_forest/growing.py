@@ -88,6 +88,7 @@ class Growing:
         self._keeps_moments = keeps_moments
         self._found: _Found | None = None
         self._chosen: OwnSplits | None = None
+        self._made: Bytes | None = None  # the sides of own cuts
         table = own.table
         self.weights = np.zeros(0)
         known: Target = np.zeros(
@@ -144,9 +145,8 @@ class Growing:
 
     def grow(self, partition: Partition, own: OwnSplits) -> None:
         """Move all rows by a level's partition."""
-        if not np.all(np.isin(own.node, np.flatnonzero(partition.split))):
-            raise ProtocolError("A level's partition leaves out cuts that this party made.")
         self._require_seal(partition)
+        self._require_own(partition, own)
         self.settle("level", partition.pack(), _OTHER_LEVEL)
         moved = self.nodes.moved(
             self.table, partition, self._n_threads, all_nodes=self._keeps_moments
@@ -158,7 +158,7 @@ class Growing:
             ))  # fmt: skip
         self.nodes = self.nodes.after(partition, moved, own)
         self.levels.append((partition, own))
-        self._found = self._chosen = None
+        self._found = self._chosen = self._made = None
 
     def _require_seal(self, partition: Partition) -> None:
         """Raise unless the parties cut this level."""
@@ -168,6 +168,17 @@ class Growing:
                 f"Level {self.depth + 1} of the trees is not what the parties cut. Nothing was "
                 "released."
             )
+
+    def _require_own(self, partition: Partition, own: OwnSplits) -> None:
+        """Raise unless own nodes are split by own cuts, on which the range of their cells rests."""
+        is_there = bool(np.all(np.isin(own.node, np.flatnonzero(partition.split))))
+        if is_there and own.node.size:
+            made = self._made
+            if made is None:  # the party was stopped meanwhile
+                made = self.nodes.sides(self.table, own, self._n_threads)
+            is_there = np.array_equal(partition.sides_of(own.node, self.nodes.sizes), made)
+        if not is_there:
+            raise ProtocolError("A level's partition leaves out cuts that this party made.")
 
     def seal_of_sides(self, nodes: Integers, sides: Bytes) -> bytes | Unsigned:
         """Return the seal of own sides of some open nodes."""
@@ -301,7 +312,8 @@ class Growing:
         self.settle("made", made)
         self._notebook.keep(self.job.digest, self.depth, own)
         self._chosen = own
-        return self.nodes.sides(self.table, own, self._n_threads), self.nodes.exhausted(own)
+        self._made = self.nodes.sides(self.table, own, self._n_threads)
+        return self._made, self.nodes.exhausted(own)
 
     def part(self, values: LeafValues | None) -> PartialForest:
         """Return the party's part of the finished forest."""

@@ -25,7 +25,7 @@ from spinney.protocols.vertical_forest.messages import (
     StartAsk,
 )
 from spinney.protocols.vertical_forest.prediction import ownership_of
-from spinney.protocols.vertical_forest.seat import Unsigned
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.transport.channel import Ask, Channel
 from spinney.trees import storage
 from spinney.trees.draws import DrawnColumns, OpenKeys
@@ -104,6 +104,7 @@ class Coordination:
         *,
         label_party: str,
         target: Target,
+        signed: Signed | Unsigned,
         sealed: tuple[Sealed, ...],
         seed: int,
         checkpoint: Path | None,
@@ -111,6 +112,7 @@ class Coordination:
         self.channel, self.job, self.owners = channel, job, owners
         self.label_party = label_party
         self._target = target
+        self._signed = signed
         self._sealed = sealed
         self._seed = seed
         self._checkpoint = checkpoint
@@ -173,6 +175,7 @@ class Coordination:
             () if is_holder else self._sealed,
             tuple(level.partition for level in levels),
             tuple(level.own(number) for level in levels),
+            UNSIGNED if is_holder else self._signed,
         )
 
     def ask(

@@ -11,7 +11,8 @@ parties see contains its `random_state`: anyone who knows it can derive, by numb
 were drawn. With `join_parts` the coordinator gets every party's part, and so the whole forest; a
 party that agrees to such a job consents to this.
 **Who never learns what.** As in those modules. About labels a party answers only what the job's
-`labels` and `label_epsilon` allow, and it keeps to the common rows that it received first.
+`labels` and `label_epsilon` allow, and it keeps to the common rows that it received first. What
+must come from a certain party is signed by it for this run (`vertical_forest.seat`).
 
 The common order is secret and drawn again for every run, and so are the samples of trees: two runs
 of one job differ as two seeds do. Without a bootstrap and held-out rows they are the same.

@@ -43,6 +43,7 @@ class LabelsReply:
     """The labels as numbers, in the rows' common order."""
 
     target: Target
+    signed: Signed | Unsigned = UNSIGNED
 
 
 @message
@@ -86,6 +87,7 @@ class StartAsk(Ask[StartReply]):
     sealed: tuple[Sealed, ...]  # one if labels are encrypted, for parties without the key
     levels: tuple[Partition, ...]  # all earlier levels; none at the beginning
     n_own: tuple[int, ...]  # how many cuts of each level this party made
+    signed: Signed | Unsigned = UNSIGNED  # the labels, by the label party
     reveals: ClassVar[str] = "how many rows each tree has drawn, which columns are constant"
     reply_type: ClassVar[type[Any]] = StartReply
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import ProtocolError
+from spinney.privacy.keys import encode_parts
 from spinney.protocols.accounts.account import ClaimsAsk, ClaimsReply, claims_in
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.vertical_forest.encrypted_messages import ASKS as ENCRYPTED_ASKS
@@ -59,6 +60,8 @@ from spinney.trees.partition import Partition
 from spinney.trees.threads import thread_count
 
 _NOTHING = LabelAccount()
+_LABELS = "list of labels"  # what is signed
+_OTHER_LABELS = "This party already received different labels. Nothing was released."
 _OTHER_JOB = (
     "The question is about a different job from the one that this party has begun. A run has one "
     "job. Nothing was released."
@@ -97,6 +100,7 @@ class Party:
     ) -> None:
         self._holding = holding
         self._group_key = group_key
+        self._seat = seat
         self._notebook = Notebook(notebook)
         self._n_threads = thread_count(n_jobs)
         self._account = account
@@ -154,7 +158,10 @@ class Party:
     def _shared_labels(self, ask: LabelsAsk) -> LabelsReply:
         if ask.job.labels != "shared":
             raise ProtocolError("The job has encrypted labels; they are not shared.")
-        return LabelsReply(self.labels(ask.job))
+        target = self.labels(ask.job)
+        if self._seat is None:
+            return LabelsReply(target)
+        return LabelsReply(target, self._seat.sign(_LABELS, *_said(ask.job, target)))
 
     def _start(self, ask: StartAsk) -> StartReply:
         job, holding = ask.job, self._holding
@@ -164,7 +171,7 @@ class Party:
             self._own = (job.digest, bin_own_table(holding, job.settings, self._n_threads))
         own = self._own[1]
         has_label = holding.label is not None
-        target = self.labels(job) if has_label else ask.target if ask.target.size else None
+        target = self.labels(job) if has_label else self._given_labels(ask)
         if target is None and (job.labels == "shared" or not ask.sealed):
             raise ProtocolError("The question must bring the labels, shared or encrypted.")
         if target is None:
@@ -176,6 +183,19 @@ class Party:
         self.growing.replay(ask.levels, ask.n_own)
         columns = own.columns
         return StartReply(self.growing.nodes.sizes, (columns.n_bins <= 1) & ~columns.has_missing)
+
+    def _given_labels(self, ask: StartAsk) -> Target | None:
+        """Return shared labels: the label party's, and the same ones whenever it starts again.
+
+        Whoever may choose labels chooses what gains and cuts tell about a column.
+        """
+        if not ask.target.size:
+            return None
+        said = _said(ask.job, ask.target)
+        if self._seat is not None:
+            self._seat.check(self._seat.lead, ask.signed, _LABELS, *said)
+        self._notebook.settle(NAME, "labels", encode_parts(*said), _OTHER_LABELS)
+        return ask.target
 
     def grown_to(self, job: str, depth: int, newest: tuple[Partition, ...]) -> Growing | None:
         """Return the job's state at a depth; None if the party must start again."""
@@ -245,6 +265,11 @@ ASKS: tuple[type[Ask[Any]], ...] = (
     HoldingsAsk, LabelsAsk, StartAsk, GainAsk, SplitAsk, FinishAsk, LeavesAsk, JudgeAsk, ClaimsAsk,
     *ENCRYPTED_ASKS,
 )  # fmt: skip
+
+
+def _said(job: Job, target: Target) -> tuple[str | bytes, ...]:
+    """Return what the label party signs with shared labels."""
+    return (job.digest, target.dtype.str, np.ascontiguousarray(target).tobytes())
 
 
 def describe_holding(holding: Holding) -> HoldingsReply:

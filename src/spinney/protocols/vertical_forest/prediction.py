@@ -12,7 +12,10 @@ learns each party's side of every cut that a row may meet, by number, and which 
 The label party learns the leaves and answers with predictions, which the coordinator sees.
 If the parts are to be joined, a party that consents gives its whole part away.
 **Who never learns what.** Feature parties learn nothing. The coordinator never sees a leaf's value
-or a threshold; if the label party intersects, the coordinator only carries the sets.
+or a threshold; if the label party intersects, the coordinator only carries the sets. In a deployed
+job the label party predicts once, for the rows that were matched, from leaves that were found where
+the job says. A coordinator that made up leaf sets would get the values of as many leaves as there
+are rows.
 
 **Rounds and bytes.** One round of leaf sets, and one message to the label party. A party sends one
 bit for each of its own cuts that a row may meet.
