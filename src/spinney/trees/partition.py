@@ -72,15 +72,17 @@ class Partition:
         sides, seal = np.split(np.frombuffer(data, np.uint8, offset=at).copy(), [n_bytes])
         return cls(flags[:n_open], flags[n_open:], sides, seal)
 
-    def sides_of(self, nodes: Integers, sizes: Integers) -> Bytes:
-        """Return the sides of some split nodes; `sizes` are the row entries of all open nodes."""
+    def has_sides(self, nodes: Integers, sizes: Integers, sides: Bytes) -> bool:
+        """Return whether some nodes are split to these sides; `sizes` are those of all open nodes.
+
+        It must fit the open nodes (`check`).
+        """
         split = np.flatnonzero(self.split)
-        begin = starts_of(side_bytes(sizes[split]))[np.searchsorted(split, nodes)]
         n_bytes = side_bytes(sizes[nodes])
-        out = np.zeros(int(n_bytes.sum()), np.uint8)
-        counted = np.zeros(nodes.size, np.int64)
-        kernels.place_bytes(self.sides, begin, starts_of(n_bytes), n_bytes, out, counted)
-        return out
+        if not np.all(self.split[nodes]) or sides.size != n_bytes.sum():
+            return False
+        begin = starts_of(side_bytes(sizes[split]))[np.searchsorted(split, nodes)]
+        return bool(kernels.are_runs_equal(self.sides, begin, n_bytes, sides))
 
     def check(self, sizes: Integers) -> None:
         """Raise unless it fits open nodes with these row entries; others may have sent it."""

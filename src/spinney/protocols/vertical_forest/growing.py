@@ -171,13 +171,12 @@ class Growing:
 
     def _require_own(self, partition: Partition, own: OwnSplits) -> None:
         """Raise unless own nodes are split by own cuts, on which the range of their cells rests."""
-        is_there = bool(np.all(np.isin(own.node, np.flatnonzero(partition.split))))
-        if is_there and own.node.size:
-            made = self._made
-            if made is None:  # the party was stopped meanwhile
-                made = self.nodes.sides(self.table, own, self._n_threads)
-            is_there = np.array_equal(partition.sides_of(own.node, self.nodes.sizes), made)
-        if not is_there:
+        if not own.node.size:
+            return
+        made = self._made
+        if made is None:  # the party was stopped meanwhile
+            made = self.nodes.sides(self.table, own, self._n_threads)
+        if not partition.has_sides(own.node, self.nodes.sizes, made):
             raise ProtocolError("A level's partition leaves out cuts that this party made.")
 
     def seal_of_sides(self, nodes: Integers, sides: Bytes) -> bytes | Unsigned:

@@ -161,6 +161,18 @@ def segment_moments(entries, starts, ends, first, last, block_start, target, n_c
 
 
 @kernel
+def are_runs_equal(bits, from_start, n_bytes, others):
+    """Return whether runs of bytes are, one after another, the other bytes."""
+    at, differing = np.int64(0), np.uint8(0)
+    for k in range(from_start.shape[0]):
+        start = from_start[k]
+        for i in range(n_bytes[k]):
+            differing |= bits[start + i] ^ others[at + i]
+        at += n_bytes[k]
+    return differing == 0
+
+
+@kernel
 def place_bytes(bits, from_start, to_start, n_bytes, out, left_sizes):
     """Copy runs of bytes to their places and count the set bits of each."""
     for k in range(from_start.shape[0]):
