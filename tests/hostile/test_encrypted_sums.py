@@ -443,6 +443,26 @@ def test_sums_are_made_once_per_level(one_key):
     assert all(OTHERWISE in words for words in shop.words)
 
 
+def test_sums_are_randomised_by_who_adds_them_up(one_key):
+    """The same sums of the same ciphertexts: a label party cannot find out which rows they are."""
+    parties = sides(seats={"bank": None, "shop": None})
+    twin = sides(seats={"bank": None, "shop": None})["shop"]
+    replies: list[Any] = []
+
+    class Both(Forger):
+        def answer(self, ask):
+            reply = self.honest.answer(ask)
+            other = twin.answer(ask) if isinstance(ask, StartAsk | SumsAsk) else None
+            if isinstance(ask, SumsAsk) and not replies:
+                replies.extend([reply, other])
+            return reply
+
+    trained({"bank": parties["bank"], "shop": Both(parties["shop"], None)})
+    one, other = replies
+    assert np.array_equal(one.counts.counters, other.counts.counters)
+    assert one.sums != other.sums
+
+
 def test_signatures_of_one_run_are_of_no_use_in_another(one_key):
     parties, others = sides(), sides()
     kept: list[Any] = []

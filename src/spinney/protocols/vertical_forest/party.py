@@ -192,7 +192,7 @@ class Party:
         if not ask.target.size:
             return None
         said = _said(ask.job, ask.target)
-        if self._seat is not None:
+        if self._seat is not None and self._group_key is not None:  # 0.1.0 signed nothing
             self._seat.check(self._seat.lead, ask.signed, _LABELS, *said)
         self._notebook.settle(NAME, "labels", encode_parts(*said), _OTHER_LABELS)
         return ask.target
