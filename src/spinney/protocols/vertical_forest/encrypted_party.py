@@ -49,7 +49,11 @@ from spinney.trees.rows import rows_of_entries
 from spinney.trees.split import BestSplits
 from spinney.typing import Integers
 
-LABELS, SUMS, CUTS = "encrypted labels", "sums", "choice of cuts"  # what is signed
+LABELS, SUMS, CUTS = (
+    "list of encrypted labels",
+    "reply with sums",
+    "choice of cuts",
+)  # what is signed
 ENDED = "ended"
 _LOG = logging.getLogger("spinney.party")  # stays at the party
 _MULTIPLES = 3  # stored multiples of each ciphertext: one row in fifty is drawn more often
