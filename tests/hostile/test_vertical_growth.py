@@ -23,7 +23,12 @@ from spinney.protocols.vertical_forest.messages import (
     StartAsk,
 )
 from spinney.protocols.vertical_forest.predicting import PredictingWithPart
-from spinney.protocols.vertical_forest.prediction import LeavesAsk, Named, ValuesAsk
+from spinney.protocols.vertical_forest.prediction import (
+    JudgeAsk,
+    LeavesAsk,
+    Named,
+    ValuesAsk,
+)
 from spinney.protocols.vertical_forest.seat import seats_in_one_process
 from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
@@ -387,6 +392,41 @@ def test_leaves_are_found_where_the_job_says(tmp_path):
     words = said(bank, values_of(np.zeros((2, N), np.uint32)))
     assert "are not found where the job says" in words
     assert bank.answer(LeavesAsk(0)).sets is not None
+
+
+def other_rows(named):
+    """Give every row the leaves of another."""
+    return replace(named, sets=tuple(reversed(named.sets)))
+
+
+def other_owner(named):
+    owner = named.ownership.owner
+    swapped = np.where(owner == named.place, owner.max(), owner).astype(np.int16)
+    return replace(named, ownership=replace(named.ownership, owner=swapped))
+
+
+def direct(named):
+    return replace(named, ownership=None, sets=(), leaves=np.zeros((2, N), np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (other_rows, "reply with leaf sets sent for party"),
+        (other_owner, "gives this party's cuts to another party"),
+        (direct, "agreed to: different intersect_at"),
+        (lambda named: replace(named, sets=(), signed=()), "not those of the other parties"),
+    ],
+)
+def test_a_forest_is_scored_by_the_leaves_of_its_rows(change, words):
+    """Before: by leaves that the coordinator thought of; the matrix counted labels for it."""
+    how = settings()
+    sides: dict[str, Any] = parties(how)
+    sides["bank"] = Cheated(
+        sides["bank"], JudgeAsk, lambda ask: replace(ask, named=change(ask.named))
+    )
+    grown(sides, how)
+    assert words in sides["bank"].words[0]
 
 
 def test_a_forest_is_finished_only_as_it_was_cut():

@@ -43,7 +43,7 @@ from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.protocols.vertical_forest.party import ASKS as FOREST_ASKS
 from spinney.protocols.vertical_forest.party import Party as ForestParty
-from spinney.protocols.vertical_forest.prediction import PartAsk, PartReply, join_parts
+from spinney.protocols.vertical_forest.prediction import JudgeAsk, PartAsk, PartReply, join_parts
 from spinney.protocols.vertical_forest.seat import Seat
 from spinney.protocols.vertical_forest.settings import NAME, MatchedSettings
 from spinney.tables.holding import Holding
@@ -123,13 +123,15 @@ class Party:
     def forest(self) -> ForestParty:
         """The side that grows the forest, over the common rows that are not held out."""
         if self._forest is None:
+            key = self._notebook.note(NOTES, "key")
+            goes_on_unsigned = key is None and self._settings.matching is not None  # from 0.1.0
             self._forest = ForestParty(
                 self.training,
                 notebook=self._folder,
                 n_jobs=self._n_jobs,
                 account=self._account_of_rows(),
-                seat=self._seat,
-                group_key=self._notebook.note(NOTES, "key"),
+                seat=None if goes_on_unsigned else self._seat,
+                group_key=key,
             )
         return self._forest
 
@@ -207,6 +209,9 @@ class Party:
         if isinstance(ask, PartAsk) and not self._settings.join_parts:
             raise _outside("join_parts")
         terms: list[tuple[str, object, object]] = []
+        if isinstance(ask, JudgeAsk):
+            place = "label_party" if ask.named.ownership is not None else "coordinator"
+            terms += [("intersect_at", place, agreed.intersect_at)]
         for job in _jobs_in(ask):
             terms += [
                 ("settings", job.settings, public_settings(agreed.forest)),

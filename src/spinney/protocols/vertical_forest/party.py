@@ -42,7 +42,13 @@ from spinney.protocols.vertical_forest.messages import (
 )
 from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
-from spinney.protocols.vertical_forest.prediction import JudgeAsk, LeavesAsk, LeavesReply
+from spinney.protocols.vertical_forest.prediction import (
+    JudgeAsk,
+    LeavesAsk,
+    LeavesReply,
+    require_signed_sets,
+    signed_sets,
+)
 from spinney.protocols.vertical_forest.quality import (
     FinishedPart,
     JudgedRows,
@@ -192,7 +198,7 @@ class Party:
         if not ask.target.size:
             return None
         said = _said(ask.job, ask.target)
-        if self._seat is not None and self._group_key is not None:  # 0.1.0 signed nothing
+        if self._seat is not None:
             self._seat.check(self._seat.lead, ask.signed, _LABELS, *said)
         self._notebook.settle(NAME, "labels", encode_parts(*said), _OTHER_LABELS)
         return ask.target
@@ -232,10 +238,17 @@ class Party:
         return FinishReply(False, self.model.part.n_nodes)
 
     def _leaves(self, ask: LeavesAsk) -> LeavesReply:
-        return LeavesReply(training_sets(self._finished(), ask.n_judged, self._n_threads))
+        held = self._finished()
+        sets = training_sets(held, ask.n_judged, self._n_threads)
+        if self._seat is None:
+            return LeavesReply(sets)
+        return signed_sets(self._seat, sets, held.growing.job.digest, ask.n_judged)
 
     def _judge(self, ask: JudgeAsk) -> QualityReply:
         held = self._finished()
+        if self._seat is not None:
+            about = (held.growing.job.digest, ask.n_judged)
+            require_signed_sets(self._seat, ask.named, held.model.part, *about)
         self._judged = name_judged_leaves(held, ask, self._n_threads)
         held.growing.settle("judged", self._judged.leaves.tobytes())
         return quality_counts(held, self._judged)

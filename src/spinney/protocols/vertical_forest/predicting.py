@@ -26,6 +26,8 @@ from spinney.protocols.vertical_forest.prediction import (
     PredictingParty,
     ValuesAsk,
     predict_rows,
+    require_signed_sets,
+    signed_sets,
 )
 from spinney.protocols.vertical_forest.seat import Seat
 from spinney.tables.holding import Holding
@@ -79,6 +81,7 @@ class PredictingWithPart:
         self._folder = folder
         self._n_jobs = n_jobs
         self._intersect_at = intersect_at
+        self._seat = seat
         self._notebook = Notebook(folder)
         self._matching = MatchingParty(held.ids, seat, way, notebook=self._notebook, limit=limit)
 
@@ -90,8 +93,11 @@ class PredictingWithPart:
         chosen = self._held.select(rows)
         side = PredictingParty(self._part, chosen.features, chosen.n_rows, n_jobs=self._n_jobs)
         if isinstance(ask, ValuesAsk):
+            require_signed_sets(self._seat, ask.named, self._part.part, PREDICTIONS)
             self._require_once(ask, rows.size)
         reply = side.answer(ask)
+        if isinstance(ask, LeavesAsk):
+            return signed_sets(self._seat, reply.sets, PREDICTIONS)
         if isinstance(ask, ValuesAsk):
             self._write([self._ids[row] for row in rows.tolist()], reply.values)
         return reply
