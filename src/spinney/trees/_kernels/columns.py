@@ -163,13 +163,17 @@ def segment_moments(entries, starts, ends, first, last, block_start, target, n_c
 @kernel
 def are_runs_equal(bits, from_start, n_bytes, others):
     """Return whether runs of bytes are, one after another, the other bytes."""
-    at, differing = np.int64(0), np.uint8(0)
+    at = np.int64(0)
     for k in range(from_start.shape[0]):
-        start = from_start[k]
-        for i in range(n_bytes[k]):
-            differing |= bits[start + i] ^ others[at + i]
+        one = bits[from_start[k] : from_start[k] + n_bytes[k]]
+        other = others[at : at + n_bytes[k]]
+        differing = np.uint8(0)
+        for i in range(one.shape[0]):
+            differing = np.uint8(differing | np.uint8(one[i] ^ other[i]))
+        if differing:
+            return False
         at += n_bytes[k]
-    return differing == 0
+    return True
 
 
 @kernel
