@@ -32,6 +32,7 @@ import msgspec
 
 from spinney.errors import SettingError
 from spinney.privacy.accounting import JobTerms
+from spinney.privacy.identities import Identity
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Spend
@@ -144,6 +145,10 @@ class PartySite:
     memory: LabelMemory | None = None  # randomised labels, for jobs that randomise them
     is_masked: bool = False  # whether sums leave this party masked
     read_facts: tuple[str, ...] = ()  # public facts of the label that were read from its rows
+    run: str = ""  # the run's unique name, for what is signed
+    parties: tuple[str, ...] = ()  # all parties of the job that it accepted
+    identity: Identity | None = None  # signs for it and checks others; None: nobody signs
+    max_match_ids: int | None = None  # the most ids it answers for; None: ten times its own
 
 
 @dataclass(frozen=True)
@@ -407,11 +412,11 @@ class ColumnsSpec(Spec[S]):
 
     @abstractmethod
     def predicting_party(
-        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None
+        self, held: Holding, settings: S, trained: Path, site: PartySite
     ) -> Answering:
         """Return a party's side of a job that predicts its present rows with its part of a model.
 
-        `trained` is its folder of the run that trained the model; predictions go to `folder`.
+        `trained` is its folder of the run that trained the model; predictions go to `site.folder`.
         """
 
     @abstractmethod

@@ -39,6 +39,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         The people who may start jobs, by the names in their certificates.
     jobs_per_hour
         The most jobs that may begin within an hour, including proposals.
+    max_match_ids
+        The most ids about which another party may ask, in one run, whether they are here; None: ten
+        times as many as the table has itself.
     """
 
     protocols: tuple[str, ...] | None = None
@@ -52,11 +55,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     never: tuple[str, ...] = ()
     askers: tuple[str, ...] | None = None
     jobs_per_hour: int = 60
+    max_match_ids: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.max_match_ids is not None and self.max_match_ids < 0:
+            raise SettingError(f"max_match_ids must be at least 0; got {self.max_match_ids}.")
         for name in ("epsilon_per_job", "epsilon_total"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):

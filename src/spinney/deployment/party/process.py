@@ -192,16 +192,25 @@ class RunParty:
         if agreed.kind == EVALUATE:
             assert not isinstance(table, Holding)  # there are no such jobs
             return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
+        data, folder = self._party.ledger.data, self._record.folder
+        site = spec.PartySite(
+            self._name,
+            n_jobs,
+            ledger,
+            data,
+            folder,
+            memory,
+            is_masked=agreed.is_masked,
+            run=f"{agreed.name} {self._run}",
+            parties=agreed.parties,
+            identity=KitIdentity(self._party.kit),
+            max_match_ids=self._party.policy.max_match_ids,
+        )
         if agreed.kind == PREDICT:
             assert isinstance(table, Holding)
             assert isinstance(agreed.spec, spec.ColumnsSpec)
-            folder = self._record.folder
             trained = folder.with_name(agreed.model)
-            return agreed.spec.predicting_party(table, trained, folder, n_jobs=n_jobs)
-        data, folder = self._party.ledger.data, self._record.folder
-        site = spec.PartySite(
-            self._name, n_jobs, ledger, data, folder, memory, is_masked=agreed.is_masked
-        )
+            return agreed.spec.predicting_party(table, self._settings, trained, site)
         side = agreed.spec.party(table, self._settings, site)
         if not isinstance(agreed.spec, spec.OwnModelsSpec):
             return side
