@@ -88,8 +88,8 @@ def _messages() -> Iterator[str]:
     yield _asks(_in(explanation), explanation.SUMMED)
     yield "## Steps"
     yield (
-        "In a deployed job over rows the coordinator sends none of the questions above: it asks for "
-        "the next step, and a party derives the step's question itself:"
+        "In a deployed job over rows the coordinator sends none of the questions above. It asks "
+        "for the next step, and a party derives the step's question itself:"
     )
     yield _asks(_in(steps))
     yield "## Secure sums"
