@@ -53,6 +53,8 @@ PROTOCOLS: dict[str, Any] = {
     "matched_forest": matched_forest,
 }
 
+LONGER_SINCE = ("EdgesAsk",)  # questions that have a new field, which may be left out
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -130,7 +132,7 @@ class Asked:
         """Return what the party answers now."""
         (kind,) = (kind for kind in PROTOCOLS[protocol].ASKS if kind.__name__ == self.kind)
         ask: Any = codec.decode(self.body, kind)
-        assert codec.encode(ask) == self.body
+        assert self.kind in LONGER_SINCE or codec.encode(ask) == self.body
         reply = codec.encode(party.answer(ask))
         codec.decode(reply, ask.reply_type, unpacked=ask.reply_bytes)
         return reply

@@ -1,7 +1,8 @@
 """Histograms as words for masked sums (secure aggregation): bit fields, side by side in words.
 
-Every party knows an upper bound on the rows of a node over all parties. A field is wide enough for
-the sum of a counter under that bound, so no field overflows into the next.
+Every party knows an upper bound on the rows of a node over all parties, and mostly on those of each
+class. A field is wide enough for the sum of a counter under that bound, so no field overflows into
+the next.
 """
 
 from dataclasses import dataclass
@@ -21,22 +22,37 @@ from spinney.typing import Integers
 
 @dataclass(frozen=True)
 class Fields:
-    """The positions of the counters of some nodes in words: one run per node."""
+    """The positions of the counters of some nodes in words: one run per node and class."""
 
-    run_ends: Integers  # in counters
-    field_bits: NDArray[np.uint8]  # of each run
+    cell_ends: Integers  # of each node
+    field_bits: NDArray[np.uint8]  # (nodes, classes) of each run
 
     @classmethod
-    def of(cls, slots: Slots, node_bits: NDArray[np.uint8], n_classes: int) -> "Fields":
-        """Return the layout for class counts."""
-        return cls(slots.ends[:, -1] * n_classes, node_bits)
+    def of(
+        cls,
+        slots: Slots,
+        node_bits: NDArray[np.uint8],
+        n_classes: int,
+        held: Integers | None = None,
+    ) -> "Fields":
+        """Return the layout for class counts.
+
+        `held` says how many rows of each class a node holds at most, over all parties; without it,
+        a node holds fewer than 2^`node_bits` rows.
+        """
+        if held is None or len(held) != len(node_bits):
+            bits = np.repeat(node_bits[:, None], n_classes, axis=1)
+        else:
+            bits = np.frexp(held.astype(np.float64))[1].astype(np.uint8)
+        return cls(slots.ends[:, -1], np.ascontiguousarray(bits))
 
     @cached_property
     def word_ends(self) -> Integers:
         """Where each run ends, in words."""
-        sizes = np.diff(self.run_ends, prepend=0)
-        per_word = 64 // self.field_bits.astype(np.int64)
-        ends: Integers = np.cumsum(-(-sizes // per_word))
+        sizes = np.diff(self.cell_ends, prepend=0)[:, None]
+        bits = self.field_bits.astype(np.int64)
+        per_word = 64 // np.maximum(bits, 1)
+        ends: Integers = np.cumsum(np.where(bits > 0, -(-sizes // per_word), 0))
         return ends
 
     def pack(self, counters: Counters, n_threads: int) -> NDArray[np.uint64]:
@@ -51,7 +67,8 @@ class Fields:
         """Return the counters in words, or in a sum of words; 16 bits each if `narrow`."""
         if words.shape != (int(self.word_ends[-1]),):
             raise ProtocolError("The parties' masked counts have the wrong number of words.")
-        out = SHARED.array(int(self.run_ends[-1]), np.uint16 if narrow else np.int32)
+        n_counters = int(self.cell_ends[-1]) * self.field_bits.shape[1]
+        out = SHARED.array(n_counters, np.uint16 if narrow else np.int32)
         self._run(packing.unpack_fields, words, out, n_threads)
         return out
 
@@ -60,7 +77,8 @@ class Fields:
     ) -> None:
         def task(first: int, last: int) -> None:
             kernel(  # type: ignore[operator]
-                source, self.run_ends, self.field_bits, self.word_ends, first, last, out
+                source, self.cell_ends, self.field_bits, self.word_ends, first, last, out
             )
 
-        run_ranges(task, equal_ranges(np.diff(self.run_ends, prepend=0), n_threads), n_threads)
+        work = np.diff(self.cell_ends, prepend=0) * self.field_bits.shape[1]
+        run_ranges(task, equal_ranges(work, n_threads), n_threads)

@@ -16,7 +16,7 @@ far as that is known. The bins are the same, and parties and readers of the mode
 values. The coordinator, who asked for the counts, still knows them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -27,12 +27,14 @@ from spinney.errors import ProtocolError
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.binning import Edges, column_ranges
 from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.frontier import bit_lengths
 from spinney.trees.threads import run_ranges
 from spinney.typing import Integers, Values
 
 LEAD_BITS = 12
 DIGITS = (7, 7, 6)
 _ZERO_LEAD = 0x800  # the leading bits of zero, and of numbers too small to matter
+_MOST_BITS = 40
 _COMPLEMENT = np.uint64(0xFFFFFFFF)
 _BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
 
@@ -46,10 +48,17 @@ class Refinement:
 
     step: int  # index into DIGITS
     prefixes: tuple[Prefixes, ...]
+    # How many bits each cell's count over all parties has; empty: not said.
+    bits: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
 
     def fits(self, n_columns: int) -> bool:
         """Return whether it is valid for this many columns; others may have sent it."""
         if not 0 <= self.step < len(DIGITS) or len(self.prefixes) != n_columns:
+            return False
+        if self.bits.size and not (
+            self.bits.shape == (self.n_cells,)
+            and bool(np.all((self.bits >= 1) & (self.bits <= _MOST_BITS)))
+        ):
             return False
         end = 1 << (LEAD_BITS + sum(DIGITS[: self.step]))
         return all(
@@ -154,7 +163,8 @@ class QuantileSearch:
         prefixes = tuple(search.prefixes for search in self._searches)
         if not any(len(column) for column in prefixes):
             return None
-        return Refinement(self._step, prefixes)
+        totals = [search.totals for search in self._searches]
+        return Refinement(self._step, prefixes, bit_lengths(np.concatenate(totals)))
 
     def answer(self, counts: Integers) -> None:
         """Take the summed counts of the last question."""
@@ -180,7 +190,8 @@ class _ColumnSearch:
     def __init__(self, leading: Integers, max_bins: int) -> None:
         self._max_bins = max_bins
         self._bits = LEAD_BITS
-        self._keep_few(np.flatnonzero(leading))
+        filled_cells = np.flatnonzero(leading)
+        self._keep_few(filled_cells, leading[filled_cells])
         counts = leading.copy()
         self._n_negative = int(counts[:_ZERO_LEAD].sum())
         self._n_zero = int(counts[_ZERO_LEAD])
@@ -206,10 +217,20 @@ class _ColumnSearch:
             return self._few
         return _distinct(self._cell)  # in order, as ranks are
 
-    def _keep_few(self, filled: Integers) -> None:
+    @property
+    def totals(self) -> Integers:
+        """How many values each of these cells holds, as counted before."""
+        if self._few is not None:
+            return self._few_totals
+        first = np.flatnonzero(np.diff(self._cell.astype(np.int64), prepend=-1))
+        held: Integers = (self._upto - self._before)[first]
+        return held
+
+    def _keep_few(self, filled: Integers, counts: Integers) -> None:
         """Keep all filled cells, unless there are more values than bins."""
         few = filled.size <= self._max_bins
         self._few: Prefixes | None = filled.astype(np.uint32) if few else None
+        self._few_totals = counts
 
     def refine(self, counts: Integers, bits: int) -> None:
         """Narrow each rank's cell by one digit."""
@@ -218,7 +239,7 @@ class _ColumnSearch:
         if self._few is not None:
             filled = np.flatnonzero(counts.ravel() != 0)
             below_cell = prefixes[filled >> bits].astype(np.int64) << bits
-            self._keep_few(below_cell | (filled & ((1 << bits) - 1)))
+            self._keep_few(below_cell | (filled & ((1 << bits) - 1)), counts.ravel()[filled])
         if not self._ranks.size:
             return
         row = np.searchsorted(prefixes, self._cell)

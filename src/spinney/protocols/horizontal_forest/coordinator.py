@@ -23,7 +23,7 @@ from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
-from spinney.typing import ENDLESS, Progress, silent
+from spinney.typing import ENDLESS, Integers, Progress, silent
 
 
 def train(
@@ -89,7 +89,7 @@ def _grow_by_counts(
     parts = []
     batches = list(job.batches(frontier.asked))
     for first, last in batches:
-        ask = LevelAsk(job, growth.levels, first, last)
+        ask = LevelAsk(job, growth.levels, first, last, held_by_class(job, growth)[first:last])
         counters = channel.sum(ask).counts.counters
         if counters.shape != (ask.slots.n_cells, job.cell_counters):
             raise ProtocolError("A party's histograms do not have the cells asked for.")
@@ -104,6 +104,15 @@ def _grow_by_counts(
     within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
     return kept if growth.frontier.derived.any() else None
+
+
+def held_by_class(job: GrowingJob, growth: Growth) -> Integers:
+    """Return how many rows of each class the open nodes hold, at most; nothing if unknown.
+
+    Parties that left took rows with them, and none came.
+    """
+    known = bool(growth.levels) and job.n_classes > 0
+    return growth.open_moments if known else np.zeros((0, 0), np.int64)
 
 
 def grow_adaptively(channel: Channel, job: GrowingJob, growth: Growth, search: SplitSearch) -> None:

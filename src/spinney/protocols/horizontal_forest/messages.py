@@ -3,6 +3,7 @@
 **Who learns what.** See `spinney.protocols.horizontal_forest`.
 """
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from spinney.trees.adaptive import AdaptiveHistograms
 from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
 from spinney.trees.threads import thread_count
+from spinney.typing import Integers
 
 
 @message
@@ -40,10 +42,15 @@ class AdaptiveAsk(OpenNodes, Ask[AdaptiveReply]):
 _NARROW_BITS = 16
 
 
+def _unknown() -> Integers:
+    return np.zeros((0, 0), np.int64)
+
+
 @message
 class LevelAsk(OpenNodes, Ask[CountsReply]):
     """How are the rows of these open nodes distributed over the cells of their features?"""
 
+    held: Integers = field(default_factory=_unknown)  # rows of each node by class, or unknown
     reveals: ClassVar[str] = (
         "histograms of tree nodes by class, or sums of targets, over bins that all parties know"
     )
@@ -63,7 +70,8 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
     @kept_beside
     def fields(self) -> Fields:
         """How class counts are packed into words for masking."""
-        return Fields.of(self.slots, self.frontier.bits[self.first : self.last], self.job.n_classes)
+        bits = self.frontier.bits[self.first : self.last]
+        return Fields.of(self.slots, bits, self.job.n_classes, self.held)
 
     def laid_out(self, total: CountsReply) -> CountsReply:
         """Return histograms in runs of their slots, whose counts are of similar size."""

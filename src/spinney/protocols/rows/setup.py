@@ -26,7 +26,9 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning, Edges
 from spinney.trees.counts import Counts
+from spinney.trees.fields import Fields
 from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined
+from spinney.trees.threads import thread_count
 from spinney.typing import Integers
 
 
@@ -97,6 +99,28 @@ class EdgesAsk(Ask[CountsReply]):
     def reply_bytes(self) -> int:
         """One count per part, and the end of each cell's run."""
         return 4 * self.refinement.n_counters + 8 * self.refinement.n_cells
+
+    def _fields(self) -> Fields | None:
+        """How counts are packed into words for masking: no count exceeds its cell's."""
+        asked = self.refinement
+        if not asked.bits.size:
+            return None
+        return Fields(runs(asked.n_cells, 1 << asked.digit_bits), asked.bits[:, None])
+
+    def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
+        """Return the counts packed into words."""
+        fields = self._fields()
+        if fields is None:
+            return reply.vectors()
+        return (fields.pack(reply.counts.counters, thread_count(None)),)
+
+    def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
+        """Return the sums as counts."""
+        fields = self._fields()
+        if fields is None:
+            return CountsReply.of_vectors(sums)
+        counters = fields.unpack(sums[0].view(np.uint64), thread_count(None))
+        return CountsReply.of_vectors((counters.reshape(-1, 1),))
 
 
 def answer_setup(
@@ -174,6 +198,8 @@ def _laid(
         return facts, binning_of(schema, facts, settings, ())
 
     def count(question: Refinement) -> Integers | None:
+        if not channel.is_masked:  # the counts are packed by their own sizes
+            question = Refinement(question.step, question.prefixes)
         reply = channel.sum(EdgesAsk(digest, question, terms))
         if channel.rounds[-1].answered != counted:
             return None

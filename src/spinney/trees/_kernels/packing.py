@@ -165,41 +165,49 @@ def unpack(data, run_ends, out):
 
 
 @kernel
-def pack_fields(counters, run_ends, field_bits, word_ends, first, last, out):
-    """Write each run's counters as fields of `field_bits[run]` bits, as many as fit in a word.
+def pack_fields(counters, cell_ends, field_bits, word_ends, first, last, out):
+    """Write the counters of nodes as fields, a run for each node and class.
 
-    A run's first counters are the first fields of its words, the next ones the second fields, and
-    so on: adjacent counters go to adjacent words, which the compiler vectorises.
+    A field of a run has `field_bits[node, class]` bits, and as many as fit go into a word. A run's
+    first counters are the first fields of its words, the next ones the second fields, and so on:
+    adjacent counters go to adjacent words, which the compiler vectorises.
     """
-    for run in range(first, last):
-        begin = np.uint64(0) if run == 0 else np.uint64(run_ends[run - 1])
-        at = np.uint64(0) if run == 0 else np.uint64(word_ends[run - 1])
-        n = np.uint64(run_ends[run]) - begin
-        n_words = np.uint64(word_ends[run]) - at
-        for j in range(n_words):
-            out[at + j] = np.uint64(counters[begin + j])
-        done = n_words
-        place = np.uint64(0)
-        while done < n:
-            place += np.uint64(field_bits[run])
-            for j in range(min(n_words, n - done)):
-                out[at + j] |= np.uint64(counters[begin + done + j]) << place
-            done += n_words
+    n_classes = field_bits.shape[1]
+    for node in range(first, last):
+        begin = 0 if node == 0 else cell_ends[node - 1]
+        cells = counters[begin * n_classes : cell_ends[node] * n_classes]
+        for k in range(n_classes):
+            run = node * n_classes + k
+            words = out[0 if run == 0 else word_ends[run - 1] : word_ends[run]]
+            n, n_words = cell_ends[node] - begin, words.shape[0]
+            for j in range(min(n, n_words)):
+                words[j] = np.uint64(cells[j * n_classes + k])
+            done, place = n_words, np.uint64(0)
+            while done < n and n_words:
+                place += np.uint64(field_bits[node, k])
+                for j in range(min(n_words, n - done)):
+                    words[j] |= np.uint64(cells[(done + j) * n_classes + k]) << place
+                done += n_words
 
 
 @kernel
-def unpack_fields(words, run_ends, field_bits, word_ends, first, last, out):
+def unpack_fields(words, cell_ends, field_bits, word_ends, first, last, out):
     """Read the words that `pack_fields` wrote, or a sum of several such."""
-    for run in range(first, last):
-        begin = np.uint64(0) if run == 0 else np.uint64(run_ends[run - 1])
-        at = np.uint64(0) if run == 0 else np.uint64(word_ends[run - 1])
-        n = np.uint64(run_ends[run]) - begin
-        n_words = np.uint64(word_ends[run]) - at
-        mask = (np.uint64(1) << np.uint64(field_bits[run])) - np.uint64(1)
-        done = np.uint64(0)
-        place = np.uint64(0)
-        while done < n:
-            for j in range(min(n_words, n - done)):
-                out[begin + done + j] = (words[at + j] >> place) & mask
-            place += np.uint64(field_bits[run])
-            done += n_words
+    n_classes = field_bits.shape[1]
+    for node in range(first, last):
+        begin = 0 if node == 0 else cell_ends[node - 1]
+        cells = out[begin * n_classes : cell_ends[node] * n_classes]
+        for k in range(n_classes):
+            run = node * n_classes + k
+            own = words[0 if run == 0 else word_ends[run - 1] : word_ends[run]]
+            n, n_words = cell_ends[node] - begin, own.shape[0]
+            if n_words == 0:  # a class of which the node holds no row
+                for j in range(n):
+                    cells[j * n_classes + k] = 0
+            mask = (np.uint64(1) << np.uint64(field_bits[node, k])) - np.uint64(1)
+            done, place = 0, np.uint64(0)
+            while done < n and n_words:
+                for j in range(min(n_words, n - done)):
+                    cells[(done + j) * n_classes + k] = (own[j] >> place) & mask
+                place += np.uint64(field_bits[node, k])
+                done += n_words
