@@ -113,10 +113,11 @@ class CsvStream(_FileStream):
     """A CSV file with a header, or a query over it.
 
     With a schema and without a query, columns get the types that the schema declares; otherwise
-    each gets the type that all its cells allow.
+    each gets the type that all its cells allow. With `as_text` all are text.
     """
 
     schema: Schema | None = None
+    as_text: bool = False
 
     def _scan(self) -> str:
         return f"read_csv({self._options}, {self._typing})"
@@ -140,6 +141,8 @@ class CsvStream(_FileStream):
     @cached_property
     def _typing(self) -> str:
         """The options that fix each column's type, found once so that all passes read the same."""
+        if self.as_text:
+            return _columns_option(dict.fromkeys(self._header.names, "VARCHAR"))
         declared = _declared_types(self.schema) if self.schema else {}
         if self.schema and not self.query:
             return _columns_option(
