@@ -59,7 +59,7 @@ class Source:
     def stream(self, schema: Schema | None = None, *, as_text: bool = False) -> Stream:
         """Return a stream of the rows; the schema says how to read a CSV file's text.
 
-        With `as_text` a CSV file's cells stay text, so that no cell decides how others are read.
+        With `as_text` no cell of a CSV file decides how others are read, or whether they are.
         """
         stream = self._stream(schema, as_text=as_text)
         return _Padded(stream) if self.padded else stream
