@@ -124,9 +124,11 @@ class CsvStream(_FileStream):
         scan = f"read_csv({self._options}, {self._typing})"
         if not (self.as_text and self.query and self._declared):
             return scan
+        # DuckDB moves TRY_CAST of a bare column into its CSV reader, which then fails where the
+        # cast would not; NULLIF keeps the two apart.
         casts = (
-            f"TRY_CAST({_names_in_sql([name])} AS {type_}) AS {_names_in_sql([name])}"
-            for name, type_ in self._declared.items()
+            f"TRY_CAST(NULLIF({name}, CHR(0)) AS {type_}) AS {name}"
+            for name, type_ in ((_names_in_sql([n]), t) for n, t in self._declared.items())
         )
         return f"(SELECT * REPLACE ({', '.join(casts)}) FROM {scan})"  # noqa: S608  names are quoted
 
