@@ -9,6 +9,7 @@ same order, of the same lengths where lengths are fixed, and no refusal.
 import shutil
 from typing import Any
 
+import msgspec
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
@@ -20,6 +21,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from spinney.deployment.job import PROPOSE, agreement_of
+from spinney.deployment.party.status import check
 from spinney.deployment.questions import ProposalAsk
 from spinney.jobs.file import load_job
 from spinney.jobs.registry import SPECS
@@ -33,6 +35,7 @@ _TREE = _NOISY | {"n_estimators": None, "max_depth": 2, "n_rows": 500}
 _FOREST = _NOISY | {"n_estimators": 2, "max_depth": 2, "tree_rows": '"all"', "max_features": "1.0"}
 _EVOLVED = _NOISY | {"n_generations": 2, "population_size": 4, "max_depth": 2, "n_estimators": None}
 _LOCAL: dict[str, Any] = {"epsilon": 30, "n_estimators": 2, "max_depth": 2}
+_BLOOM = _LOCAL | {"epsilon": None, "label_privacy": '"local"', "label_scheme": '"bloom"'}
 _COLUMNS = {"label_epsilon": 30, "n_estimators": 2, "max_depth": 2, "bootstrap": "false"}
 PRIVATE: dict[str, dict[str, Any]] = {  # a protocol, and its settings
     "horizontal_forest": _FOREST,
@@ -45,6 +48,7 @@ PRIVATE: dict[str, dict[str, Any]] = {  # a protocol, and its settings
     "private_forest": _NOISY | {"n_estimators": 2},
     "extra_trees laplace": _FOREST | {"label_privacy": '"laplace"'},
     "extra_trees local": _LOCAL | {"label_privacy": '"local"'},
+    "extra_trees bloom": _BLOOM,
     "genetic_tree": _EVOLVED,
     "genetic_tree masked": _EVOLVED | {"secure_sum": "true"},
     "vertical_forest": {
@@ -54,16 +58,17 @@ PRIVATE: dict[str, dict[str, Any]] = {  # a protocol, and its settings
         "bootstrap": "false",
     },
 }
-UNPROTECTED_ROWS = ("horizontal_forest perturbed", "extra_trees local", "vertical_forest")
+UNPROTECTED_ROWS = (
+    "horizontal_forest perturbed", "extra_trees local", "extra_trees bloom", "vertical_forest",
+)  # fmt: skip
 """Jobs that promise nothing for a row that is added: the lengths of counts may depend on rows."""
+PROPOSED = "private_tree propose"  # replies have a length for each cut proposed, with noise
 
 
 OUTSIDE = {  # cells of one row that the schema does not allow
-    "a category": {"ward": "nowhere"},
     "a class": {"readmitted": "perhaps"},
     "no label": {"readmitted": ""},
-    "an infinity": {"age": "inf"},
-    "other cells": {"age": "1e6", "stay_days": "some", "smokes": "2", "visit": ""},
+    "cells": {"ward": "?", "age": "inf", "stay_days": "1e6", "smokes": "2", "visit": ""},
 }
 
 
@@ -79,9 +84,9 @@ class Watched(Sites):  # type: ignore[misc]
         return answers
 
 
-def run(folder, agreed):
+def run(folder, agreed, name="run-1"):
     """Return the messages that a coordinator sees in a job."""
-    sites = Watched(folder, agreed)
+    sites = Watched(folder, agreed, name)
     sites.heard = []
     settings = agreed.protocol_settings()
     verified = agreed.is_verified
@@ -151,7 +156,7 @@ def by_columns(folder, cells):
 
 def seen(heard, case):
     """Return what a transcript may be compared by."""
-    if case in UNPROTECTED_ROWS:
+    if case in UNPROTECTED_ROWS or case == PROPOSED:
         return [message[:5] for message in heard]
     return heard
 
@@ -183,7 +188,7 @@ def test_a_row_outside_the_schema_shows_in_no_message(case, what, clean, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "cells", [{"left": ""}, {"left": "perhaps"}, {"age": "inf"}, {"mortgage": "x", "age": "old"}]
+    "cells", [{"left": ""}, {"left": "perhaps"}, {"mortgage": "x", "age": "inf"}]
 )
 def test_a_row_outside_the_schema_shows_in_no_message_of_a_job_over_columns(cells, tmp_path):
     (tmp_path / "clean").mkdir()
@@ -203,7 +208,44 @@ def test_whether_a_party_has_a_row_at_all_shows_in_no_message(case, tmp_path):
         folder.mkdir()
         site(folder, n_rows=n_rows)
         heard.append(run(folder, job_of(folder, case)))
-    assert heard[0] == heard[1]
+    assert seen(heard[0], case) == seen(heard[1], case)
+
+
+@pytest.mark.parametrize("n_rows", [0, 3])
+@pytest.mark.parametrize("case", [*UNPROTECTED_ROWS[:-1], "genetic_tree"])
+def test_a_party_with_few_rows_is_refused_by_no_job(case, n_rows, tmp_path):
+    site(tmp_path, n_rows=n_rows)
+    run(tmp_path, job_of(tmp_path, case))
+
+
+def test_a_label_that_changed_between_two_jobs_shows_in_no_message(tmp_path):
+    heard = []
+    for changes in (False, True):
+        folder = tmp_path / str(changes)
+        folder.mkdir()
+        site(folder)
+        agreed = job_of(folder, "extra_trees local")
+        run(folder, agreed, "run-1")
+        own = folder / "north" / "own.csv"
+        header, first, *others = own.read_text().splitlines()
+        if changes:
+            label = {"yes": "no", "no": "yes"}[first.rsplit(",", 1)[1]]
+            first = changed(first, header, {"readmitted": label})
+        own.write_text("\n".join([header, first, *others]) + "\n")
+        again = msgspec.structs.replace(agreed, name="q4")
+        heard.append(run(folder, again, "run-2"))
+    assert seen(heard[0], "extra_trees local") == seen(heard[1], "extra_trees local")
+
+
+def test_party_check_tells_the_party_what_a_private_job_changes(tmp_path):
+    site(tmp_path, {"ward": "nowhere", "readmitted": ""})
+    job_of(tmp_path, "private_forest")
+    found = check(tmp_path / "north" / "party.toml", tmp_path / "job.toml")
+    assert found["outside"] == (
+        "Column 'ward': 1 cells are not declared and count as 'other'. "
+        "Label 'readmitted': 1 rows have no label and are left out."
+    )
+    assert found["rows"] == 399
 
 
 @pytest.mark.parametrize("case", ["private_forest", "extra_trees local"])

@@ -16,7 +16,7 @@ from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.policy import check_policy
-from spinney.deployment.party.tables import fingerprint, open_table
+from spinney.deployment.party.tables import choose_rows, fingerprint, read_whole_table
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
@@ -25,6 +25,8 @@ from spinney.jobs.tables import source_of
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.tables.holding import Holding
+from spinney.tables.outside import sentences
+from spinney.tables.table import SourceTable
 from spinney.transport.remote import kits
 
 
@@ -42,8 +44,11 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
         agreed,
         None if not party.policy.askers else party.policy.askers[0],
     )
-    table = open_table(party, agreed)
+    whole = read_whole_table(party, agreed)
+    table = choose_rows(whole, party, agreed)
     check_budget(party, agreed, table)
+    if isinstance(whole, SourceTable) and whole.changes:
+        found["outside"] = " ".join(sentences(whole.changes))
     columns = table.columns if isinstance(table, Holding) else table.schema.columns
     cost = cost_of(agreed)
     return found | {
