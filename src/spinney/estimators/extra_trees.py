@@ -12,6 +12,7 @@ from spinney.privacy.label_memory import LabelMemory
 from spinney.protocols import extra_trees
 from spinney.protocols.settings import ForestSettings, LabelScheme, MaxFeatures, TreeRows
 from spinney.protocols.spec import Spec
+from spinney.tables.outside import Outside
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 
@@ -26,6 +27,10 @@ class _ExtraTrees(RowForest):
     @property
     def _is_private(self) -> bool:
         return self.label_privacy is not None
+
+    @property
+    def _outside(self) -> Outside:
+        return "keep" if self.label_privacy == "local" else super()._outside
 
     @property
     def _needs_ranges(self) -> bool:

@@ -14,12 +14,18 @@ from spinney.trees.threads import thread_count
 if TYPE_CHECKING:
     from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
     from spinney.protocols.spec import Spec
+    from spinney.tables.outside import Outside
 
 Binning = Literal["quantiles", "ranges", "adaptive"]
 
 
 class _HorizontalForest(RowForest):
     """Checks and settings of classifier and regressor."""
+
+    @property
+    def _outside(self) -> Outside:
+        keeps = self._is_private and self.mechanism == "perturbed_input"
+        return "keep" if keeps else super()._outside
 
     def _checked(self) -> None:
         super()._checked()

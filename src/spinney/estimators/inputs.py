@@ -1,6 +1,7 @@
 """Turn the arguments of `fit` and `predict` into tables of parties."""
 
 import warnings
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,8 +14,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from spinney.errors import PrivacyLeakWarning, SchemaError, SettingError, TableError
 from spinney.tables.cells import cells_of
 from spinney.tables.describe import complete_schema, describe
-from spinney.tables.frames import columns_of, encode_target
+from spinney.tables.frames import cells_of_columns, columns_of, encode_target
 from spinney.tables.names import feature_names
+from spinney.tables.outside import (
+    Changes,
+    Outside,
+    changed_columns,
+    changed_target,
+    draws_of,
+    warn_of_changes,
+)
 from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
 
@@ -40,10 +49,15 @@ def fit_input(
     schema: Schema | None,
     categorical_features: Any,
     is_private: bool = False,
+    outside: Outside = "refuse",
     n_threads: int | None = None,
 ) -> FitInput:
-    """Check X and y and return them as one table; `n_threads` threads hash its rows."""
-    X = check_features(estimator, X, categorical_features, reset=True)
+    """Check X and y and return them as one table; `n_threads` threads hash its rows.
+
+    `outside` says what happens to values that a declared schema does not allow.
+    """
+    takes_all = schema is not None and outside != "refuse"
+    X = check_features(estimator, X, categorical_features, reset=True, allows_infinity=takes_all)
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
     if schema is not None and is_private:
@@ -70,20 +84,42 @@ def fit_input(
             f"{type(estimator).__name__} needs a {kind}."
         )
     _require_order(X, schema)
-    columns = columns_of(X, schema)
-    target = encode_target(labels, schema.label)
-    table = MemoryTable(schema, columns, target, n_threads=n_threads)
+    if takes_all and not facts:
+        table = _changed_table(X, labels, schema, outside, n_threads)
+    else:
+        columns = columns_of(X, schema)
+        target = encode_target(labels, schema.label)
+        table = MemoryTable(schema, columns, target, n_threads=n_threads)
     return FitInput(table, labels, facts)
 
 
+def _changed_table(
+    X: Any, labels: Any, schema: Schema, outside: Outside, n_threads: int | None
+) -> MemoryTable:
+    """Return a private job's table, changed where the schema does not allow it; warn of that."""
+    changes: Changes = Counter()
+    columns = changed_columns(cells_of_columns(X, schema), schema, changes)
+    draws = draws_of(columns.values(slice(None)), None)
+    target, kept = changed_target(cells_of(labels), schema.label, draws, outside, changes)
+    warn_of_changes(changes)
+    rows = None if kept.all() else np.flatnonzero(kept)
+    return MemoryTable(schema, columns, target, rows=rows, n_threads=n_threads)
+
+
 def check_features(
-    estimator: BaseEstimator, X: Any, categorical_features: Any, *, reset: bool
+    estimator: BaseEstimator,
+    X: Any,
+    categorical_features: Any,
+    *,
+    reset: bool,
+    allows_infinity: bool = False,
 ) -> Any:
     """Check X as scikit-learn's contract requires; data frames keep their columns."""
     if _is_frame(X) or _has_own_categories(X, categorical_features):
         feature_names(X)  # its errors are clearer than scikit-learn's
         return validate_data(estimator, X, reset=reset, skip_check_array=True)
-    return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+    finite = False if allows_infinity else "allow-nan"
+    return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
 
 
 def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
@@ -97,9 +133,9 @@ def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
             f"{labels.shape}."
         )
     labels = labels.ravel()
-    if labels.shape[0] != table.n_rows:
+    if labels.shape[0] != table.columns.n_rows:
         raise SettingError(
-            f"party must name a party for each of the {table.n_rows} rows; "
+            f"party must name a party for each of the {table.columns.n_rows} rows; "
             f"got {labels.shape[0]} labels."
         )
     if labels.dtype.kind in "fO" and None in cells_of(labels).texts():
@@ -107,6 +143,7 @@ def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
     names, row_party = np.unique(
         labels.astype(str) if labels.dtype == object else labels, return_inverse=True
     )
+    row_party = row_party if table.rows is None else row_party[table.rows]  # some are left out
     order = np.argsort(row_party, kind="stable")
     ends = np.cumsum(np.bincount(row_party, minlength=names.size))
     rows = np.split(order, ends[:-1])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spinney.privacy.ledger import Ledger
     from spinney.protocols.spec import Spec
     from spinney.protocols.training import Trained
+    from spinney.tables.outside import Outside
 
 
 class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
@@ -118,6 +119,11 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         return is_private(self)
 
     @property
+    def _outside(self) -> Outside:
+        """What happens to values that a declared schema does not allow."""
+        return "leave_out" if self._is_private else "refuse"
+
+    @property
     def _needs_ranges(self) -> bool:
         """Whether the columns' declared ranges are used."""
         return self.binning == "ranges" or self._is_private
@@ -146,6 +152,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
             schema=self.schema,
             categorical_features=self.categorical_features,
             is_private=self._is_private,
+            outside=self._outside,
             n_threads=thread_count(self.n_jobs),
         )
         read_facts = given.read_facts + self._sizes_read()

@@ -73,6 +73,7 @@ class VerticalForest(ForestEstimator):
             needs_ranges=self.binning == "ranges",
             schema=self.schema,
             categorical_features=self.categorical_features,
+            outside="refuse" if self.label_epsilon is None else "keep",
         )
         table = given.table
         parties = column_parties(self.column_party, self.label_party, table.schema.names, X)

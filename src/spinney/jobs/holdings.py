@@ -15,16 +15,17 @@ from spinney.jobs.tables import naming_party, source_of, tables_of
 from spinney.tables.columns import VectorColumns
 from spinney.tables.deal import deal_columns
 from spinney.tables.holding import Holding
+from spinney.tables.outside import Outside
 from spinney.tables.readers import NOTHING, Source, read_ids
 from spinney.tables.table import MemoryTable
 
 
 def holdings_of(
-    job: JobFile, label_party: str, *, needs_ranges: bool
+    job: JobFile, label_party: str, *, needs_ranges: bool, outside: Outside = "refuse"
 ) -> tuple[dict[str, Holding], tuple[str, ...]]:
     """Read all tables of a job; also return the public facts that were read from them."""
     if job.table is not None:
-        tables, facts = tables_of(job, needs_ranges=needs_ranges)
+        tables, facts = tables_of(job, needs_ranges=needs_ranges, outside=outside)
         return _dealt_out(tables["table"], job, label_party), facts
     if job.schema.columns is not None:
         raise SettingError(
@@ -35,7 +36,7 @@ def holdings_of(
     for party in job.parties:
         own = for_columns(job, party, has_label=party.name == label_party)
         with naming_party(party):
-            tables, found = tables_of(own, needs_ranges=needs_ranges)
+            tables, found = tables_of(own, needs_ranges=needs_ranges, outside=outside)
             assert own.table is not None
             holdings[party.name] = holding_of(
                 tables["table"], own.table, source_of(own.table, own.folder)

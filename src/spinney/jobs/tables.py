@@ -19,6 +19,7 @@ from spinney.jobs.sections import ColumnConfig
 from spinney.tables.agree import agree
 from spinney.tables.cluster.workers import ClusterAddress
 from spinney.tables.describe import Findings, column_of, complete_schema, label_of
+from spinney.tables.outside import Outside, warn_of_changes
 from spinney.tables.readers import (
     NOTHING,
     Format,
@@ -183,7 +184,7 @@ def _kind(found: Findings) -> Kind | None:
 
 
 def tables_of(
-    job: JobFile, *, needs_ranges: bool
+    job: JobFile, *, needs_ranges: bool, outside: Outside = "refuse"
 ) -> tuple[dict[str, MemoryTable], tuple[str, ...]]:
     """Read all tables of a job: each party's table by its name, or one table as "table".
 
@@ -203,7 +204,9 @@ def tables_of(
     tables = {}
     for name, config in configs.items():
         with naming_party(config):
-            tables[name] = spool(read_table(sources[name], schema))
+            table = read_table(sources[name], schema, outside=outside)
+            warn_of_changes(table.changes)
+            tables[name] = spool(table)
     return tables, facts
 
 

@@ -10,6 +10,7 @@ written atomically; what was forgotten is in no later file.
 again, and must be paid for again: charges for draws are named by this number.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,11 +25,18 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from spinney.errors import StorageError, TableError
+from spinney.errors import StorageError
 from spinney.files import replace_file
 from spinney.privacy.entropy import secret_bytes
 from spinney.typing import Bools, Integers, Keys
 
+_LOG: Final = logging.getLogger("spinney.party")  # stays at the party
+_CHANGED: Final = (
+    "The labels of %d records have changed since they were randomised; their first answers are "
+    "given again. To have them randomised and paid for again, erase the records "
+    "(LabelMemory.forget). Rows without an id are identified by their cells: name a row_id if "
+    "cells repeat."
+)
 _MAGIC: Final = b"SPINNEY labels 1\n"
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
@@ -103,10 +111,8 @@ class LabelMemory:
     def recall(self, scheme: str, ids: Keys, labels: Integers) -> tuple[Integers | None, Bools]:
         """Return the answers of known records, in the order of `ids`, and which are known.
 
-        Raises
-        ------
-        TableError
-            If a record's label is not the one that was randomised.
+        A record whose label has changed keeps its first answer. A second one would reveal what the
+        first one hides, and a refusal would reveal that the label has changed.
         """
         with self._lock:
             held = self._answers.get(scheme)
@@ -115,14 +121,7 @@ class LabelMemory:
             place, known = held.places(ids)
             changed = int((held.labels[place[known]] != labels[known]).sum())
             if changed:
-                raise TableError(
-                    "Labels of records have changed since they were randomised. A second answer "
-                    "for the same record would reveal what the first one hides. Restore the "
-                    "labels, or erase the records (LabelMemory.forget); they are then randomised "
-                    "and paid for again. Rows without an id are identified by their cells: name "
-                    "a row_id if cells repeat.",
-                    local=f"{changed} records are changed.",
-                )
+                _LOG.warning(_CHANGED, changed)
             words = np.zeros((ids.size, held.words.shape[1]), np.int64)
             words[known] = held.words[place[known]]
             return words, known
@@ -171,13 +170,16 @@ class LabelMemory:
         data = self._path.read_bytes()
         begin = len(_MAGIC) + _NONCE_BYTES
         if data[: len(_MAGIC)] != _MAGIC or len(data) < begin:
-            raise StorageError(f"{str(self._path)!r} is not a memory of labels.")
+            raise StorageError(
+                "The file of randomised labels is not one.", local=f"Path: {self._path}"
+            )
         try:
             text = AESGCM(self._key).decrypt(data[len(_MAGIC) : begin], data[begin:], _MAGIC)
         except InvalidTag:
             raise StorageError(
-                f"{str(self._path)!r} cannot be opened with this key, or was changed. Use the key "
-                "file that it was created with."
+                "The file of randomised labels cannot be opened with this key, or was changed. Use "
+                "the key file that it was created with.",
+                local=f"Path: {self._path}",
             ) from None
         file = msgspec.msgpack.decode(text, type=_File)
         self.erasures = file.erasures
@@ -213,13 +215,15 @@ def _key_of(path: Path, *, may_make: bool) -> bytes:
         key = path.read_bytes()
         if len(key) != _KEY_BYTES:
             raise StorageError(
-                f"{str(path)!r} is not a key of a label memory: it must hold {_KEY_BYTES} bytes."
+                f"The key of the randomised labels must hold {_KEY_BYTES} bytes.",
+                local=f"Path: {path}",
             )
         return key
     if not may_make:
         raise StorageError(
-            f"The key file {str(path)!r} is missing, but labels encrypted with it exist. Restore "
-            "it; without it they cannot be read."
+            "The key file of the randomised labels is missing, but labels encrypted with it "
+            "exist. Restore it; without it they cannot be read.",
+            local=f"Path: {path}",
         )
     key = secret_bytes(_KEY_BYTES)
     _write_privately(path, key)

@@ -200,7 +200,7 @@ def _packed(bits: NDArray[np.floating] | Bools) -> NDArray[np.uint32]:
 
 def unpack_bits(words: NDArray[np.uint32], n_bits: int) -> Floats:
     """Return the bits of words, (n_labels, n_bits) of 0 and 1."""
-    flat = np.ascontiguousarray(words.astype("<u4")).view(np.uint8).reshape(len(words), -1)
+    flat = np.ascontiguousarray(words.astype("<u4")).view(np.uint8)
     return np.unpackbits(flat, axis=1, bitorder="little")[:, :n_bits].astype(np.float64)
 
 

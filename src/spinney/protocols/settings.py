@@ -19,6 +19,7 @@ from spinney.privacy.budget import positive_epsilon
 from spinney.privacy.labels import BloomResponse
 from spinney.privacy.release import Shares
 from spinney.seeds import job_seed
+from spinney.tables.outside import Outside
 from spinney.tables.schema import Category
 from spinney.transport.messages import message
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT
@@ -131,6 +132,15 @@ class PrivacySettings:
     def perturbs_input(self) -> bool:
         """Whether rows are perturbed, so that counting them costs nothing more."""
         return self.mechanism == "perturbed_input"
+
+    @property
+    def outside(self) -> Outside:
+        """What becomes of values that the schema does not allow.
+
+        If a record may be removed, a row without a label is; otherwise its party must report as
+        many rows as it has.
+        """
+        return "keep" if self.randomises_labels or self.perturbs_input else "leave_out"
 
     @property
     def amount(self) -> Fraction:
@@ -392,6 +402,11 @@ def weights_of(given: Any, task: Task, classes: tuple[Category, ...]) -> Any:
             f"The classes are: {', '.join(names)}."
         )
     return tuple(float(given.get(name, 1.0)) for name in names)
+
+
+def outside_of(privacy: PrivacySettings | None) -> Outside:
+    """Return what becomes of values that the schema does not allow: only private jobs take them."""
+    return "refuse" if privacy is None else privacy.outside
 
 
 def with_read_facts(settings: Any, facts: tuple[str, ...]) -> Any:

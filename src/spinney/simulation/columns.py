@@ -17,6 +17,7 @@ from spinney.jobs.holdings import holdings_of, pool_holdings
 from spinney.privacy.identities import simulated_identities
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
+from spinney.protocols.settings import outside_of
 from spinney.protocols.spec import ColumnsSide, ColumnsSpec, PartySite
 from spinney.protocols.training import Roles, Training
 from spinney.report.holders import holders_of
@@ -38,7 +39,8 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     assert isinstance(spec, ColumnsSpec)
     asked = job.protocol_settings()
     holder, needs_ranges = spec.label_party(asked), spec.needs_ranges(asked)
-    holdings, facts = holdings_of(job, holder, needs_ranges=needs_ranges)
+    outside = outside_of(asked.privacy)
+    holdings, facts = holdings_of(job, holder, needs_ranges=needs_ranges, outside=outside)
     label = holdings[holder].label
     assert label is not None
     settings = job.protocol_settings(label.classes)

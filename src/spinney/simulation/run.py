@@ -12,7 +12,7 @@ from spinney.jobs.file import JobFile, load_job
 from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
 from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
-from spinney.protocols.settings import with_read_facts
+from spinney.protocols.settings import outside_of, with_read_facts
 from spinney.protocols.spec import is_blind, is_masked
 from spinney.report.file_names import PAGE, RUNS
 from spinney.report.hardening_settings import Hardening
@@ -73,7 +73,8 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
     is_blind(spec, job.settings, asked, n_parties=2)  # refuses an impossible job at once
     if spec.divides == "columns":
         return compare_columns(job, stages)
-    tables, read_facts = tables_of(job, needs_ranges=spec.needs_ranges(asked))
+    outside = outside_of(asked.privacy)
+    tables, read_facts = tables_of(job, needs_ranges=spec.needs_ranges(asked), outside=outside)
     first = next(iter(tables.values()))
     settings = job.protocol_settings(first.schema.label.classes)
     settings = with_read_facts(settings, read_facts)

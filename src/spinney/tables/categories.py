@@ -39,10 +39,11 @@ class CategoryIndex:
 
     def codes_of(self, values: Iterable[Any]) -> CategoryCodes:
         """Return the code of each Python value; None is missing."""
-        codes = (
-            MISSING if value is None else self._code_of.get(value, UNKNOWN) for value in values
-        )
-        return np.fromiter(codes, dtype=np.int32)
+        return np.fromiter(map(self.code_of, values), dtype=np.int32)
+
+    def code_of(self, value: Any) -> int:
+        """Return the code of a Python value; None is missing."""
+        return MISSING if value is None else self._code_of.get(value, UNKNOWN)
 
     def codes_of_numbers(self, numbers: NDArray[Any]) -> CategoryCodes:
         """Return the code of each number; NaN is missing."""

@@ -6,7 +6,8 @@ mixed types (a data frame's "object") stays an array of Python objects.
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -32,6 +33,9 @@ WORD_OF_NATURE: dict[str, str] = {
 }
 
 INFINITIES = {np.inf, -np.inf}
+TRUTHS = dict.fromkeys(("true", "t", "yes", "y"), True) | dict.fromkeys(
+    ("false", "f", "no", "n"), False
+)  # what DuckDB reads as a boolean in a CSV file
 _MOMENTS = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -89,6 +93,27 @@ class Cells:
             start += len(chunk)
         return numbers
 
+    def loose_numbers(self, words: Mapping[str, bool]) -> tuple[NDArray[Any], int]:
+        """Return each cell as a number, and how many cells are not one; those are NaN.
+
+        A cell is read the same whatever the others hold: text as the number it spells, or as one
+        of the `words`.
+        """
+        if self._holds(("number", "boolean", "missing")):
+            return self.numbers(), 0
+        if self._holds(("text",)):
+            with suppress(pa.ArrowException):  # some text is not a number, or is spelt unusually
+                return Cells(_decoded(self.data).cast(pa.float64())).numbers(), 0
+        read = [_loose_number(value, words) for value in self.objects()]
+        numbers = np.array([np.nan if one is None else one for one in read], dtype=np.float64)
+        return numbers, read.count(None)
+
+    def loose_codes(self, index: CategoryIndex) -> CategoryCodes:
+        """Return each cell's category as its code, whatever the cells are."""
+        if self._is_arrow and not self._holds(("number", "boolean", "text", "missing")):
+            return index.codes_of(None if one is None else () for one in self.objects())
+        return self.codes(index)
+
     def codes(self, index: CategoryIndex) -> CategoryCodes:
         """Return each cell's category as its code."""
         if not self._is_arrow:
@@ -119,6 +144,13 @@ class Cells:
         """Return each cell unchanged; None where it is missing."""
         values = self.data.to_pylist() if self._is_arrow else self.data.tolist()
         return [None if _is_missing(value) else value for value in values]
+
+    def _holds(self, natures: Sequence[str]) -> bool:
+        """Return whether the type of all cells, not what they happen to hold, is one of these."""
+        if not self._is_arrow:
+            return False
+        kind = self.data.type.value_type if self.is_coded else self.data.type
+        return ("missing" if pa.types.is_null(kind) else _nature_of_type(kind)) in natures
 
     @property
     def _is_arrow(self) -> bool:
@@ -216,6 +248,23 @@ def _is_missing(value: Any) -> bool:
         return True
     except ValueError:  # an array in a cell
         return False
+
+
+def number_in(text: str) -> float | None:
+    """Return the number that a text spells; None if it spells none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _loose_number(value: Any, words: Mapping[str, bool]) -> float | None:
+    """Return a value as a number, NaN if it is missing; None if it is not a number."""
+    if isinstance(value, str):
+        return words.get(value.lower(), number_in(value))
+    if value is None or _nature_of_value(value) in ("number", "boolean"):
+        return _number(value)
+    return None
 
 
 def _number(value: Any) -> float:

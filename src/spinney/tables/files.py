@@ -113,13 +113,24 @@ class CsvStream(_FileStream):
     """A CSV file with a header, or a query over it.
 
     With a schema and without a query, columns get the types that the schema declares; otherwise
-    each gets the type that all its cells allow.
+    each gets the type that all its cells allow. With `as_text` no cell that the schema does not
+    allow is an error: cells stay text, and a query sees those that have no declared type as NULL.
     """
 
     schema: Schema | None = None
+    as_text: bool = False
 
     def _scan(self) -> str:
-        return f"read_csv({self._options}, {self._typing})"
+        scan = f"read_csv({self._options}, {self._typing})"
+        if not (self.as_text and self.query and self._declared):
+            return scan
+        # DuckDB moves TRY_CAST of a bare column into its CSV reader, which then fails where the
+        # cast would not; NULLIF keeps the two apart.
+        casts = (
+            f"TRY_CAST(NULLIF({name}, CHR(0)) AS {type_}) AS {name}"
+            for name, type_ in ((_names_in_sql([n]), t) for n, t in self._declared.items())
+        )
+        return f"(SELECT * REPLACE ({', '.join(casts)}) FROM {scan})"  # noqa: S608  names are quoted
 
     def _error_of_file(self, failure: Exception) -> SpinneyError | None:
         return csv_error(str(failure))
@@ -137,17 +148,24 @@ class CsvStream(_FileStream):
     def _header(self) -> CsvHeader:
         return csv_header(self.path)
 
+    @property
+    def _declared(self) -> Mapping[str, str]:
+        """The types of the file's columns that the schema declares."""
+        declared = _declared_types(self.schema) if self.schema else {}
+        return {name: declared[name] for name in self._header.names if name in declared}
+
     @cached_property
     def _typing(self) -> str:
         """The options that fix each column's type, found once so that all passes read the same."""
-        declared = _declared_types(self.schema) if self.schema else {}
+        declared = self._declared
         if self.schema and not self.query:
+            known = {} if self.as_text else declared
             return _columns_option(
-                {name: declared.get(name, "VARCHAR") for name in self._header.names}
+                {name: known.get(name, "VARCHAR") for name in self._header.names}
             )
         types, formats = self._sniffed()
         # Text categories keep their text ("007"), even if it could be read as something else.
-        texts = {name for name, type_ in declared.items() if type_ == "VARCHAR"}
+        texts = {name for name, type_ in declared.items() if self.as_text or type_ == "VARCHAR"}
         chosen = {name: "VARCHAR" if name in texts else types[name] for name in types}
         return ", ".join([_columns_option(chosen), *formats])
 

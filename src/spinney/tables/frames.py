@@ -55,6 +55,15 @@ def columns_of(
     )
 
 
+def cells_of_columns(X: Any, schema: Schema) -> tuple[Cells, ...]:
+    """Return the cells of X, unchecked, one column after another in the schema's order."""
+    table = open_frame(X)
+    if isinstance(table, Frame):
+        return _in_schema_order(table, schema)
+    _require_width(table.shape[1], schema)
+    return tuple(cells_of(table[:, place]) for place in range(table.shape[1]))
+
+
 def columns_of_frame(
     frame: Frame, schema: Schema, unknown_categories: UnknownCategories = "refuse"
 ) -> Columns:

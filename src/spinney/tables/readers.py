@@ -4,21 +4,22 @@
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from spinney.errors import SchemaError, SettingError, TableError
+from spinney.errors import SchemaError, SettingError, SpinneyError, TableError
 from spinney.tables.cells import cells_of
 from spinney.tables.databases import stream_of_url
 from spinney.tables.describe import Findings, findings_of, findings_of_label
 from spinney.tables.files import CsvStream, ParquetStream
-from spinney.tables.frames import UnknownCategories
 from spinney.tables.opening import Frame
+from spinney.tables.outside import Outside
 from spinney.tables.schema import LabelKind, Schema, join_words
-from spinney.tables.table import BATCH_ROWS, SourceTable, Stream, Table
+from spinney.tables.table import BATCH_ROWS, SourceTable, Stream
 
 Format = Literal["csv", "parquet", "sql"]
 NOTHING: Final = "(nothing)"  # a column of zeros, in place of a column or label the table lacks
@@ -55,14 +56,17 @@ class Source:
                 "An sql source needs a query. Write a SELECT that returns the schema's columns."
             )
 
-    def stream(self, schema: Schema | None = None) -> Stream:
-        """Return a stream of the rows; the schema says how to read a CSV file's text."""
-        stream = self._stream(schema)
+    def stream(self, schema: Schema | None = None, *, as_text: bool = False) -> Stream:
+        """Return a stream of the rows; the schema says how to read a CSV file's text.
+
+        With `as_text` no cell of a CSV file decides how others are read, or whether they are.
+        """
+        stream = self._stream(schema, as_text=as_text)
         return _Padded(stream) if self.padded else stream
 
-    def _stream(self, schema: Schema | None) -> Stream:
+    def _stream(self, schema: Schema | None, *, as_text: bool) -> Stream:
         if self.format == "csv":
-            return CsvStream(str(self.path), self.query, schema)
+            return CsvStream(str(self.path), self.query, schema, as_text)
         if self.format == "parquet":
             return ParquetStream(str(self.path), self.query)
         return stream_of_url(str(self.url), str(self.query))
@@ -99,16 +103,35 @@ def read_ids(source: Source, schema: Schema) -> list[Any]:
     return [one for frame in frames for one in frame.cells[0].objects()]
 
 
-def read_table(
-    source: Source, schema: Schema, *, unknown_categories: UnknownCategories = "refuse"
-) -> Table:
+def read_table(source: Source, schema: Schema, *, outside: Outside = "refuse") -> SourceTable:
     """Return a source as a table, after one pass that checks every row against the schema.
 
-    Columns that the schema does not name are not read.
+    Columns that the schema does not name are not read. `outside` says what happens to values that
+    the schema does not allow; unless they are refused, every other fault of the rows is described
+    in the same words, because a private job's refusals must not describe rows.
     """
-    stream = source.stream(schema)
-    _require_columns(stream, schema.names, schema.label.name, source.row_id)
-    return SourceTable.checked(schema, stream, source.row_id, unknown_categories)
+    hides_faults = outside != "refuse"
+    stream = source.stream(schema, as_text=hides_faults)
+    with _one_wording(hides_faults):
+        names = stream.names()
+    _require_columns(names, schema.names, schema.label.name, source.row_id)
+    with _one_wording(hides_faults):
+        return SourceTable.checked(schema, stream, source.row_id, outside)
+
+
+@contextmanager
+def _one_wording(applies: bool) -> Iterator[None]:  # noqa: FBT001
+    """Describe every fault of the rows in the same words; what differs is for their owner."""
+    try:
+        yield
+    except SpinneyError as error:
+        if not applies:
+            raise
+        raise TableError(
+            "The table cannot be read. Its party finds the reason in its own log, or with "
+            "spinney party check.",
+            local=str(error),
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +166,7 @@ def findings_of_source(
     stream = source.stream()
     found = stream.names()
     names = tuple(columns or (name for name in found if name not in {label, source.row_id}))
-    _require_columns(stream, names, label, source.row_id)
+    _require_columns(found, names, label, source.row_id)
     findings = [Findings()] * len(names)
     label_findings = Findings()
     n_rows = 0
@@ -160,9 +183,8 @@ def findings_of_source(
 
 
 def _require_columns(
-    stream: Stream, columns: Sequence[str], label: str, row_id: str | None
+    names: Sequence[str], columns: Sequence[str], label: str, row_id: str | None
 ) -> None:
-    names = stream.names()
     wanted = (*columns, label, row_id)
     missing = [name for name in wanted if name is not None and name not in names]
     if missing and missing != [label]:

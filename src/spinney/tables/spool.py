@@ -34,7 +34,9 @@ def spool(table: Table) -> MemoryTable:
             ids += [] if batch.ids is None else [batch.ids]
             _write(file, batch.values, shape[1], start)
             start = rows.stop
-        cells = np.asarray(np.memmap(file, _CELL, "r", shape=shape))
+        cells = np.empty((shape[0], 0), _CELL)  # an empty file cannot be mapped
+        if table.n_rows:
+            cells = np.asarray(np.memmap(file, _CELL, "r", shape=shape))
     known = np.concatenate(ids) if len(ids) > 1 else None
     return MemoryTable(table.schema, VectorColumns(tuple(cells)), target, keys, ids=known)
 

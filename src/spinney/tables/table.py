@@ -12,9 +12,10 @@ give it two keys. If no two parties share a row id, all keys equal those of the 
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -23,10 +24,18 @@ from numpy.typing import NDArray
 
 from spinney.errors import SettingError, TableError
 from spinney.seeds import mix, row_hashes, row_keys
-from spinney.tables.cells import cells_of
+from spinney.tables.cells import Cells, cells_of
 from spinney.tables.columns import Columns, MatrixColumns, Rows, VectorColumns
-from spinney.tables.frames import UnknownCategories, columns_of_frame, encode_target
+from spinney.tables.frames import columns_of_frame, encode_target
 from spinney.tables.opening import Frame
+from spinney.tables.outside import (
+    Changes,
+    Outside,
+    changed_columns,
+    changed_target,
+    count_change,
+    draws_of,
+)
 from spinney.tables.schema import Schema
 from spinney.typing import Keys, Values
 
@@ -217,14 +226,16 @@ class SourceTable:
     """A table that stays in its file or database and is read again on every pass.
 
     Only a key per row is kept. Every pass must return the rows of the first pass, in its order.
+    `changes` counts the values that were outside the schema, unless those are refused.
     """
 
     schema: Schema
     stream: Stream
     row_id: str | None
-    unknown_categories: UnknownCategories
+    outside: Outside
     keys: Keys
     fingerprint: int
+    changes: Changes = field(default_factory=Counter)
 
     @classmethod
     def checked(
@@ -232,14 +243,15 @@ class SourceTable:
         schema: Schema,
         stream: Stream,
         row_id: str | None = None,
-        unknown_categories: UnknownCategories = "refuse",
+        outside: Outside = "refuse",
     ) -> "SourceTable":
         """Read all rows once, checking every cell, and return the table."""
-        words, fingerprint = read_words(schema, stream, row_id, unknown_categories)
+        changes: Changes = Counter()
+        words, fingerprint = read_words(schema, stream, row_id, outside, changes)
         keys = row_keys(words)
-        if not keys.size:
+        if not keys.size and outside == "refuse":
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
-        return cls(schema, stream, row_id, unknown_categories, keys, fingerprint)
+        return cls(schema, stream, row_id, outside, keys, fingerprint, changes)
 
     @property
     def n_rows(self) -> int:
@@ -250,7 +262,8 @@ class SourceTable:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)
         start = fingerprint = 0
-        for part in _encoded(self.schema, self.stream, self.row_id, self.unknown_categories, size):
+        reading = _Reading(self.schema, self.stream, self.row_id, self.outside)
+        for part in reading.parts(size, Counter()):  # what is changed was counted before
             fingerprint = part.added_to(fingerprint, start)
             stop = start + len(part.hashes)
             if stop > self.n_rows:
@@ -285,36 +298,70 @@ def read_words(
     schema: Schema,
     stream: Stream,
     row_id: str | None,
-    unknown_categories: UnknownCategories = "refuse",
+    outside: Outside = "refuse",
+    changes: Changes | None = None,
 ) -> tuple[Keys, int]:
     """Read all rows once, checking every cell; return what identifies each, and their digest."""
     words = [np.empty(0, dtype=np.uint64)]
     start = fingerprint = 0
-    for part in _encoded(schema, stream, row_id, unknown_categories, BATCH_ROWS):
+    counted: Changes = Counter() if changes is None else changes
+    for part in _Reading(schema, stream, row_id, outside).parts(BATCH_ROWS, counted):
         fingerprint = part.added_to(fingerprint, start)
         words.append(part.words)
         start += len(part.hashes)
     return np.concatenate(words), fingerprint
 
 
-def _encoded(
-    schema: Schema,
-    stream: Stream,
-    row_id: str | None,
-    unknown_categories: UnknownCategories,
-    size: int,
-) -> Iterator[_Part]:
-    wanted = [*schema.names, schema.label.name]
-    if row_id is not None and row_id not in wanted:
-        wanted.append(row_id)
-    for frame in stream.frames(wanted, size):
-        cells_of_name = dict(zip(wanted, frame.cells, strict=True))
-        features = Frame(schema.names, frame.cells[: len(schema.names)])
-        columns = columns_of_frame(features, schema, unknown_categories)
-        values = columns.values(slice(None))
-        target = encode_target(cells_of_name[schema.label.name], schema.label)
-        ids = None if row_id is None else hashes_of_ids(cells_of_name[row_id], name=row_id)
-        yield _Part(values, target, row_hashes(values, target), ids)
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a source's rows become a table's."""
+
+    schema: Schema
+    stream: Stream
+    row_id: str | None
+    outside: Outside
+
+    def parts(self, size: int, changes: Changes) -> Iterator[_Part]:
+        """Yield all rows in order, at most `size` at a time; count what is changed in them."""
+        schema, row_id = self.schema, self.row_id
+        wanted = [*schema.names, schema.label.name]
+        if row_id is not None and row_id not in wanted:
+            wanted.append(row_id)
+        for frame in self.stream.frames(wanted, size):
+            cells_of_name = dict(zip(wanted, frame.cells, strict=True))
+            features = Frame(schema.names, frame.cells[: len(schema.names)])
+            label = cells_of_name[schema.label.name]
+            ids = None if row_id is None else cells_of_name[row_id]
+            if self.outside == "refuse":
+                yield self._checked(features, label, ids)
+            else:
+                yield self._changed(features, label, ids, changes)
+
+    def _checked(self, features: Frame, label: Cells, ids: Cells | None) -> _Part:
+        values = columns_of_frame(features, self.schema).values(slice(None))
+        target = encode_target(label, self.schema.label)
+        hashes = None if ids is None else hashes_of_ids(ids, name=str(self.row_id))
+        return _Part(values, target, row_hashes(values, target), hashes)
+
+    def _changed(self, features: Frame, label: Cells, ids: Cells | None, changes: Changes) -> _Part:
+        """Return rows that all fit the schema, without those that have no label to count."""
+        values = changed_columns(features.cells, self.schema, changes).values(slice(None))
+        hashes = None if ids is None else _hashes_or_draws(ids, values, changes)
+        draws = draws_of(values, hashes)
+        target, kept = changed_target(label, self.schema.label, draws, self.outside, changes)
+        values, target = np.ascontiguousarray(values[:, kept]), target[kept]
+        own = None if hashes is None else hashes[kept]
+        return _Part(values, target, row_hashes(values, target), own)
+
+
+def _hashes_or_draws(ids: Cells, values: Values, changes: Changes) -> Keys:
+    """Return a hash of each row's id; of its cells, where it has none."""
+    texts = ids.texts()
+    missing = np.array([text is None for text in texts], np.bool_)
+    what = "are missing; the rows' cells stand for them"
+    count_change(changes, "Row ids", what, int(missing.sum()))
+    hashes = hashes_of_ids(cells_of(["" if text is None else text for text in texts]))
+    return np.where(missing, draws_of(values, None), hashes)
 
 
 def table_changed() -> TableError:

@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from spinney import PrivateForestClassifier, PrivateTreeClassifier, deal_rows, load_model
-from spinney.errors import PrivacyLeakWarning, SettingError
+from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyWarning
 from spinney.privacy.budget import Unit
 from spinney.tables.schema import Column, Label, Schema
 
@@ -123,11 +123,34 @@ def test_a_forest_s_parameters_that_cannot_work_are_refused(parameters, words):
 
 
 @both
-def test_labels_outside_the_declared_classes_are_refused(kind):
+@pytest.mark.parametrize("n_parties", [None, 2])
+def test_what_lies_outside_the_schema_is_changed_with_a_warning(kind, n_parties):
     X, y = table()
-    y[3] = "perhaps"
-    with pytest.raises(ValueError, match="holds a class that the schema does not name"):
-        declared(kind).fit(X, y)
+    X["ward"] = X["ward"].astype(object)
+    y = y.astype(object)
+    X.loc[0, "age"], X.loc[1, "ward"], y[3], y[4] = np.inf, "nowhere", "perhaps", None
+    party = None if n_parties is None else deal_rows(table()[1], n_parties, random_state=0)
+    with pytest.warns(SpinneyWarning, match="Values outside the schema were changed") as caught:
+        model = declared(kind, 1000.0).fit(X, y, party=party)
+    told = str(caught[0].message)
+    assert "Column 'age': 1 cells are infinite and count as the ends of the declared" in told
+    assert "Column 'ward': 1 cells are not declared and count as missing." in told
+    assert "Label 'ill': 2 rows have no label and are left out." in told
+    assert model.model_.forest.moments[0].sum() == 238  # with almost no noise
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+@both
+def test_an_infinite_array_is_taken_if_its_schema_is_declared(kind):
+    X = np.random.RandomState(0).uniform(0, 100, (240, 1))
+    y = np.where(X[:, 0] > 60, "yes", "no")
+    X[0] = np.inf
+    schema = Schema(SCHEMA.columns[:1], SCHEMA.label)
+    more = {"n_rows": 240} if kind is PrivateTreeClassifier else {}
+    with pytest.warns(SpinneyWarning, match="cells are infinite and count as the ends"):
+        kind(20.0, schema=schema, **more).fit(X, y)
+    with pytest.raises(ValueError, match="infinity"):
+        kind(20.0, **more).fit(X, y)  # nothing is declared
 
 
 @both

@@ -177,12 +177,14 @@ def test_row_ids_and_content_give_the_keys(csv):
     assert keys("u,1,3", "v,1,2")[0] != u  # an id that two parties number by themselves
 
 
-def test_unknown_categories_can_be_taken_as_missing(csv):
+def test_a_private_job_takes_unknown_categories_as_missing(csv):
     source = csv(CSV.replace("eye", "ear"))
     with pytest.raises(SchemaError, match="'ward' holds a category that the schema does not name"):
         read_table(source, SCHEMA)
-    (batch,) = read_table(source, SCHEMA, unknown_categories="as_missing").batches()
+    table = read_table(source, SCHEMA, outside="leave_out")
+    (batch,) = table.batches()
     assert np.array_equal(batch.values[1], [np.nan, 1, np.nan], equal_nan=True)
+    assert sum(table.changes.values()) == 1  # one was missing
 
 
 @pytest.mark.parametrize(

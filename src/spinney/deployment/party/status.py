@@ -16,7 +16,12 @@ from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.policy import check_policy
-from spinney.deployment.party.tables import fingerprint, left_behind, open_table
+from spinney.deployment.party.tables import (
+    choose_rows,
+    fingerprint,
+    left_behind,
+    read_whole_table,
+)
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
@@ -27,6 +32,8 @@ from spinney.privacy.ledger import Ledger
 from spinney.tables.cluster.parts import ParquetTable
 from spinney.tables.cluster.spread import names_on
 from spinney.tables.holding import Holding
+from spinney.tables.outside import sentences
+from spinney.tables.table import SourceTable
 from spinney.transport.remote import kits
 
 
@@ -44,10 +51,13 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
         agreed,
         None if not party.policy.askers else party.policy.askers[0],
     )
-    with left_behind(open_table(party, agreed)) as table:
+    whole = read_whole_table(party, agreed)
+    with left_behind(choose_rows(whole, party, agreed)) as table:
         check_budget(party, agreed, table)
         columns = table.columns if isinstance(table, Holding) else table.schema.columns
         rows, digest = table.n_rows, fingerprint(table)
+    if isinstance(whole, SourceTable) and whole.changes:
+        found["outside"] = " ".join(sentences(whole.changes))
     cost = cost_of(agreed)
     return found | {
         "job": agreed.name,

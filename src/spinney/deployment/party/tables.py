@@ -1,9 +1,10 @@
 """Open a party's table, ledger and label memory for a job."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import numpy as np
@@ -19,17 +20,21 @@ from spinney.jobs.tables import cluster_of, declaration_of, source_of
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.extra_trees.labels import open_memory
+from spinney.protocols.settings import outside_of
 from spinney.protocols.spec import ColumnsSpec
 from spinney.seeds import derive_seed
 from spinney.tables.cluster.parts import ParquetTable
 from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.cluster.workers import ClusterAddress
 from spinney.tables.holding import Holding
-from spinney.tables.readers import read_table
+from spinney.tables.outside import sentences
+from spinney.tables.readers import Source, read_table
 from spinney.tables.records import records_of
 from spinney.tables.schema import Schema, join_words
 from spinney.tables.spool import spool
-from spinney.tables.table import Table
+from spinney.tables.table import SourceTable, Table
+
+_LOG: Final = logging.getLogger("spinney.party")  # stays at the party
 
 
 def open_ledger(party: PartyFile) -> Ledger:
@@ -81,7 +86,19 @@ def read_whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
         return _on_cluster(cluster, party, agreed)
     if agreed.spec.divides == "columns":
         return _own_columns(party, agreed)
-    return read_table(source_of(party.table, party.folder), schema_for(party, agreed))
+    source = source_of(party.table, party.folder)
+    return _read(source, schema_for(party, agreed), agreed)
+
+
+def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
+    """Read a table; what a private job changes in it is told to this party alone."""
+    outside = outside_of(agreed.protocol_settings().privacy)
+    if outside == "keep" and agreed.kind == EVALUATE:
+        outside = "leave_out"  # a label that was drawn says nothing about a model
+    table = read_table(source, schema, outside=outside)
+    for sentence in sentences(table.changes):
+        _LOG.warning("Job %r: %s", agreed.name, sentence)
+    return table
 
 
 def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> SpreadTable:
@@ -134,7 +151,7 @@ def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
     assert own.table is not None
     source = source_of(own.table, party.folder)
     schema = _declared_schema(own, own.table, needs_ranges=spec.needs_ranges(settings))
-    return holding_of(spool(read_table(source, schema)), own.table, source)
+    return holding_of(spool(_read(source, schema, agreed)), own.table, source)
 
 
 def schema_for(party: PartyFile, agreed: Agreed) -> Schema:

@@ -182,7 +182,8 @@ def randomise_labels(
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
             drawn = plan.response.release(Exact(labels[new]), charges[0]).values
-            memory.remember(plan.scheme, ids[new], labels[new], drawn.reshape(new.size, -1))
+            words = drawn[:, None] if drawn.ndim == 1 else drawn
+            memory.remember(plan.scheme, ids[new], labels[new], words)
             return b""  # nothing is sent; the answers are stored encrypted, not in the ledger
 
         asked = Terms(plan.privacy, plan.n_parties)

@@ -101,7 +101,7 @@ class _Counting(Counting):
 
     def _bits(self, ask: CutsAsk) -> ReportedBits | None:
         """Return the bits that rows report instead of a class, if they report bits."""
-        if not isinstance(self.table, LabelledTable) or not self.table.words.size:
+        if not isinstance(self.table, LabelledTable) or not self.table.words.shape[1]:
             return None
         return ReportedBits(self.table.words, ask.job.cell_counters - 1)
 

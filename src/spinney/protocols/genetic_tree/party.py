@@ -1,8 +1,9 @@
 """A party's side of evolved trees: it fits structures locally and answers with sums."""
 
+import logging
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -49,6 +50,7 @@ from spinney.trees.structures import FitTable
 from spinney.trees.threads import thread_count
 from spinney.typing import Integers
 
+_LOG: Final = logging.getLogger("spinney.party")  # stays at the party
 _SCORES = Disclosure(
     "scores of structures, depths, votes and the party's own structure",
     Protection.UNPROTECTED,
@@ -197,7 +199,11 @@ class Party:
         if isinstance(ask, NoisyScoresAsk):
             return self._noisy.answer(ask)
         self._noisy.note_own_tree(ask.job)
-        self._take(ask.job, ask.depth, ask.genes, all_rows=False)
+        n_folds = ask.job.settings.n_folds
+        if self._table.n_rows >= n_folds:
+            self._take(ask.job, ask.depth, ask.genes, all_rows=False)
+        else:  # to refuse would tell others how few rows there are
+            _LOG.warning("This party has no tree: it has fewer rows than the %d folds.", n_folds)
         return OwnTreeReply(self.name)
 
     def _exactly(self, job: EvolvingJob) -> Home:

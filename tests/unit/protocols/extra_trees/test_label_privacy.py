@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spinney import ExtraTreesClassifier, ExtraTreesRegressor, deal_rows
-from spinney.errors import PolicyError, ProtocolError, SchemaError, SettingError, TableError
+from spinney.errors import PolicyError, ProtocolError, SchemaError, SettingError, SpinneyWarning
 from spinney.privacy.budget import Unit
 from spinney.privacy.claims import claims
 from spinney.privacy.label_memory import LabelMemory
@@ -160,13 +160,13 @@ def test_new_records_are_drawn_and_paid_for_beside_the_old(tmp_path):
     assert memory.n_known(scheme) == N
 
 
-def test_a_changed_label_of_a_remembered_record_is_refused(tmp_path):
+def test_a_changed_label_of_a_remembered_record_changes_nothing(tmp_path):
     how = {"label_privacy": "local", "label_memory": tmp_path}
-    classifier(**how).fit(X, Y)
+    before = classifier(**how).fit(X, Y)
     changed = Y.copy()
     changed[5] = 1 - changed[5]
-    with pytest.raises(TableError, match="Labels of records have changed since they were random"):
-        classifier(**how).fit(X, changed)
+    after = classifier(**how).fit(X, changed)
+    assert after.model_.to_bytes() == before.model_.to_bytes()
 
 
 def test_without_a_memory_every_fit_draws_anew():
@@ -330,10 +330,15 @@ def test_more_classes_than_bloom_filters_tell_apart_are_refused():
         forest.fit(X, many)
 
 
-@pytest.mark.parametrize("label_privacy", ["local", None])
-def test_a_label_that_was_never_declared_is_refused(label_privacy):
+def test_a_label_that_was_never_declared_is_drawn_if_labels_are_randomised():
+    with pytest.warns(SpinneyWarning, match="1 rows have no label and are given a class at random"):
+        forest = classifier(label_privacy="local").fit(X, np.where(np.arange(N) == 7, 5, Y))
+    assert forest.classes_.tolist() == [0, 1]
+
+
+def test_a_label_that_was_never_declared_is_refused_without_noise():
     with pytest.raises(SchemaError) as caught:
-        classifier(label_privacy=label_privacy).fit(X, np.where(np.arange(N) == 7, 5, Y))
+        classifier(label_privacy=None).fit(X, np.where(np.arange(N) == 7, 5, Y))
     assert caught.value.public == (
         "The label 'y' holds a class that the schema does not name. It names: 0, 1. Add the class "
         "to the schema, or leave those rows out."
