@@ -43,6 +43,7 @@ from spinney.jobs.tables import tables_of
 from spinney.protocols import extra_trees, horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.settings import ForestSettings
+from spinney.protocols.verified.channel import VerifiedSums
 from spinney.tables.cluster import asking, workers
 from spinney.tables.cluster.parts import ParquetTable
 from spinney.tables.cluster.spread import SpreadTable
@@ -286,7 +287,8 @@ def test_a_party_file_names_the_cluster_and_the_model_keeps_its_bytes(cluster, t
             assert len(fingerprint(table)) == 64
         sites = Sites(folder, agreed)
         settings = agreed.protocol_settings()
-        training = agreed.spec.train(sites.channel(), settings, n_jobs=1, progress=lambda *_: None)
+        channel = VerifiedSums(sites.keyed())
+        training = agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
         sites.close()
         models.append(training.model.to_bytes())
     assert models[0] == models[1]
