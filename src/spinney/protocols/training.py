@@ -111,6 +111,11 @@ class Trained(Protocol):
         """The owner of each node's split, for a model in parts."""
         ...
 
+    @property
+    def counted_out(self) -> Mapping[str, int]:
+        """The parties that count themselves out of nodes with fewer rows of their own."""
+        ...
+
 
 @dataclass(frozen=True)
 class Training:
@@ -126,6 +131,7 @@ class Training:
     claims: tuple[PartyClaim, ...] = ()  # private jobs: what each party's ledger promises
     history: tuple[float, ...] = ()  # evolved models: the best score of each generation
     roles: Roles | None = None  # a model in parts: the owner of each node's split
+    counted_out: Mapping[str, int] = field(default_factory=dict)  # by party: its min_own_rows
 
     @property
     def shape(self) -> Shape:
@@ -150,6 +156,7 @@ class Unfinished:
     score: float | None = None
     model: None = None
     roles: None = None
+    counted_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shape(self) -> Shape:

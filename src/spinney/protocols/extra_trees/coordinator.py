@@ -15,7 +15,7 @@ from spinney.protocols.row_forest.coordinator import finished
 from spinney.protocols.row_forest.messages import noisy_job
 from spinney.protocols.rows.levels import GrowingJob, lay_job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
-from spinney.protocols.rows.setup import agree_on_schema
+from spinney.protocols.rows.setup import meet_parties
 from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.counts import Counters
@@ -42,7 +42,7 @@ def train(
     if settings.thresholds is None:
         raise SettingError("thresholds must be 'public' or 'exchanged' for extra-trees; got None.")
     with phases.phase("agreeing"):
-        schema = agree_on_schema(channel)
+        schema, counted_out = meet_parties(channel)
         plan = extra_plan(schema, settings, len(channel.parties)) if privacy else None
         if plan is not None:  # it raises before any party is asked
             join(channel, schema, settings)
@@ -56,7 +56,7 @@ def train(
             progress("binning", 0, 0)
             job, values = lay_job(channel, schema, settings)
         with phases.phase("growing"):
-            growth = _grow(channel, job, values, plan, **how)
+            growth = _grow(channel, job, values, plan, adds_up=not counted_out, **how)
             if plan is not None:
                 forest = value_leaves(growth, job, plan, values)
         if plan is None:
@@ -65,7 +65,7 @@ def train(
                 forest = growth.forest(job.binning, values)
                 judged = quality_over_parties(channel, job, growth, values)
     model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
-    return finished(channel, phases, model, settings, judged)
+    return finished(channel, phases, model, settings, judged, counted_out=counted_out)
 
 
 def _grow(
@@ -74,10 +74,11 @@ def _grow(
     values: LeafValues,
     plan: LabelPlan | None,
     *,
+    adds_up: bool,
     n_threads: int,
     progress: Progress,
 ) -> Growth:
-    """Grow all trees, one level per round."""
+    """Grow all trees, one level per round; `adds_up`: a child holds what its parent's side did."""
     settings, weights = job.settings, values.class_weight
     estimates = None if plan is None else Estimates(plan.response)
     rules = job.rules() if estimates is None else LabelRules.of(job.rules(), estimates)
@@ -94,7 +95,8 @@ def _grow(
     before: tuple[str, ...] | None = None
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or ENDLESS)
-        before = _grow_level(channel, job, growth, search, before)
+        answered = _grow_level(channel, job, growth, search, before)
+        before = answered if adds_up else None
     return growth
 
 

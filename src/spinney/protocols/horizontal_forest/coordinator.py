@@ -1,5 +1,7 @@
 """The coordinator's side of a horizontal forest: it sums histograms and picks the splits."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ from spinney.protocols.row_forest.messages import noisy_job
 from spinney.protocols.row_forest.party import private_plan
 from spinney.protocols.rows.levels import GrowingJob, SplitSearch, lay_job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
-from spinney.protocols.rows.setup import agree_on_schema
+from spinney.protocols.rows.setup import meet_parties
 from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.adaptive import merge_histograms, midpoints
@@ -36,7 +38,7 @@ def train(
     """Grow a forest with the parties on the channel."""
     phases, n_threads, privacy = Phases(), thread_count(n_jobs), settings.privacy
     with phases.phase("agreeing"):
-        schema = agree_on_schema(channel)
+        schema, counted_out = meet_parties(channel)
         if privacy:
             private_plan(schema, settings, len(channel.parties))  # raises before any party is asked
             join(channel, schema, settings)
@@ -50,19 +52,26 @@ def train(
             progress("binning", 0, 0)
             job, values = lay_job(channel, schema, settings)
         with phases.phase("growing"):
-            growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
+            how: dict[str, Any] = {"n_threads": n_threads, "progress": progress}
+            growth = _grow(channel, job, values, derives=not counted_out, **how)
         with phases.phase("judging"):
             progress("judging", 0, 0)
             forest = growth.forest(job.binning, values)
             judged = quality_over_parties(channel, job, growth, values)
     model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
-    return finished(channel, phases, model, settings, judged)
+    return finished(channel, phases, model, settings, judged, counted_out=counted_out)
 
 
 def _grow(
-    channel: Channel, job: GrowingJob, values: LeafValues, *, n_threads: int, progress: Progress
+    channel: Channel,
+    job: GrowingJob,
+    values: LeafValues,
+    *,
+    n_threads: int,
+    derives: bool,
+    progress: Progress,
 ) -> Growth:
-    """Grow all trees, one level per round."""
+    """Grow all trees, one level per round; a child may be derived if all its parent's rows stay."""
     settings = job.settings
     weights = values.class_weight
     growth = Growth(open_nodes(job, ()), job.rules(), weights, target_step=values.step)
@@ -77,12 +86,18 @@ def _grow(
         if job.binning.adaptive_bins:
             grow_adaptively(channel, job, growth, search)
         else:
-            above = _grow_by_counts(channel, job, growth, search, above)
+            above = _grow_by_counts(channel, job, growth, search, above, derives=derives)
     return growth
 
 
 def _grow_by_counts(
-    channel: Channel, job: GrowingJob, growth: Growth, search: SplitSearch, above: Above | None
+    channel: Channel,
+    job: GrowingJob,
+    growth: Growth,
+    search: SplitSearch,
+    above: Above | None,
+    *,
+    derives: bool,
 ) -> Above | None:
     """Grow a level from summed counts; return its histograms if they came in one batch."""
     frontier = growth.frontier
@@ -100,7 +115,7 @@ def _grow_by_counts(
                 return None
             counters = add_derived(frontier, above, counters)
         parts.append(search.best(counters, growth, first, last))
-    kept = Above(frontier.slots, counters, answered) if len(batches) == 1 else None
+    kept = Above(frontier.slots, counters, answered) if derives and len(batches) == 1 else None
     within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
     return kept if growth.frontier.derived.any() else None

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import UNSET
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
@@ -19,7 +20,7 @@ from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, JoinAsk, Par
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
 from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
-from spinney.protocols.rows.levels import BinnedRows
+from spinney.protocols.rows.levels import BinnedRows, OpenNodes
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
     CountsReply,
@@ -38,6 +39,7 @@ from spinney.tables.table import Table
 from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.trees.counts import Counts
+from spinney.trees.own_rows import cells_out
 
 PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
 
@@ -135,11 +137,13 @@ def _without_ledger(ask: Ask[Any]) -> PolicyError:
 class Counting(ABC):
     """A table, and answers counted from it."""
 
-    def __init__(self, table: Table, n_threads: int, *, is_masked: bool = False) -> None:
+    def __init__(
+        self, table: Table, n_threads: int, *, is_masked: bool = False, min_own_rows: int = 0
+    ) -> None:
         self.table = table
         self.is_masked = is_masked
         self._n_threads = n_threads
-        self._rows = BinnedRows(table, n_threads)
+        self._rows = BinnedRows(table, n_threads, min_own_rows=min_own_rows)
 
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
@@ -153,6 +157,14 @@ class Counting(ABC):
     @abstractmethod
     def _counted(self, ask: Any) -> Any:
         """Answer a question about open nodes that is specific to the protocol."""
+
+    def _own(self, ask: OpenNodes, counts: Counts) -> Counts:
+        """Return the counts without nodes in which the party has too few rows of its own."""
+        is_in = self._rows.is_in(ask)
+        if is_in is None:
+            return counts
+        counts.counters[cells_out(ask.slots, is_in)] = 0
+        return Counts(counts.counters, counts.run_ends)
 
     @classmethod
     def joined(cls, replies: Sequence[Any]) -> Any:
@@ -198,6 +210,9 @@ class RowParty:
         The questions about the rows of nodes.
     of_private_jobs
         The questions that the private side answers.
+
+    In nodes in which it has some rows of a class, but fewer than `min_own_rows`, its rows are not
+    counted (see `trees.own_rows`). Private jobs have noise instead.
     """
 
     name: ClassVar[str]
@@ -206,10 +221,17 @@ class RowParty:
     of_private_jobs: ClassVar[tuple[type[Ask[Any]], ...]]
 
     def __init__(
-        self, table: Table, private: PrivateParty, n_threads: int, *, is_masked: bool = False
+        self,
+        table: Table,
+        private: PrivateParty,
+        n_threads: int,
+        *,
+        is_masked: bool = False,
+        min_own_rows: int = 0,
     ) -> None:
         self._n_threads = n_threads
         self._is_masked = is_masked
+        self._min_own_rows = min_own_rows
         self._schema = table.schema
         self._counting = self._counting_of(table)
         self._private = private
@@ -218,7 +240,7 @@ class RowParty:
         """Answer a question."""
         kind = type(ask)
         if kind is SchemaAsk:
-            return SchemaReply(self._schema)
+            return SchemaReply(self._schema, self._min_own_rows or UNSET)
         if kind in self.of_private_jobs:
             return self._private.answer(ask)
         if kind in (FactsAsk, EdgesAsk):
@@ -236,5 +258,13 @@ class RowParty:
 
     def _counting_of(self, table: Table) -> Counting | SpreadCounting:
         if isinstance(table, SpreadTable):
+            if self._min_own_rows > 0:
+                raise PolicyError(
+                    "A cluster counts a party's rows in parts, so the party cannot count itself "
+                    "out of nodes in which it has few (rule 'min_own_rows'). Drop the rule, or "
+                    "read the table in one process."
+                )
             return SpreadCounting(table, self.counting)
-        return self.counting(table, self._n_threads, is_masked=self._is_masked)
+        return self.counting(
+            table, self._n_threads, is_masked=self._is_masked, min_own_rows=self._min_own_rows
+        )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from spinney.errors import ProtocolError, SchemaError
 from spinney.protocols.rows.facts import (
@@ -32,17 +33,24 @@ from spinney.typing import Integers
 
 @message
 class SchemaReply:
-    """The public facts of a party's table."""
+    """The public facts of a party's table, and where it counts itself out."""
 
     schema: Schema
+    min_own_rows: int | UnsetType = UNSET  # it is not counted in nodes with fewer; UNSET: in all
 
 
 @message
 class SchemaAsk(Ask[SchemaReply]):
-    """Which columns do you hold?"""
+    """Which columns do you hold, and do you count yourself out of nodes with few of your rows?
 
-    reveals: ClassVar[str] = "column names, kinds, declared ranges, categories and classes"
+    All parties see the replies: whether histograms add up from level to level depends on them.
+    """
+
+    reveals: ClassVar[str] = (
+        "column names, kinds, declared ranges, categories and classes; the party's min_own_rows"
+    )
     reply_type: ClassVar[type[Any]] = SchemaReply
+    is_relayed: ClassVar[bool] = True
 
 
 @message
@@ -135,7 +143,18 @@ def _count_between(table: Table, refinement: Refinement, n_threads: int) -> Coun
 
 def agree_on_schema(channel: Channel) -> Schema:
     """Return the schema that all parties share; raise an error that names every difference."""
-    return agree({name: reply.schema for name, reply in channel.ask(SchemaAsk()).items()})
+    return meet_parties(channel)[0]
+
+
+def meet_parties(channel: Channel) -> tuple[Schema, dict[str, int]]:
+    """Return the schema that all parties share, and who counts itself out of which nodes.
+
+    The second value has `min_own_rows` of each party that sets it.
+    """
+    replies = channel.ask(SchemaAsk())
+    schema = agree({name: reply.schema for name, reply in replies.items()})
+    least = {name: reply.min_own_rows for name, reply in replies.items()}
+    return schema, {name: n for name, n in least.items() if n is not UNSET and n > 0}
 
 
 def lay_bins(
