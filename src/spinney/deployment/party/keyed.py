@@ -1,6 +1,6 @@
 """A party among the others in one attempt: one roster of keys, and every sum opened once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ class KeyedSide:
         The accepted job: which parties may be in a sum, and how many must be.
     record
         The facts that this party must remember about the run.
+    met
+        Records whose certificates the roster shows, once it is accepted.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class KeyedSide:
         agreed: Agreed,
         *,
         record: RunRecord,
+        met: Callable[[Iterable[tuple[str, bytes]]], None],
     ) -> None:
         self._name = name
         self._make = inside
@@ -68,6 +71,7 @@ class KeyedSide:
         self._roster = roster
         self._agreed = agreed
         self._record = record
+        self._met = met
         self._taken: tuple[RosterAsk, SumSettings, RosterReply] | None = None
         self._group: GroupAsk | None = None
         self._inside: Answering | None = None
@@ -99,6 +103,8 @@ class KeyedSide:
             job = self._agreed
             honest = job.honest_among(len(ask.names))
             settings = self._roster.take(ask, job.parties, max(2, job.quorum), honest)
+            shown = zip(ask.names, (key.certificate for key in ask.keys), strict=True)
+            self._met((name, pem) for name, pem in shown if name != self._name)
             reply = RosterReply(len(ask.names), self._roster.letters(settings))
             self._taken = (ask, settings, reply)
         if self._taken[0] != ask:
