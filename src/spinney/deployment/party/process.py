@@ -7,13 +7,13 @@ from hashlib import sha256
 from typing import Any, Final
 
 from spinney.deployment.evaluation import EvaluatingParty
-from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
 from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
+from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
 from spinney.deployment.party.steps import StoredSteps
@@ -79,10 +79,15 @@ class RunParty:
                 self._name,
                 self._among_others,
                 (StepAsk,) if agreed.is_verified else agreed.summed,
-                RosterParty(self._name, f"{run}/{attempt}", KitIdentity(party.kit)),
+                RosterParty(self._name, f"{run}/{attempt}", self._identity()),
                 agreed,
                 record=self._record,
+                met=lambda shown: MetPeers(party.records).note(run, shown),
             )
+
+    def _identity(self) -> PinnedIdentity:
+        """Return what checks the other parties' certificates."""
+        return PinnedIdentity(self._party.kit, Pins(self._name, self._party.policy.peers))
 
     @property
     def known(self) -> dict[str, type[Ask[Any]]]:
@@ -194,7 +199,14 @@ class RunParty:
             return agreed.spec.predicting_party(table, trained, folder, n_jobs=n_jobs)
         data, folder = self._party.ledger.data, self._record.folder
         site = spec.PartySite(
-            self._name, n_jobs, ledger, data, folder, memory, is_masked=agreed.is_masked
+            self._name,
+            n_jobs,
+            ledger,
+            data,
+            folder,
+            memory,
+            is_masked=agreed.is_masked,
+            min_own_rows=self._party.policy.min_own_rows,
         )
         side = agreed.spec.party(table, self._settings, site)
         if not isinstance(agreed.spec, spec.OwnModelsSpec):
