@@ -30,7 +30,9 @@ from harness import (
 from spinney import VerticalForestClassifier, deal_columns
 from spinney.errors import PrivacyLeakWarning
 from spinney.privacy.schemes import available
-from spinney.protocols.vertical_forest.matching import MatchingParty, count_shared, match
+from spinney.protocols.vertical_forest.matching import count_shared, match
+from spinney.protocols.vertical_forest.matching_party import MatchingParty
+from spinney.protocols.vertical_forest.seat import seats_in_one_process
 from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.transport.in_process import InProcess
 
@@ -169,7 +171,10 @@ def matching(*, fast: bool) -> list[dict[str, Any]]:
     ids = {"bank": list(range(n)), "shop": list(range(n // 2, n + n // 2))}
     found = []
     for way in (*MATCHINGS, "sizes only"):
-        channel = InProcess({name: MatchingParty(own) for name, own in ids.items()})
+        seats = seats_in_one_process(tuple(ids), "bank")
+        by = "psi" if way == "sizes only" else way
+        sides = {name: MatchingParty(own, seats[name], by) for name, own in ids.items()}
+        channel = InProcess(sides)
         work = (
             partial(count_shared, channel, lead="bank")
             if way == "sizes only"

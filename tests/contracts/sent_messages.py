@@ -48,7 +48,9 @@ from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.verified.messages import StepAsk
 from spinney.protocols.verified.simulated import connect_parties
 from spinney.protocols.vertical_forest import matching
+from spinney.protocols.vertical_forest.matching_party import MatchingParty
 from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows
+from spinney.protocols.vertical_forest.seat import seats_in_one_process
 from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
@@ -163,7 +165,8 @@ def sent_messages():
         protocol.train(connect(paying), asked)
     run_vertical(given_input.table, plain, connect)
     for way in MATCHINGS:
-        people = {name: matching.MatchingParty([1, 2, 3]) for name in tables}
+        seats = seats_in_one_process(tuple(tables), "0")
+        people = {name: MatchingParty([1, 2, 3], seat, way) for name, seat in seats.items()}
         matching.match(connect(people), way, lead="0")
     site = connect({"0": Willing()})
     site.ask(ProposalAsk("a digest"))
@@ -246,13 +249,17 @@ def run_vertical(table, forest, connect):
     """Grow a forest over two parties' columns, predict by it, join its parts."""
     number, kind = table.schema.columns
     values = table.columns.values(slice(None))
-    sides = {
-        "number": vertical_forest.Party(
-            Holding(60, (number,), VectorColumns((values[0],)), table.schema.label, table.target)
-        ),
-        "kind": vertical_forest.Party(Holding(60, (kind,), VectorColumns((values[1],)))),
+    label, target = table.schema.label, table.target
+    held = {
+        "number": Holding(60, (number,), VectorColumns((values[0],)), label, target),
+        "kind": Holding(60, (kind,), VectorColumns((values[1],))),
     }
-    settings = vertical_forest.Settings(forest=forest)
+    seats = seats_in_one_process(tuple(held), "number")
+
+    def run():
+        return {name: vertical_forest.Party(one, seat=seats[name]) for name, one in held.items()}
+
+    settings, sides = vertical_forest.Settings(forest=forest), run()
     training = vertical_forest.train(connect(sides), settings)
     predicting = {
         name: PredictingParty(
@@ -262,5 +269,5 @@ def run_vertical(table, forest, connect):
     }
     predict_rows(training.roles, connect(predicting))
     hidden = vertical_forest.Settings(forest=forest, labels="encrypted", scheme="paillier")
-    vertical_forest.train(connect(sides), hidden)
+    vertical_forest.train(connect(run()), hidden)
     join_parts(connect(predicting))

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
+from msgspec import UnsetType
 
 from contracts.sent_messages import MESSAGES, NAMES  # type: ignore[import-not-found]
 from spinney.estimators.horizontal_forest import (
@@ -23,7 +24,7 @@ from spinney.trees.counts import Counts
 from spinney.trees.level import Level
 from spinney.trees.partition import Partition
 
-PLAIN = {int, float, str, bool, bytes, NoneType}
+PLAIN = {int, float, str, bool, bytes, NoneType, UnsetType}
 PACKED = {Counts, Level, Partition, Carried}  # Carried: another message of these, in its frame
 ARRAYS = {
     # counts of rows, and sums of fixed-point targets
@@ -148,6 +149,10 @@ OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, 
     ("KeyReply", "certificate"),
     ("RosterReply", "letters"),
     ("GroupAsk", "letters"),
+    ("Signed", "signature"),
+    ("Signed", "certificate"),
+    ("SplitReply", "seal"),
+    ("ChooseReply", "seal"),
 }
 
 

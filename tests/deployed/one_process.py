@@ -12,6 +12,7 @@ from spinney.deployment.party.tables import (
     open_ledger,
     read_whole_table,
 )
+from spinney.privacy.identities import simulated_identities
 from spinney.protocols.genetic_tree.gathered import gather_trees
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.spec import PartySite
@@ -24,6 +25,7 @@ def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
     Parties pay from their own ledgers: noise that was paid for is found there, and not drawn anew.
     """
     settings, sides = agreed.protocol_settings(), {}
+    identities = simulated_identities(agreed.parties)
     with ExitStack() as books:
         for name in agreed.parties:
             party = load_party(folder / name / "party.toml")
@@ -31,8 +33,9 @@ def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
             ledger = books.enter_context(closing(open_ledger(party)))
             memory = open_label_memory(party, settings, whole)
             site = PartySite(
-                name, 1, ledger, party.ledger.data, memory=memory, is_masked=agreed.is_masked
-            )
+                name, 1, ledger, party.ledger.data, memory=memory, is_masked=agreed.is_masked,
+                run="one process", parties=agreed.parties, identity=identities[name],
+            )  # fmt: skip
             sides[name] = agreed.spec.party(choose_rows(whole, party, agreed), settings, site)
         channel: Any = InProcess(sides)
         if agreed.is_masked:

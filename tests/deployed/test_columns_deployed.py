@@ -1,5 +1,7 @@
 """A forest over columns, deployed: each party keeps its part; what all agreed to, and no more."""
 
+from contextlib import closing
+
 import msgspec
 import numpy as np
 import pandas as pd
@@ -26,9 +28,12 @@ from spinney.deployment.job import (
     evaluation_of,
     prediction_of,
 )
+from spinney.deployment.party.policy import Policy
 from spinney.deployment.party.status import check
 from spinney.errors import BudgetError, PartyLostError, PolicyError, SettingError
 from spinney.jobs.file import load_job
+from spinney.privacy.ledger import Ledger
+from spinney.privacy.ledger_store import Disclosed
 from spinney.protocols.vertical_forest.model import PartialModel
 
 BOTH = ("bank", "shop")
@@ -119,6 +124,28 @@ def test_each_party_keeps_its_part_of_the_forest_of_one_process(both):
     assert "and all leaves" not in str(own)
 
 
+def test_signed_and_sealed_between_kits_the_forest_is_the_same(both):
+    """Ids by private set intersection, labels encrypted: all is signed, by real certificates."""
+    agreed = job_of(both, matching='"psi"', labels='"encrypted"', scheme='"paillier"')
+    conducted(both, agreed)
+    with closing(Ledger.open(both / "shop" / "ledger.db", "shop")) as ledger:
+        every = [entry.body for entry in ledger.entries()]
+    told = [body.disclosure.what for body in every if isinstance(body, Disclosed)]
+    n_ids = len(pd.read_csv(EXAMPLES / "bank.csv"))
+    assert told.count(f"to 'bank', which of its {n_ids} ids are here") == 1
+    parts = models_of(both, agreed)
+    for name in BOTH:
+        assert part(both, name) == parts[name]
+
+
+def test_a_policy_limits_how_many_ids_are_asked_about(both):
+    write(both, "shop", policy="max_match_ids = 3")
+    with pytest.raises(PolicyError, match=r"answers for at most 3 \(rule 'max_match_ids'\)"):
+        conducted(both, job_of(both, matching='"psi"'))
+    with pytest.raises(SettingError, match="max_match_ids must be at least 0; got -1"):
+        Policy(max_match_ids=-1)
+
+
 def test_parts_are_joined_where_the_job_says_so(both):
     agreed = job_of(both, join_parts="true")
     folder = conducted(both, agreed)
@@ -134,7 +161,7 @@ def test_parts_are_joined_where_the_job_says_so(both):
 
 def test_a_killed_run_over_columns_goes_on_with_the_same_parts(both):
     agreed = job_of(both)
-    for attempt, after in enumerate((9, 14), start=1):
+    for attempt, after in enumerate((9, 13), start=1):
         with pytest.raises(PartyLostError):
             conducted(both, agreed, attempt=attempt, dies_after=after)
     conducted(both, agreed, attempt=3)

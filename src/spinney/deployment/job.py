@@ -15,7 +15,7 @@ from spinney.errors import PolicyError, SettingError, StorageError
 from spinney.jobs.file import JobConfig, JobFile, SchemaConfig, SimulationConfig, settings_section
 from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
-from spinney.protocols.spec import Spec, is_masked
+from spinney.protocols.spec import Spec, is_blind, is_masked
 from spinney.report.hardening_settings import Hardening
 from spinney.transport.channel import Ask
 
@@ -140,8 +140,14 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def is_verified(self) -> bool:
         """Whether parties derive the job's questions and check its sums; alone, nobody can."""
-        of_rows = self.spec.divides == "rows" and len(self.parties) > 1
-        return of_rows and self.kind in (TRAIN, PROPOSE)
+        is_training = self.kind in (TRAIN, PROPOSE) and len(self.parties) > 1
+        return is_training and self.spec.is_verified(self.protocol_settings())
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether only the parties see the job's sums."""
+        settings = self.protocol_settings()
+        return self.is_verified and is_blind(self.spec, self.given, settings, len(self.parties))
 
     @property
     def is_masked(self) -> bool:
@@ -231,6 +237,7 @@ def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         release=job.release or Hardening(),
     )
     settings = agreed.protocol_settings()  # refuses invalid settings
+    is_blind(agreed.spec, agreed.given, settings, len(parties))  # so does this
     if quorum < len(parties) and settings.privacy is not None:
         raise SettingError(
             "A private job needs all its parties until the end, because a party that leaves takes "

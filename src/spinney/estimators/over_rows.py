@@ -106,6 +106,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
             is_masked=is_masked,
             privacy=settings.privacy,
             honest=self.honest,
+            unverified=() if spec.is_verified(settings) else spec.summed,
             connect=partial(InProcess, at_once=self._n_at_once()),
         )
         training = spec.train(channel, settings, n_jobs=self.n_jobs, progress=progress)

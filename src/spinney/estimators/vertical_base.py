@@ -103,6 +103,7 @@ class VerticalForest(ForestEstimator):
         from spinney.protocols import vertical_forest  # noqa: PLC0415
         from spinney.protocols.vertical_forest.labels import LabelAccount  # noqa: PLC0415
         from spinney.protocols.vertical_forest.leakage import measure_label_leakage  # noqa: PLC0415
+        from spinney.protocols.vertical_forest.seat import seats_in_one_process  # noqa: PLC0415
         from spinney.report.holders import holders_of  # noqa: PLC0415
         from spinney.report.report import Report  # noqa: PLC0415
 
@@ -112,9 +113,13 @@ class VerticalForest(ForestEstimator):
             ledgers = {name: Ledger.in_memory(name)}
             accounts = {name: LabelAccount(ledgers[name], read_facts=read_facts)}
         nothing = LabelAccount()
+        seats = seats_in_one_process(tuple(parties.columns), parties.label_party)
         sides = {
             name: vertical_forest.Party(
-                holding, n_jobs=self.n_jobs, account=accounts.get(name, nothing)
+                holding,
+                n_jobs=self.n_jobs,
+                account=accounts.get(name, nothing),
+                seat=seats[name],
             )
             for name, holding in _holdings(table, parties).items()
         }

@@ -10,9 +10,15 @@ are whole and nonnegative; there are no floats and no exponents that would revea
 | Paillier | phe with gmpy2 | 6 ms with the key, 5 us, 4 ms |
 
 Both hide a number from anyone without the key, and nothing else: not the decrypted sums, not which
-rows were added. Okamoto-Uchiyama reveals its key to anyone who learns the decryption of a number
-that is too large; so the side with the key checks the range of every number and never returns one
-that is out of range.
+rows were added. Neither is safe against chosen ciphertexts: anyone can change a number under its
+encryption. Okamoto-Uchiyama even reveals its key to anyone who learns often enough whether the
+decryption of a number that is too large looks small; each answer halves the range of the prime. So
+the side with the key
+
+- decrypts all numbers before it judges any, so that time does not tell which one was refused,
+- says one thing, whatever was wrong, and never uses a key again after it refused a number,
+- finds most of a key's room empty: `MARGIN_BITS` bits above the largest honest number are zero. A
+  forged number whose decryption its forger cannot foresee has them all zero once in 2^64 times.
 """
 
 from abc import abstractmethod
@@ -25,6 +31,7 @@ from spinney.errors import ProtocolError
 Scheme = Literal["okamoto-uchiyama", "paillier"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("okamoto-uchiyama", "paillier")
 KEY_BITS: Final = (2048, 3072)
+MARGIN_BITS: Final = 64  # bits of the room that are zero in every honest number
 
 Ciphertexts = Any  # a scheme's container of many ciphertexts
 
@@ -33,7 +40,7 @@ class AdditiveHE(Protocol):
     """Adding without the key."""
 
     scheme: Scheme
-    room: int  # numbers of at most this many bits are never too large
+    room: int  # numbers of at most this many bits are never too large; a margin is beyond it
     public_key: bytes
 
     @property
@@ -81,6 +88,13 @@ def unpack(numbers: Sequence[int], n: int, width: int, per: int) -> list[int]:
     mask = (1 << width) - 1
     found = [number >> (width * place) & mask for number in numbers for place in range(per)]
     return found[:n]
+
+
+def in_range(numbers: list[int], bits: int) -> list[int]:
+    """Return decrypted numbers; raise if one is negative or has more bits, after a look at all."""
+    if sum(number < 0 or number.bit_length() > bits for number in numbers):
+        raise foreign_ciphertexts()
+    return numbers
 
 
 def foreign_ciphertexts() -> ProtocolError:

@@ -144,6 +144,16 @@ def _psi() -> Any:
     return psi
 
 
+def n_asked(request: bytes) -> int:
+    """Return how many ids a request asks about."""
+    asked = _psi().Request()
+    try:
+        asked.ParseFromString(request)
+    except Exception:  # noqa: BLE001  the package passes on any error of its parser
+        raise _bad_psi() from None
+    return len(asked.encrypted_elements)
+
+
 class PsiServer:
     """The side that learns nothing."""
 
@@ -172,10 +182,16 @@ class PsiServer:
 class PsiClient:
     """The side that learns which of its ids the server has, or how many."""
 
-    def __init__(self, ids: Ids, *, reveal: bool) -> None:
+    def __init__(self, ids: Ids, *, reveal: bool, key: bytes | None = None) -> None:
         self._psi = _psi()
         self._ids = ids
-        self._client = self._psi.client.CreateWithNewKey(reveal)
+        make = self._psi.client
+        self._client = make.CreateFromKey(key, reveal) if key else make.CreateWithNewKey(reveal)
+
+    @property
+    def key(self) -> bytes:
+        """The secret key; the same ids under it are the same request."""
+        return bytes(self._client.GetPrivateKeyBytes())
 
     def request(self) -> bytes:
         """Return the client's ids, encrypted with its key."""

@@ -11,7 +11,13 @@ from heu import numpy as heu_numpy
 from heu import phe as heu_phe
 
 from spinney.errors import ProtocolError
-from spinney.privacy.homomorphic import AdditiveHE, SecretHE, foreign_ciphertexts
+from spinney.privacy.homomorphic import (
+    MARGIN_BITS,
+    AdditiveHE,
+    SecretHE,
+    foreign_ciphertexts,
+    in_range,
+)
 
 _SPARE_BITS = 3  # below the largest plaintext, which is signed
 _FEW = 64  # up to this many ciphertexts, one call of a slower step beats many calls
@@ -27,7 +33,7 @@ class OkamotoUchiyamaAdding(AdditiveHE):
         self._evaluator = kit.evaluator()
         key = kit.public_key()
         self.public_key = bytes(key.serialize())
-        self.room = int(key.plaintext_bound().bit_count()) - _SPARE_BITS
+        self.room = int(key.plaintext_bound().bit_count()) - _SPARE_BITS - MARGIN_BITS
 
     @classmethod
     def of(cls, data: bytes) -> "OkamotoUchiyamaAdding":
@@ -114,10 +120,7 @@ class OkamotoUchiyama(OkamotoUchiyamaAdding, SecretHE):
     def decrypt(self, ciphertexts: Any, bits: int) -> list[int]:
         """Return the numbers; raise if one is out of range."""
         try:
-            found = self._kit.decryptor().decrypt_in_range(ciphertexts, bits)
+            found = self._kit.decryptor().decrypt(ciphertexts)
         except RuntimeError:
             raise foreign_ciphertexts() from None
-        numbers = [int(number) for number in found.to_numpy().tolist()]
-        if any(number < 0 for number in numbers):
-            raise foreign_ciphertexts()
-        return numbers
+        return in_range([int(number) for number in found.to_numpy().tolist()], bits)

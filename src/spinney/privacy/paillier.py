@@ -11,7 +11,13 @@ import phe
 
 from spinney.errors import ProtocolError
 from spinney.privacy.entropy import secret_bytes
-from spinney.privacy.homomorphic import AdditiveHE, SecretHE, foreign_ciphertexts
+from spinney.privacy.homomorphic import (
+    MARGIN_BITS,
+    AdditiveHE,
+    SecretHE,
+    foreign_ciphertexts,
+    in_range,
+)
 
 _SPARE_BITS = 2  # below the modulus
 _KEY_BYTES = (256, 384)  # 2048 and 3072 bits
@@ -25,7 +31,7 @@ class Paillier(AdditiveHE):
         self._n = gmpy2.mpz(n)
         self._square = self._n * self._n
         self._length = (self._square.bit_length() + 7) // 8
-        self.room = self._n.bit_length() - _SPARE_BITS
+        self.room = self._n.bit_length() - _SPARE_BITS - MARGIN_BITS
         self.public_key = int(n).to_bytes((int(n).bit_length() + 7) // 8, "big")
 
     @classmethod
@@ -126,7 +132,4 @@ class PaillierKey(Paillier, SecretHE):
 
     def decrypt(self, ciphertexts: list[Any], bits: int) -> list[int]:
         """Return the numbers; raise if one is out of range."""
-        found = [int(self._key.raw_decrypt(int(number))) for number in ciphertexts]
-        if any(number.bit_length() > bits for number in found):
-            raise foreign_ciphertexts()
-        return found
+        return in_range([int(self._key.raw_decrypt(int(number))) for number in ciphertexts], bits)

@@ -363,6 +363,7 @@ def forest_settings(
     said = dict(given)
     seed = job_seed(said.pop("random_state", 0))
     said.pop("n_jobs", None)
+    said.pop("coordinator", None)
     refuse_max_leaf_nodes(said.pop("max_leaf_nodes", None))
     chosen = {} if task == "classification" else dict(REGRESSION_DEFAULTS)
     weights = said.pop("class_weight", None)

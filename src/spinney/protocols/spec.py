@@ -13,6 +13,7 @@ all_stay_in                     the phases in which a masked job cannot drop a p
 counts_out                      whether a party can count itself out of nodes with few of its rows
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
+is_verified, permits_blind      whether parties check every sum; whether only they may see them
 in_one_process                  why no cluster can count a party's rows
 charges                         the most that a job may charge to a party's ledger
 n_trees, step, steps_at_most    what progress shows
@@ -30,7 +31,9 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
+from spinney.errors import SettingError
 from spinney.privacy.accounting import JobTerms
+from spinney.privacy.identities import Identity
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Spend
@@ -72,6 +75,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     refused: ClassVar[tuple[str, ...]] = ("max_leaf_nodes",)
+    coordinator: Literal["blind", "sighted"] | None = None  # whether it sees the job's sums
 
 
 class RunSettings(Protocol):
@@ -95,6 +99,11 @@ class RunSettings(Protocol):
     @property
     def honest(self) -> int | None:
         """How many parties must be honest for the masks to hold; None: half, rounded up."""
+        ...
+
+    @property
+    def coordinator(self) -> Literal["blind", "sighted"] | None:
+        """Whether the coordinator sees the job's sums; None: it does."""
         ...
 
 
@@ -137,6 +146,10 @@ class PartySite:
     memory: LabelMemory | None = None  # randomised labels, for jobs that randomise them
     is_masked: bool = False  # whether sums leave this party masked
     read_facts: tuple[str, ...] = ()  # public facts of the label that were read from its rows
+    run: str = ""  # the run's unique name, for what is signed
+    parties: tuple[str, ...] = ()  # all parties of the job that it accepted
+    identity: Identity | None = None  # signs for it and checks others; None: nobody signs
+    max_match_ids: int | None = None  # the most ids it answers for; None: ten times its own
     min_own_rows: int = 0  # it counts itself out of nodes with fewer rows of a class; 0: of none
 
 
@@ -260,6 +273,18 @@ class Spec(ABC, Generic[S]):
 
         Phrased as what the job does: "shows the coordinator exact counts (method='noisy_max')".
         """
+
+    def is_verified(self, settings: S) -> bool:
+        """Return whether parties derive the job's questions, from sums that they are told.
+
+        They may not be told what only the coordinator may see.
+        """
+        return self.divides == "rows" and not self.shows(settings)
+
+    def permits_blind(self, settings: S) -> bool:
+        """Return whether the job can do with a coordinator that does not see its sums."""
+        del settings
+        return False
 
     def instead(self, settings: S) -> str:
         """Name an alternative setting for a job with a non-empty `shows`; may be empty."""
@@ -392,11 +417,11 @@ class ColumnsSpec(Spec[S]):
 
     @abstractmethod
     def predicting_party(
-        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None
+        self, held: Holding, settings: S, trained: Path, site: PartySite
     ) -> Answering:
         """Return a party's side of a job that predicts its present rows with its part of a model.
 
-        `trained` is its folder of the run that trained the model; predictions go to `folder`.
+        `trained` is its folder of the run that trained the model; predictions go to `site.folder`.
         """
 
     @abstractmethod
@@ -406,6 +431,21 @@ class ColumnsSpec(Spec[S]):
     @abstractmethod
     def label_leakage(self, side: Any) -> Any:
         """Return how many labels node membership reveals, as measured by the label party."""
+
+
+def is_blind(spec: Spec[Any], given: RunSettings, settings: CommonSettings, n_parties: int) -> bool:
+    """Return whether a job's coordinator does not see its sums; raise if that is impossible."""
+    if given.coordinator != "blind":
+        return False
+    if not (spec.is_verified(settings) and spec.permits_blind(settings)):
+        why = "this job has steps whose results the coordinator must see"
+    elif not is_masked(given, settings):
+        why = "its sums are not masked. Set secure_sum = true"
+    elif n_parties < 2:
+        why = "it has one party"
+    else:
+        return True
+    raise SettingError(f"coordinator = 'blind' is not possible: {why}.")
 
 
 def is_masked(given: RunSettings, settings: CommonSettings) -> bool:

@@ -8,11 +8,13 @@ what the other parties' columns are worth. A party without columns has no own fo
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from spinney.jobs.file import JobFile
 from spinney.jobs.holdings import holdings_of, pool_holdings
+from spinney.privacy.identities import simulated_identities
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
 from spinney.protocols.spec import ColumnsSide, ColumnsSpec, PartySite
@@ -43,7 +45,7 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     read = tuple(fact for fact in facts if fact.endswith(f" of {label.name!r}"))
     ledgers = {holder: Ledger.in_memory(holder)} if settings.privacy is not None else {}
     n_jobs = job.settings.n_jobs
-    sites = {name: PartySite(name, n_jobs, ledgers.get(name), read_facts=read) for name in holdings}
+    sites = _sites(tuple(holdings), n_jobs, ledgers, read)
     own = [name for name, held in holdings.items() if held.columns]
     stages.expect(2 + len(own))
     n_trees = spec.n_trees(settings)
@@ -75,6 +77,28 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
         expects_pooled=spec.is_pooled(settings),
         shares_rows=True,
     )
+
+
+def _sites(
+    names: tuple[str, ...],
+    n_jobs: int | None,
+    ledgers: Mapping[str, Ledger],
+    read_facts: tuple[str, ...],
+) -> dict[str, PartySite]:
+    """Return the parties' sites in one run, with identities that are made on the fly."""
+    run, identities = f"simulation {uuid4()}", simulated_identities(names)
+    return {
+        name: PartySite(
+            name,
+            n_jobs,
+            ledgers.get(name),
+            read_facts=read_facts,
+            run=run,
+            parties=names,
+            identity=identities[name],
+        )
+        for name in names
+    }
 
 
 def _bare_bytes(model: ForestModel) -> bytes:

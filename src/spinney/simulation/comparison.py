@@ -61,6 +61,7 @@ class Running:
     n_jobs: int | None = None
     secure_sum: bool = False
     honest: int | None = None  # the number of parties that secure sums trust
+    is_blind: bool = False  # whether only the parties see the sums
 
     def site(self, name: str, ledger: Ledger | None) -> PartySite:
         """Return the site of a simulated party."""
@@ -68,7 +69,7 @@ class Running:
 
     def alone(self) -> "Running":
         """Return how a party trains alone, without masks."""
-        return replace(self, secure_sum=False)
+        return replace(self, secure_sum=False, is_blind=False)
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,8 @@ def connect(
         is_masked=running.secure_sum,
         privacy=settings.privacy,
         honest=running.honest,
+        is_blind=running.is_blind,
+        unverified=() if protocol.is_verified(settings) else protocol.summed,
     )
     return channel, sides
 

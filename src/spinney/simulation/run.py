@@ -13,7 +13,7 @@ from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
 from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
 from spinney.protocols.settings import with_read_facts
-from spinney.protocols.spec import is_masked
+from spinney.protocols.spec import is_blind, is_masked
 from spinney.report.file_names import PAGE, RUNS
 from spinney.report.hardening_settings import Hardening
 from spinney.report.run_folder import free_folder, require_no_run, require_writable, write_run
@@ -69,10 +69,10 @@ def simulate(
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, train its forests and score them."""
-    spec = job.spec
+    spec, asked = job.spec, job.protocol_settings()
+    is_blind(spec, job.settings, asked, n_parties=2)  # refuses an impossible job at once
     if spec.divides == "columns":
         return compare_columns(job, stages)
-    asked = job.protocol_settings()
     tables, read_facts = tables_of(job, needs_ranges=spec.needs_ranges(asked))
     first = next(iter(tables.values()))
     settings = job.protocol_settings(first.schema.label.classes)
@@ -84,7 +84,8 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
         if spec.repeats_rows(settings):  # otherwise every tree reads every row
             warn_of_shared_rows(tables)
     given = job.settings
-    running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest)
+    blind = is_blind(spec, given, settings, len(parties.rows))
+    running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest, blind)
     compare_all = compare_personal if spec.leaves == "own models" else compare
     return compare_all(parties, settings, running, stages)
 

@@ -52,6 +52,11 @@ class Ask(Generic[Reply]):
         return None
 
     @property
+    def covers(self) -> tuple[int, int]:
+        """The nodes of its step that it is about, from the first to before the last."""
+        return (0, 1 << 62)
+
+    @property
     def is_summable(self) -> bool:
         """Whether replies can be summed."""
         return hasattr(self.reply_type, "of_vectors")

@@ -51,6 +51,10 @@ class Beside(Generic[Value]):
             self._kept[key] = (ref(owner, partial(self._forget, key)), value)
             return value
 
+    def __contains__(self, owner: Any) -> bool:
+        found = self._kept.get(id(owner))
+        return found is not None and found[0]() is owner
+
     def _forget(self, key: int, gone: ref[Any]) -> None:
         # No lock: the collector may call this at any point, also where this thread holds one. At
         # worst another thread's new value is dropped, and made again.

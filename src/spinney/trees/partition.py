@@ -11,19 +11,25 @@ from spinney.typing import Bools, Integers
 
 _HEAD = struct.Struct("<III")  # open nodes, split ones, bytes of sides
 Bytes = NDArray[np.uint8]
+SEAL_BYTES = 16
+_NO_SEAL = np.zeros(0, np.uint8)
 
 
 class Partition:
     """Which open nodes are split, which of their children stay open, and which rows go left.
 
-    `sides` holds a bit for each row entry of a split node; every node begins at a new byte.
+    `sides` holds a bit for each row entry of a split node; every node begins at a new byte. `seal`
+    says that the parties made it: 16 bytes, or none where all parties are in one process.
     This is not a dataclass: a codec would encode its fields instead of calling `pack`.
     """
 
-    def __init__(self, split: Bools, child_open: Bools, sides: Bytes) -> None:
+    def __init__(
+        self, split: Bools, child_open: Bools, sides: Bytes, seal: Bytes = _NO_SEAL
+    ) -> None:
         self.split = split  # (n_open,)
         self.child_open = child_open  # (2 * n_split,)
         self.sides = sides
+        self.seal = seal
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partition):
@@ -37,12 +43,12 @@ class Partition:
         n_split = self.child_open.size // 2
         head = _HEAD.pack(self.split.size, n_split, self.sides.size)
         flags = np.packbits(np.concatenate([self.split, self.child_open]))
-        return b"".join([head, flags.tobytes(), self.sides.tobytes()])
+        return b"".join([head, flags.tobytes(), self.sides.tobytes(), self.seal.tobytes()])
 
     def packed_size(self) -> int:
         """Return the length of `pack()` without encoding."""
         n_flags = self.split.size + self.child_open.size
-        return int(_HEAD.size + (n_flags + 7) // 8 + self.sides.size)
+        return int(_HEAD.size + (n_flags + 7) // 8 + self.sides.size + self.seal.size)
 
     @classmethod
     def unpacked_size(cls, data: bytes) -> int:
@@ -57,13 +63,26 @@ class Partition:
         n_open, n_split, n_bytes = _HEAD.unpack_from(data)
         n_flags = n_open + 2 * n_split
         at = _HEAD.size + (n_flags + 7) // 8
-        if len(data) != at + n_bytes or n_split > n_open:
+        if len(data) - at - n_bytes not in (0, SEAL_BYTES) or n_split > n_open:
             raise StorageError("A packed partition is cut short or too long.")
         packed = np.frombuffer(data, np.uint8, at - _HEAD.size, _HEAD.size)
         flags = np.unpackbits(packed, count=n_flags).astype(np.bool_)
         if int(flags[:n_open].sum()) != n_split:
             raise StorageError("A packed partition does not fit the counts in its header.")
-        return cls(flags[:n_open], flags[n_open:], np.frombuffer(data, np.uint8, offset=at).copy())
+        sides, seal = np.split(np.frombuffer(data, np.uint8, offset=at).copy(), [n_bytes])
+        return cls(flags[:n_open], flags[n_open:], sides, seal)
+
+    def has_sides(self, nodes: Integers, sizes: Integers, sides: Bytes) -> bool:
+        """Return whether some nodes are split to these sides; `sizes` are those of all open nodes.
+
+        It must fit the open nodes (`check`).
+        """
+        split = np.flatnonzero(self.split)
+        n_bytes = side_bytes(sizes[nodes])
+        if not np.all(self.split[nodes]) or sides.size != n_bytes.sum():
+            return False
+        begin = starts_of(side_bytes(sizes[split]))[np.searchsorted(split, nodes)]
+        return bool(kernels.are_runs_equal(self.sides, begin, n_bytes, sides))
 
     def check(self, sizes: Integers) -> None:
         """Raise unless it fits open nodes with these row entries; others may have sent it."""

@@ -1,6 +1,7 @@
 """The coordinator's process of a job: it trains as a simulation does, over another channel."""
 
 import logging
+from dataclasses import replace
 from time import monotonic, time
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from spinney.deployment.coordinator.unfinished import add_run_facts
 from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.questions import DerivedAsk, ModelAsk, ProposalAsk
+from spinney.deployment.questions import DerivedAsk, ModelAsk, OutcomeAsk, ProposalAsk
 from spinney.deployment.text import standing_of
 from spinney.errors import (
     LedgerError,
@@ -36,7 +37,8 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.channel import RevealAsk, SecureSums
 from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.spec import ColumnsSpec
-from spinney.protocols.training import Roles, Trained
+from spinney.protocols.training import Quality, Roles, Trained, Training
+from spinney.protocols.verified.blind import relay_steps
 from spinney.protocols.verified.channel import VerifiedSums
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
@@ -46,12 +48,14 @@ from spinney.transport import codec
 from spinney.transport.channel import Channel
 from spinney.transport.journal import Journal, Journaled
 from spinney.transport.remote.channel import Hearing, Limits, RemoteChannel, Send
+from spinney.typing import ENDLESS
 
 _LOG: Final = logging.getLogger("spinney.coordinator")
 _LOGGED: Final = ("state", "phase", "level")
 _TELL_EVERY: Final = 0.5  # seconds
 _ROLES: Final = "roles.spinney"
 _OPENED: Final = RevealAsk.called()
+_BLIND: Final = "the coordinator saw no sum"
 
 
 class Run:
@@ -109,6 +113,8 @@ class Run:
                     self._evaluate()
                 case kind if kind == PREDICT:
                     self._predict()
+                case _ if self._agreed.is_blind:
+                    self._train_blindly()
                 case _:
                     self._train()
         except PartyLostError as error:
@@ -195,6 +201,52 @@ class Run:
         self._finish(training.model, self._report(training), journaled)
         self._tell(state=FINISHED, model=digest, force=True)
         journal.clear()
+
+    def _train_blindly(self) -> None:
+        journal = self._journal()
+        wire = self._channel(len(self._status.present))
+        journaled = self._over(wire, journal)
+        training = self._relayed(wire, journaled)
+        self._finish(training.model, self._report(training), journaled)
+        self._tell(state=FINISHED, model=digest_of(training.model.to_bytes()), force=True)
+        journal.clear()
+
+    def _relayed(self, wire: RemoteChannel, journaled: Journaled) -> Training:
+        """Let the parties take their steps, of which this side learns nothing; return the outcome.
+
+        Every party must have derived the same model. The first of them hands it over.
+        """
+        agreed, present, begin = self._agreed, self._status.present, monotonic()
+
+        def told(number: int) -> None:
+            self._count()
+            self._tell(phase="growing", level=number - 1, levels=ENDLESS)
+
+        last = relay_steps(journaled, told)
+        replies = wire.ask(DerivedAsk("", last), to=present)
+        if len({reply.digest for reply in replies.values()}) > 1:
+            raise ProtocolError("The parties derived different models. Nothing was kept here.")
+        outcomes = wire.ask(OutcomeAsk(with_model=False), to=present)
+        first = present[0]
+        shown = wire.ask(OutcomeAsk(with_model=True), to=(first,))[first]
+        if digest_of(shown.model) != replies[first].digest:
+            raise ProtocolError(f"Party {first!r} sent another model than it derived.")
+        rounds = tuple(
+            replace(
+                done, question=question, reveals=reveals, protection=f"{done.protection}; {_BLIND}"
+            )
+            for done, (question, reveals) in zip(journaled.rounds, shown.steps, strict=False)
+        )
+        return Training(
+            ForestModel.from_bytes(shown.model, name="the parties' model"),
+            present,
+            rounds,
+            {"growing": monotonic() - begin},
+            {one.name: Quality(one.rows, one.n_rows, dict(one.scores)) for one in shown.quality},
+            shown.score,
+            agreed.spec.described(agreed.protocol_settings()),
+            tuple(claim for outcome in outcomes.values() for claim in outcome.claims),
+        )
 
     def _report(self, training: Trained) -> Report:
         """Return the report; for a forest over columns, with the owner of each split."""

@@ -47,6 +47,11 @@ class RunRecord:
         """Return a fact; None if unknown."""
         return self._facts.get(what)
 
+    def known(self, start: str) -> dict[str, str]:
+        """Return the facts whose names start so, by the rest of their names."""
+        found = self._facts.items()
+        return {what[len(start) :]: value for what, value in found if what.startswith(start)}
+
     def settle(self, what: str, value: str) -> bool:
         """Record a fact unless there is one; return whether the recorded fact equals this one."""
         if what not in self._facts:

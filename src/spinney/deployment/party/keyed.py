@@ -1,6 +1,6 @@
 """A party among the others in one attempt: one roster of keys, and every sum opened once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -50,8 +50,6 @@ class KeyedSide:
         The accepted job: which parties may be in a sum, and how many must be.
     record
         The facts that this party must remember about the run.
-    met
-        Records whose certificates the roster shows, once it is accepted.
     """
 
     def __init__(
@@ -63,7 +61,6 @@ class KeyedSide:
         agreed: Agreed,
         *,
         record: RunRecord,
-        met: Callable[[Iterable[tuple[str, bytes]]], None],
     ) -> None:
         self._name = name
         self._make = inside
@@ -71,11 +68,11 @@ class KeyedSide:
         self._roster = roster
         self._agreed = agreed
         self._record = record
-        self._met = met
         self._taken: tuple[RosterAsk, SumSettings, RosterReply] | None = None
         self._group: GroupAsk | None = None
         self._inside: Answering | None = None
         self._questions: dict[int, str] = {}  # round -> the question it is about
+        self._nodes: dict[int, tuple[str, int, int]] = {}  # round -> the nodes it is about
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question of the job."""
@@ -103,8 +100,6 @@ class KeyedSide:
             job = self._agreed
             honest = job.honest_among(len(ask.names))
             settings = self._roster.take(ask, job.parties, max(2, job.quorum), honest)
-            shown = zip(ask.names, (key.certificate for key in ask.keys), strict=True)
-            self._met((name, pem) for name, pem in shown if name != self._name)
             reply = RosterReply(len(ask.names), self._roster.letters(settings))
             self._taken = (ask, settings, reply)
         if self._taken[0] != ask:
@@ -142,7 +137,26 @@ class KeyedSide:
             )
         reply: MaskedReply = secure.answer(ask)
         self._questions.setdefault(number, meant)
+        if isinstance(question, StepAsk) and question.is_derived:
+            about = question.about
+            self._nodes[number] = (f"{about.called()} {about.step}", *about.covers)
         return reply
+
+    def _was_opened_for_others(self, number: int, survivors: str) -> bool:
+        """Return whether others were in an earlier sum of a round's nodes; else note who is now.
+
+        A later step may be about the same nodes, for example after a party has left.
+        """
+        nodes = self._nodes.get(number)
+        if nodes is None:
+            return False
+        what, first, last = nodes
+        for known, others in self._record.known(f"nodes {what} ").items():
+            begin, end = map(int, known.split("-"))
+            if begin < last and first < end and others != survivors:
+                return True
+        self._record.settle(f"nodes {what} {first}-{last}", survivors)
+        return False
 
     def _opened(self, ask: RevealAsk, secure: SecureParty) -> RevealReply:
         """Open a sum for one set of parties; two sets would differ by one party's reply."""
@@ -153,7 +167,9 @@ class KeyedSide:
                 f"This party has no reply in round {number} of the masks. Nothing was released."
             )
         survivors = ",".join(sorted(ask.unmask.survivors))
-        if not self._record.settle(f"opened {meant}", survivors):
+        if self._was_opened_for_others(number, survivors) or not self._record.settle(
+            f"opened {meant}", survivors
+        ):
             raise ProtocolError(
                 "This sum was already opened for another set of parties. Nothing was released."
             )

@@ -6,7 +6,7 @@ for a party that does. People notice that: they compare fingerprints by telephon
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -74,19 +74,6 @@ def fingerprint_of(certificate: bytes) -> str:
     return fingerprint(x509.load_pem_x509_certificate(certificate[:CERTIFICATE_LIMIT]))
 
 
-class PinnedIdentity(KitIdentity):
-    """The identity in a start kit, which also checks that others show the pinned certificates."""
-
-    def __init__(self, kit: Path, pins: Pins) -> None:
-        super().__init__(kit)
-        self._pins = pins
-
-    def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
-        """Raise unless the named party signed this, with a certificate that is accepted here."""
-        super().check(name, certificate, signature, data)
-        self._pins.check(name, certificate)
-
-
 class Met(msgspec.Struct, frozen=True):
     """A certificate that a party showed in runs."""
 
@@ -116,15 +103,12 @@ class MetPeers:
                 local=str(error),
             ) from None
 
-    def note(self, run: str, certificates: Iterable[tuple[str, bytes]]) -> None:
-        """Record the names and certificates with which a run begins."""
+    def note(self, run: str, name: str, certificate: bytes) -> None:
+        """Record that a party showed a certificate in a run."""
         met = {(one.name, one.fingerprint): one for one in self.known()}
-        seen = now()
-        for name, certificate in certificates:
-            shown = fingerprint_of(certificate)
-            before = met.get((name, shown))
-            first = seen if before is None else before.first
-            met[name, shown] = Met(name, shown, first, seen, run)
+        shown, seen = fingerprint_of(certificate), now()
+        before = met.get((name, shown))
+        met[name, shown] = Met(name, shown, seen if before is None else before.first, seen, run)
         try:
             replace_file(self._path, msgspec.json.encode(tuple(met.values())))
         except OSError as error:
@@ -133,3 +117,34 @@ class MetPeers:
                 "disk, then resume the job.",
                 local=str(error),
             ) from None
+
+
+class PinnedIdentity(KitIdentity):
+    """The identity in a start kit; others must show the pinned certificates, and are recorded.
+
+    Parameters
+    ----------
+    kit
+        The start kit.
+    pins
+        Which certificates are accepted.
+    met
+        Where they are recorded.
+    run
+        The run in which they are shown.
+    """
+
+    def __init__(self, kit: Path, pins: Pins, met: MetPeers, run: str) -> None:
+        super().__init__(kit)
+        self._pins = pins
+        self._met = met
+        self._run = run
+        self._noted: set[tuple[str, bytes]] = set()
+
+    def check(self, name: str, certificate: bytes, signature: bytes, data: bytes) -> None:
+        """Raise unless the named party signed this, with a certificate that is accepted here."""
+        super().check(name, certificate, signature, data)
+        self._pins.check(name, certificate)
+        if certificate != self.certificate and (name, certificate) not in self._noted:
+            self._met.note(self._run, name, certificate)
+            self._noted.add((name, certificate))

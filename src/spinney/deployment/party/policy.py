@@ -48,6 +48,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         may name other parties, and none may show another certificate (see `party.pins`).
     jobs_per_hour
         The most jobs that may begin within an hour, including proposals.
+    max_match_ids
+        The most ids about which another party may ask, in one run, whether they are here; None: ten
+        times as many as the table has itself.
     """
 
     protocols: tuple[str, ...] | None = None
@@ -63,6 +66,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     askers: tuple[str, ...] | None = None
     peers: dict[str, str] = {}
     jobs_per_hour: int = 60
+    max_match_ids: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
@@ -70,6 +74,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{name} must be at least 1; got {getattr(self, name)}.")
         if self.min_own_rows < 0:
             raise SettingError(f"min_own_rows must be at least 0; got {self.min_own_rows}.")
+        if self.max_match_ids is not None and self.max_match_ids < 0:
+            raise SettingError(f"max_match_ids must be at least 0; got {self.max_match_ids}.")
         for name in ("epsilon_per_job", "epsilon_total"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):

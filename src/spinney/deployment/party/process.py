@@ -28,8 +28,11 @@ from spinney.deployment.party.tables import (
 )
 from spinney.deployment.questions import (
     DerivedAsk,
+    Judged,
     ModelAsk,
     ModelReply,
+    OutcomeAsk,
+    OutcomeReply,
     ProposalAsk,
     ProposalReply,
 )
@@ -74,20 +77,17 @@ class RunParty:
         self._verifying: VerifyingParty | None = None
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
+        pins = Pins(self._name, party.policy.peers)
+        self._identity = PinnedIdentity(party.kit, pins, MetPeers(party.records), run)
         if agreed.is_masked or agreed.is_verified:
             self._inside = KeyedSide(
                 self._name,
                 self._among_others,
                 (StepAsk,) if agreed.is_verified else agreed.summed,
-                RosterParty(self._name, f"{run}/{attempt}", self._identity()),
+                RosterParty(self._name, f"{run}/{attempt}", self._identity),
                 agreed,
                 record=self._record,
-                met=lambda shown: MetPeers(party.records).note(run, shown),
             )
-
-    def _identity(self) -> PinnedIdentity:
-        """Return what checks the other parties' certificates."""
-        return PinnedIdentity(self._party.kit, Pins(self._name, self._party.policy.peers))
 
     @property
     def known(self) -> dict[str, type[Ask[Any]]]:
@@ -100,6 +100,7 @@ class RunParty:
             kinds = (*self._agreed.summed, *masks)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
             kinds = (*KEY_ASKS, StepAsk, *masks, DerivedAsk)
+            kinds += (OutcomeAsk,) if self._agreed.is_blind else ()
         elif self._agreed.kind == PREDICT:
             assert isinstance(self._agreed.spec, spec.ColumnsSpec)
             kinds = self._agreed.spec.prediction_asks
@@ -116,6 +117,8 @@ class RunParty:
             return self._keep_model(ask.model)
         if isinstance(ask, DerivedAsk):
             return self._finish(ask)
+        if isinstance(ask, OutcomeAsk):
+            return self._outcome(ask)
         return self._inside.answer(ask)
 
     def close(self) -> None:
@@ -191,12 +194,6 @@ class RunParty:
         if agreed.kind == EVALUATE:
             assert not isinstance(table, Holding)  # there are no such jobs
             return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
-        if agreed.kind == PREDICT:
-            assert isinstance(table, Holding)
-            assert isinstance(agreed.spec, spec.ColumnsSpec)
-            folder = self._record.folder
-            trained = folder.with_name(agreed.model)
-            return agreed.spec.predicting_party(table, trained, folder, n_jobs=n_jobs)
         data, folder = self._party.ledger.data, self._record.folder
         site = spec.PartySite(
             self._name,
@@ -206,8 +203,17 @@ class RunParty:
             folder,
             memory,
             is_masked=agreed.is_masked,
+            run=f"{agreed.name} {self._run}",
+            parties=agreed.parties,
+            identity=self._identity,
+            max_match_ids=self._party.policy.max_match_ids,
             min_own_rows=self._party.policy.min_own_rows,
         )
+        if agreed.kind == PREDICT:
+            assert isinstance(table, Holding)
+            assert isinstance(agreed.spec, spec.ColumnsSpec)
+            trained = folder.with_name(agreed.model)
+            return agreed.spec.predicting_party(table, self._settings, trained, site)
         side = agreed.spec.party(table, self._settings, site)
         if not isinstance(agreed.spec, spec.OwnModelsSpec):
             return side
@@ -237,6 +243,7 @@ class RunParty:
             self._derivation,
             is_masked=self._agreed.is_masked,
             least=self._agreed.quorum,
+            is_blind=self._agreed.is_blind,
             steps=self._steps,
         )
         return self._verifying
@@ -253,14 +260,33 @@ class RunParty:
         self._verifying.take(ask.before)
         model = self._derivation.finished().model
         data = b"" if model is None else model.to_bytes()
-        if sha256(data).hexdigest() != ask.digest:
+        told = "" if self._agreed.is_blind else sha256(data).hexdigest()
+        if told != ask.digest:
             raise ProtocolError(
                 "The coordinator's model is not the one that this party derived from the job's "
                 "sums. This party keeps neither."
             )
         reply = self._keep_model(data)
-        self._steps.clear()
+        if not self._agreed.is_blind:  # its coordinator has more to ask
+            self._steps.clear()
         return reply
+
+    def _outcome(self, ask: OutcomeAsk) -> OutcomeReply:
+        """Tell a blind coordinator what came of the job, once the model is kept."""
+        if self._derivation is None:
+            raise ProtocolError("This party has not derived a model.")
+        training = self._derivation.finished()
+        model = b"" if training.model is None or not ask.with_model else training.model.to_bytes()
+        self._record.disclose(
+            question=ask.called(), reveals=ask.reveals, protection="none", bytes=len(model)
+        )
+        steps = tuple((r.question, r.reveals) for r in training.rounds if r.verb == "sum")
+        claims = tuple(claim for claim in training.claims if claim.party == self._name)
+        quality = tuple(
+            Judged(name, found.rows, found.n_rows, tuple(found.scores.items()))
+            for name, found in training.quality.items()
+        )
+        return OutcomeReply(model, steps, quality, training.score, tuple(dict.fromkeys(claims)))
 
     def _keep_model(self, model: bytes) -> ModelReply:
         if self._agreed.spec.leaves != "own models":

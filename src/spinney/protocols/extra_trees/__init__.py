@@ -16,10 +16,10 @@ reveals the smallest and largest values of a node.
 **Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
 categories, classes and magnitudes of numbers, and how many rows of each class stand on each side
 of every drawn cut. It sees each party's schema, and its quality counts (a confusion matrix, or
-error sums). Parties learn the bin edges and the forest as it grows. With `binning="quantiles"` the
-coordinator also learns single cells, exactly: those at which bins end, as in `horizontal_forest`.
-With `thresholds="exchanged"` it also sees each party's smallest and largest bin in every node:
-values of real records.
+error sums). Parties learn the same sums, from which they derive the forest and check it
+(`verified`). With `binning="quantiles"` all of them learn single cells, exactly: those at which
+bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of them also see each party's
+smallest and largest bin in every node: values of real records.
 **Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
 Without `secure_sum` the channel adds up replies that it could read.
 

@@ -79,6 +79,10 @@ class ExtraTreesSpec(RowForestSpec):
             others=setup_rounds(settings) + _AFTER,
         )
 
+    def permits_blind(self, settings: ForestSettings) -> bool:
+        """Return whether cuts are public: exchanged ones rest on each party's own values."""
+        return settings.thresholds == "public"
+
     def is_pooled(self, settings: ForestSettings) -> bool:
         """Return whether counts are exact."""
         return settings.privacy is None

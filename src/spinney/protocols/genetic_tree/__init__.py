@@ -26,8 +26,8 @@ structure, not only the late joiner.
 **Who learns what.** The coordinator learns each party's schema and each active party's structure;
 only sums over the active parties of depths, votes and scores, weighted by rows; and how many
 parties keep their own tree. With `binning="pooled"` it also learns what `horizontal_forest` says
-about facts and edges: summed counts, and the single cells at which bins end. Parties learn all
-structures.
+about facts and edges: summed counts, and the single cells at which bins end. Parties learn the
+same, and whose structure is whose, because they derive the search and check it (`verified`).
 **Who never learns what.** Nobody but its party sees thresholds, leaves, a score, which tree it
 keeps, or how well that tree predicts. Masks hide an active party only among the active parties: in
 a sum over two, each knows the other's part. Without `secure_sum` the channel adds up replies that

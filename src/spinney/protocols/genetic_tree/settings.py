@@ -294,7 +294,9 @@ class GeneticJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=T
     n_jobs: int | None = None
 
 
-_RUNNING: Final = frozenset({"random_state", "n_jobs", "secure_sum", "honest", "epsilon"})
+_RUNNING: Final = frozenset(
+    {"random_state", "n_jobs", "secure_sum", "honest", "epsilon", "coordinator"}
+)
 
 
 def settings_of(given: GeneticJobSettings, facts: JobFacts) -> GeneticSettings:

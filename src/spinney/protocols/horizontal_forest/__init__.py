@@ -23,8 +23,10 @@ are integer counts over shared bins. The paper's own histograms, Algorithms 2 an
 | | with `binning="quantiles"` therefore single cells, exactly: those at which bins end, up to |
 | | `max_bins` - 1 per column, or all values of a column that has no more; not whose they are |
 | | with `binning="adaptive"` each party's own histograms, bin means included |
-| parties | the forest as it grows, and all bin edges: the roundest number between two cells, |
-| | which is itself a cell if there is no rounder number (whole numbers, close neighbours) |
+| parties | the same sums, from which they derive the forest and check it (`verified`) |
+| | so all bin edges: the roundest number between two cells, which is itself a cell if there |
+| | is no rounder number (whole numbers, close neighbours) |
+| | with `binning="adaptive"` each party's own histograms |
 | readers of the model | the edges that its trees use |
 
 **Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
@@ -44,9 +46,8 @@ holds as long as no row, id included, is at two parties (see `spinney.tables.tab
 
 **Rounds and bytes.** Schemas 1, facts 1, edges at most 3, each level 1, quality 1: at most
 depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each. A
-question repeats all levels so far, 3 to 4 bytes per node, so that it can be answered on its own. In
-total this is twice the forest's bytes if trees fill their depth, and depth / 2 times if only a few
-branches are deep (100 trees of depth 45: 50 MB down, 11 MB up).
+question tells what the one before it came to: the sum of the replies, with about a bit more for
+each counter.
 """
 
 from spinney.protocols.horizontal_forest.coordinator import train

@@ -77,6 +77,10 @@ class HorizontalForestSpec(RowForestSpec):
             others=setup_rounds(settings) + _AFTER,
         )
 
+    def permits_blind(self, settings: ForestSettings) -> bool:
+        """Return whether counts are summed: parties' own bins are merged by the coordinator."""
+        return settings.binning != "adaptive"
+
     def is_pooled(self, settings: ForestSettings) -> bool:
         """Return whether counts are exact and over shared bins."""
         return settings.privacy is None and settings.binning != "adaptive"

@@ -95,6 +95,11 @@ class PrivateForestSpec(Spec[Settings]):
             seed=settings.seed,
         )
 
+    def permits_blind(self, settings: Settings) -> bool:
+        """Return whether all steps are sums."""
+        del settings
+        return True
+
     def is_pooled(self, settings: Settings) -> bool:
         """Return False: noise makes every forest different."""
         del settings

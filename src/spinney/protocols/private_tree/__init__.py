@@ -22,12 +22,13 @@ after the best further cut of both its sides. So it finds two columns that are i
 together, at no further cost.
 
 **Who learns what.** Everyone learns the tree and the noisy class counts of its leaves. The
-coordinator also learns, summed over parties: with "histograms" noisy histograms of every open node;
-with "save_budget" noisy bounds for every column, and noisy histograms of some; with "propose" each
-party's own choice of a cut, and noisy counts of both sides of those cuts. **With "noisy_max" it
-learns exact histograms of every open node**, for the root by pairs of columns, and the noise of the
-choice: it is trusted with them, and the claims say that nothing protects a record from it. It sees
-each party's schema, that it joins, and its claims. **Who never learns what.** Nobody else sees an
+coordinator, and the parties, which check it (`verified`), also learn, summed over parties: with
+"histograms" noisy histograms of every open node; with "save_budget" noisy bounds for every column,
+and noisy histograms of some; with "propose" each party's own choice of a cut, and noisy counts of
+both sides of those cuts. **With "noisy_max" the coordinator alone learns exact histograms of every
+open node**, for the root by pairs of columns, and the noise of the choice: it is trusted with them,
+parties cannot check it, and the claims say that nothing protects a record from it. It sees each
+party's schema, that it joins, and its claims. **Who never learns what.** Nobody else sees an
 exact number. A party's own counts leave it only under a mask or with the party's own whole noise.
 
 **Rounds and bytes.** Schemas 1, joining 1, each level 1 ("histograms", "noisy_max") or 2, leaves 1,

@@ -110,6 +110,10 @@ class PrivateTreeSpec(Spec[TreeSettings]):
             bootstrap=False,
         )
 
+    def permits_blind(self, settings: TreeSettings) -> bool:
+        """Return whether all steps are sums: proposals of cuts are the parties' own."""
+        return settings.method != "propose"
+
     def is_pooled(self, settings: TreeSettings) -> bool:
         """Return False: noise makes every tree different."""
         del settings

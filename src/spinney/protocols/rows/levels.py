@@ -168,6 +168,11 @@ class OpenNodes:
         return len(self.levels)
 
     @property
+    def covers(self) -> tuple[int, int]:
+        """The nodes asked about."""
+        return (self.first, self.last)
+
+    @property
     def story(self) -> tuple[Level, ...]:
         """The levels so far, without the choice of nodes that are asked about, which may change."""
         return splits_only(self.levels)

@@ -163,12 +163,18 @@ def lay_bins(
     """Count the tables and lay the bins; quantiles take up to three more rounds.
 
     If a party leaves meanwhile, ranks and counts are not of the same rows. Everything is then
-    counted again over the parties that stay.
+    counted again over the parties that stay; but not under masks, where the difference between the
+    two sums would be the counts of the party that left.
     """
     while True:
         facts, binning = _laid(channel, schema, settings)
         if binning is not None:
             return facts, binning
+        if channel.is_masked:
+            raise ProtocolError(
+                "A party left while the bins were laid. To count the others again would show its "
+                "counts. Start the job anew, with it or without it."
+            )
 
 
 def _laid(

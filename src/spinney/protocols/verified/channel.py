@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from spinney.protocols.verified.derivation import SharedQuestions
-from spinney.protocols.verified.messages import Opened, StepAsk
+from spinney.protocols.verified.messages import (
+    BLIND,
+    HiddenSums,
+    Opened,
+    StepAsk,
+    story_after,
+)
+from spinney.protocols.verified.tags import SumKeys
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
 
@@ -16,9 +23,17 @@ _NO_TAG = np.zeros(0, np.uint64)
 class VerifiedSums(Channel):
     """A channel that asks for the next step, and tells what the step before came to."""
 
-    def __init__(self, inner: Channel, questions: SharedQuestions | None = None) -> None:
+    def __init__(
+        self,
+        inner: Channel,
+        questions: SharedQuestions | None = None,
+        *,
+        blind: SumKeys | None = None,
+    ) -> None:
         self._inner = inner
         self._questions = questions  # of parties in the same process
+        self._blind = blind  # keys of parties whose sums a coordinator would not read
+        self._story = b""
         self.parties = inner.parties
         self.is_masked = inner.is_masked
         self._number = 0
@@ -49,11 +64,27 @@ class VerifiedSums(Channel):
 
     def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a step to all parties; return only the sum of their replies."""
+        if self._blind is not None:
+            return self._sum_of_parties(ask, self._blind, quorum)
         total: Any = self._inner.sum(self._step("sum", ask), quorum=quorum)
         answered = self.rounds[-1].answered
         opened: Summand = ask.laid_out(total.reply)
         self._tell(Opened(self._number, answered, (Carried(opened),), total.tag), common=True)
         return opened
+
+    def _sum_of_parties(self, ask: Ask[Summand], keys: SumKeys, quorum: int | None) -> Summand:
+        """Put a step to all parties; return the sum, as a party reads it.
+
+        A simulation has the parties' keys; see `blind.relay_steps` for a coordinator without them.
+        """
+        hidden: Any = self._inner.sum(self._step(BLIND, ask), quorum=quorum)
+        answered = self.rounds[-1].answered
+        opened = Opened(self._number, answered, (Carried(HiddenSums(hidden.words)),), hidden.tag)
+        words = [word.copy() for word in hidden.words]
+        keys.show(self._number, self._story, words, len(answered))
+        self._tell(opened, common=True)
+        total: Summand = ask.from_ring(tuple(word.view(f"i{word.itemsize}") for word in words))
+        return total
 
     def _step(self, verb: str, ask: Ask[Any]) -> StepAsk:
         self._number += 1
@@ -63,4 +94,5 @@ class VerifiedSums(Channel):
 
     def _tell(self, opened: Opened, *, common: bool) -> None:
         """Remember what to tell; parties that were not asked have not heard of earlier steps."""
+        self._story = story_after(self._story, opened)
         self._before = (opened,) if common else (*self._before, opened)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from spinney.errors import ProtocolError, SpinneyError
 from spinney.protocols.training import Trained
-from spinney.protocols.verified.messages import StepAsk
+from spinney.protocols.verified.messages import BLIND, StepAsk
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
 
 Train = Callable[[Channel], Trained]
@@ -26,6 +26,14 @@ class Derivation(Protocol):
 
     def tell(self, result: Any, answered: Sequence[str]) -> None:
         """Go on with what the present step came to, and who is in it."""
+        ...
+
+    def to_a_sum(self, answer: Callable[[Ask[Any]], Any]) -> bool:
+        """Go on to the next sum; return whether there is one.
+
+        A blind coordinator knows no question, so it cannot ask those that parties answer singly.
+        The party's own reply then stands for all: nothing that follows depends on who said what.
+        """
         ...
 
 
@@ -62,6 +70,11 @@ class SharedDerivation:
         del result, answered
         self._present = None
 
+    def to_a_sum(self, answer: Callable[[Ask[Any]], Any]) -> bool:
+        """Do nothing: the coordinator asks every question."""
+        del answer
+        return True
+
 
 class OwnDerivation:
     """A training of the party's own, in a thread, that asks nobody and is told what came out.
@@ -87,16 +100,26 @@ class OwnDerivation:
     def question(self, step: StepAsk) -> Ask[Any]:
         """Return the question of a step; raise if another step, or none, comes next."""
         verb, ask = self._next()
-        if verb != step.verb:
-            raise ProtocolError(
-                "The question is not the job's next step. This party answers only the questions "
-                "that follow from the job it accepted. Nothing was released."
-            )
+        if verb != ("sum" if step.verb == BLIND else step.verb):
+            raise not_the_next()
         return ask
 
-    def present(self) -> tuple[str, Ask[Any]]:
-        """Return the present step's verb and question."""
-        return self._next()
+    def present(self) -> tuple[str, Ask[Any]] | None:
+        """Return the present step's verb and question; None if the job has ended."""
+        if self._asked is None:
+            self._wait()
+        if self._asked is None and self.error is not None:
+            raise self.error
+        return self._asked
+
+    def to_a_sum(self, answer: Callable[[Ask[Any]], Any]) -> bool:
+        """Go on to the next sum; return whether there is one."""
+        parties = self._channel.parties
+        while (present := self.present()) is not None and present[0] == "ask":
+            if present[1].is_relayed:
+                raise ProtocolError("This job has steps that a blind coordinator cannot relay.")
+            self.tell(dict.fromkeys(parties, answer(present[1])), parties)
+        return present is not None
 
     def tell(self, result: Any, answered: Sequence[str]) -> None:
         """Go on with what the present step came to, and who is in it."""
@@ -149,6 +172,14 @@ class OwnDerivation:
             self.error = error
         finally:
             self._channel.questions.put(None)
+
+
+def not_the_next() -> ProtocolError:
+    """Return the refusal of a question that does not follow."""
+    return ProtocolError(
+        "The question is not the job's next step. This party answers only the questions that "
+        "follow from the job it accepted. Nothing was released."
+    )
 
 
 class _ClosedError(Exception):

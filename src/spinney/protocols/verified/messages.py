@@ -6,11 +6,14 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.privacy.keys import digest, encode_parts
 from spinney.protocols.verified.tags import Tag
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.codec import UNPACKED_LIMIT
 from spinney.transport.messages import Beside, message
+
+BLIND: Final = "blind"
 
 
 @message
@@ -23,6 +26,12 @@ class Opened:
     tags: NDArray[np.uint64]  # (3,) of the sum; or (n, 3) of the replies; or (0,)
 
 
+def story_after(story: bytes, opened: Opened) -> bytes:
+    """Return the digest of all that parties were told, after one more step."""
+    names = encode_parts(*opened.answered)
+    return digest(story, opened.number, names, opened.tags.tobytes())
+
+
 class _OfStep:
     """An attribute that differs from step to step: on a step, that of the step's own question."""
 
@@ -31,7 +40,9 @@ class _OfStep:
         self._in_general = in_general
 
     def __get__(self, step: "StepAsk | None", kind: type[Any]) -> Any:
-        return self._in_general if step is None else getattr(step.about, self._name)
+        if step is None or step.verb == BLIND:
+            return self._in_general
+        return getattr(step.about, self._name)
 
 
 class _TypeOfReply(_OfStep):
@@ -40,7 +51,34 @@ class _TypeOfReply(_OfStep):
     def __get__(self, step: "StepAsk | None", kind: type[Any]) -> Any:
         if step is None:
             return StepReply
+        if step.verb == BLIND:
+            return HiddenReply
         return step_reply(step.about.reply_type, is_summed=step.is_summable)
+
+
+@message
+class HiddenSums:
+    """Sums that only parties can read: each of them has added a mask that they all know."""
+
+    words: tuple[NDArray[np.unsignedinteger], ...]
+
+
+@message
+class HiddenReply:
+    """Words of a step that only parties can read, and their tag; none if the job has ended."""
+
+    words: tuple[NDArray[np.unsignedinteger], ...]
+    tag: NDArray[np.uint64]
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its words, and the tag last."""
+        return (*self.words, self.tag)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "HiddenReply":
+        """Return the reply with these words."""
+        *words, tag = (vector.view(f"u{vector.itemsize}") for vector in vectors)
+        return cls(tuple(words), tag)
 
 
 @message
@@ -59,11 +97,11 @@ class StepAsk(Ask[Any]):
     """
 
     number: int  # from 1
-    verb: str  # "sum" or "ask"
+    verb: str  # "sum" or "ask"; "blind" if the coordinator does not know the step's question
     before: tuple[Opened, ...]  # what the steps since the last common one came to
 
     called: ClassVar[Any] = _OfStep("called", lambda: "Step")
-    reveals: ClassVar[Any] = _OfStep("reveals", "what the question of its step reveals")
+    reveals: ClassVar[Any] = _OfStep("reveals", "numbers that only the parties can open")
     ring_is_fresh: ClassVar[Any] = _OfStep("ring_is_fresh", False)
     reply_bytes: ClassVar[Any] = _OfStep("reply_bytes", UNPACKED_LIMIT)
     reply_type: ClassVar[Any] = _TypeOfReply("", StepReply)
@@ -73,6 +111,11 @@ class StepAsk(Ask[Any]):
         """The step's own question."""
         return _ABOUT.get(self, _not_derived)
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether the step's own question is known here."""
+        return self in _ABOUT
+
     def derived(self, about: Ask[Any]) -> "StepAsk":
         """Keep the step's own question beside this one."""
         _ABOUT.get(self, lambda: about)
@@ -81,15 +124,19 @@ class StepAsk(Ask[Any]):
     @property
     def is_summable(self) -> bool:
         """Whether the step's replies are summed."""
-        return self.verb == "sum"
+        return self.verb != "ask"
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the reply's integers as they are masked, and its tag."""
+        if self.verb == BLIND:
+            return tuple(vector.copy() for vector in reply.vectors())
         ring = _RINGS.get(reply, lambda: self.about.to_ring(reply.reply))
         return (*ring, reply.tag.copy())  # they are masked in place
 
     def from_ring(self, sums: tuple[Vector, ...]) -> Any:
         """Return the sum of the replies, and of their tags."""
+        if self.verb == BLIND:
+            return HiddenReply.of_vectors(sums)
         *vectors, tag = sums
         return self.reply_type(self.about.from_ring(tuple(vectors)), tag.view(np.uint64))
 

@@ -6,10 +6,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from spinney.errors import ProtocolError, SpinneyError
-from spinney.privacy.keys import digest, encode_parts
+from spinney.privacy.streams import ring_words
 from spinney.protocols.secure_sums.channel import require_unmasked
-from spinney.protocols.verified.derivation import Derivation
-from spinney.protocols.verified.messages import Opened, StepAsk, keep_ring, step_reply
+from spinney.protocols.verified.derivation import Derivation, not_the_next
+from spinney.protocols.verified.messages import (
+    BLIND,
+    HiddenReply,
+    HiddenSums,
+    Opened,
+    StepAsk,
+    keep_ring,
+    step_reply,
+    story_after,
+)
 from spinney.protocols.verified.tags import SumKeys, Tag, Vector
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Answering, Ask
@@ -65,6 +74,8 @@ class VerifyingParty:
         Whether sums leave masked; then a tag is about the numbers that are masked.
     least
         How many parties a sum must contain for this party to go on with it.
+    is_blind
+        Whether the sums themselves are for parties only.
     steps
         What the party remembers from one attempt of a run to the next.
     """
@@ -78,6 +89,7 @@ class VerifyingParty:
         *,
         is_masked: bool,
         least: int = 1,
+        is_blind: bool = False,
         steps: Steps | None = None,
     ) -> None:
         self._party = party
@@ -86,11 +98,13 @@ class VerifyingParty:
         self._derivation = derivation
         self._is_masked = is_masked
         self._least = least
+        self._is_blind = is_blind
         self._steps = steps or NoSteps()
         self._number = 1  # of the step that comes next, or is answered again
         self._story = b""  # a digest of all that was told so far
         self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
         self._ended: ProtocolError | None = None
+        self._shown: tuple[Opened, Any] | None = None  # a sum that only parties can read
         for opened in self._steps.kept():
             self._go_on(opened)
 
@@ -109,6 +123,10 @@ class VerifyingParty:
                 f"Step {ask.number} does not follow: this party has been told what came out up to "
                 f"step {self._number - 1}. Nothing was released."
             )
+        if ask.verb == ("sum" if self._is_blind else BLIND):
+            raise not_the_next()
+        if ask.verb == BLIND and not self._derivation.to_a_sum(self._party.answer):
+            return HiddenReply((), np.zeros(3, np.uint64))  # the job has ended
         about = self._derivation.question(ask)
         ask.derived(about)
         if self._is_masked and ask.verb == "ask":
@@ -140,7 +158,13 @@ class VerifyingParty:
         if not self._is_masked:
             return made(reply, self._tag(reply.vectors()))
         ring = about.to_ring(reply)
-        return keep_ring(made(reply, self._tag(ring)), ring)
+        if not self._is_blind:
+            return keep_ring(made(reply, self._tag(ring)), ring)
+        tag = self._tag(ring)
+        bits = [8 * vector.itemsize for vector in ring]
+        words = ring_words(ring, bits, copy=not about.ring_is_fresh)
+        self._keys.hide(self._number, self._story, words)
+        return HiddenReply(words, tag)
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         n_threads = thread_count(None)
@@ -148,6 +172,8 @@ class VerifyingParty:
 
     def _check(self, opened: Opened) -> None:
         """Raise unless what is told is what the parties replied."""
+        if self._is_blind:
+            self._derivation.to_a_sum(self._party.answer)
         present = self._derivation.present()
         if present is None:  # in one process with the coordinator, and not asked
             return
@@ -176,7 +202,7 @@ class VerifyingParty:
             if len(opened.results) != 1:
                 return False
             try:
-                total = opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+                total = self._total(opened, about)
                 numbers = about.to_ring(total) if self._is_masked else total.vectors()
             except (SpinneyError, TypeError, ValueError, IndexError):
                 return False  # not even numbers of the right kind and shape
@@ -191,20 +217,32 @@ class VerifyingParty:
             for name, carried, tag in zip(names, opened.results, tags, strict=True)
         )
 
+    def _total(self, opened: Opened, about: Ask[Any]) -> Any:
+        """Return the sum that was told."""
+        if not self._is_blind:
+            return opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+        if self._shown is None or self._shown[0] is not opened:
+            words = [word.copy() for word in opened.results[0].open(HiddenSums).words]
+            self._keys.show(self._number, self._story, words, len(opened.answered))
+            sums = tuple(word.view(f"i{word.itemsize}") for word in words)
+            self._shown = (opened, about.from_ring(sums))
+        return self._shown[1]
+
     def _go_on(self, opened: Opened) -> None:
         """Derive the next step from what this one came to."""
+        if self._is_blind:
+            self._derivation.to_a_sum(self._party.answer)
         present = self._derivation.present()
         if present is not None:
             self._derivation.tell(self._result(opened, *present), opened.answered)
-        names = encode_parts(*opened.answered)
-        self._story = digest(self._story, opened.number, names, opened.tags.tobytes())
+        self._story = story_after(self._story, opened)
         self._number = opened.number + 1
-        self._answered = None
+        self._answered = self._shown = None
 
     def _result(self, opened: Opened, verb: str, about: Ask[Any]) -> Any:
         """Return what a step came to, as the training is told it."""
         if verb == "sum":
-            return opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+            return self._total(opened, about)
         if about.is_relayed:
             replies = (carried.open(about.reply_type) for carried in opened.results)
             return dict(zip(opened.answered, replies, strict=True))

@@ -1,6 +1,7 @@
 """Parties in one process: the channel that every simulation and estimator uses."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from spinney.protocols.secure_sums.simulated import secure_parties
@@ -10,7 +11,7 @@ from spinney.protocols.verified.derivation import SharedDerivation, SharedQuesti
 from spinney.protocols.verified.messages import StepAsk
 from spinney.protocols.verified.party import VerifyingParty
 from spinney.protocols.verified.tags import SumKeys
-from spinney.transport.channel import Answering, Channel
+from spinney.transport.channel import Answering, Ask, Channel
 from spinney.transport.in_process import InProcess
 
 
@@ -20,6 +21,8 @@ def connect_parties(
     is_masked: bool,
     privacy: PrivacySettings | None = None,
     honest: int | None = None,
+    is_blind: bool = False,
+    unverified: Sequence[type[Ask[Any]]] = (),
     connect: Callable[[dict[str, Answering]], Channel] = InProcess,
 ) -> Channel:
     """Return the channel to parties in one process.
@@ -35,26 +38,36 @@ def connect_parties(
         the noise with it.
     honest
         How many parties must be honest for the masks to hold; None: half of them, rounded up.
+    is_blind
+        Whether masked sums are for the parties only.
+    unverified
+        For a job whose sums only the coordinator may see, so that parties cannot check them: its
+        questions whose replies are summed.
     connect
         What carries the messages.
     """
-    if len(parties) == 1 and not is_masked:
-        return connect(dict(parties))  # there is nobody to be protected from
+    sides: dict[str, Answering] = dict(parties)
+    if not is_masked and (unverified or len(sides) == 1):  # alone, a party has nobody to check
+        return connect(sides)
     keys, questions = SumKeys.fresh(), SharedQuestions()
-    sides: dict[str, Answering] = {
-        name: VerifyingParty(side, name, keys, SharedDerivation(questions), is_masked=is_masked)
-        for name, side in parties.items()
-    }
-    if not is_masked:
-        return VerifiedSums(connect(sides), questions)
-    if privacy is not None:
-        privacy.shares(len(sides))  # raises the clearest error if `honest` is wrong
-    masked = secure_parties(
-        sides,
-        connect,
-        (StepAsk,),
-        job=f"simulation {uuid4()}",
-        honest=honest,
-        min_survivors=None if privacy is None else len(sides),
-    )
-    return VerifiedSums(masked, questions)
+    if not unverified:
+        for name, side in parties.items():
+            own = SharedDerivation(questions)
+            sides[name] = VerifyingParty(
+                side, name, keys, own, is_masked=is_masked, is_blind=is_blind
+            )
+    channel = connect(sides) if not is_masked else None
+    if channel is None:
+        if privacy is not None:
+            privacy.shares(len(sides))  # raises the clearest error if `honest` is wrong
+        channel = secure_parties(
+            sides,
+            connect,
+            unverified or (StepAsk,),
+            job=f"simulation {uuid4()}",
+            honest=honest,
+            min_survivors=None if privacy is None else len(sides),
+        )
+    if unverified:
+        return channel
+    return VerifiedSums(channel, questions, blind=keys if is_blind else None)

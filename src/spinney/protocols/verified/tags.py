@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.privacy.entropy import secret_bytes
-from spinney.privacy.keys import KEY_BYTES, derive_key, digest
+from spinney.privacy.keys import KEY_BYTES, Words, derive_key, digest
 from spinney.privacy.streams import add_stream
 from spinney.transport.messages import Beside
 from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, n_hash_keys
@@ -76,6 +76,17 @@ class SumKeys:
         parts = zip(totals, tag.tolist(), PRIMES, strict=True)
         return all((total - said) % prime == 0 for total, said, prime in parts)
 
+    def hide(self, step: int, story: bytes, words: Sequence[Words]) -> None:
+        """Add a mask that all parties know and the coordinator does not; in place."""
+        add_stream(words, self._key("blind sums", step, story, ()))
+
+    def show(self, step: int, story: bytes, words: Sequence[Words], times: int) -> None:
+        """Take off the masks of `times` parties from the sum of their words; in place."""
+        masks = [np.zeros_like(vector) for vector in words]
+        add_stream(masks, self._key("blind sums", step, story, ()))
+        for vector, mask in zip(words, masks, strict=True):
+            np.subtract(vector, mask * vector.dtype.type(times), out=vector)
+
     def checked(self, told: object, check: Callable[[], bool]) -> bool:
         """Return what a check says; parties in one process check the same object once."""
         return self._checked.get(told, check)
@@ -100,8 +111,10 @@ class SumKeys:
         self, purpose: str, step: int, story: bytes, names: tuple[str, ...], count: int
     ) -> NDArray[np.uint64]:
         """Return words that only the parties can derive."""
-        job = digest(self._run, story)
-        key = derive_key(self._secret, purpose, job=job, round_number=step, names=names)
         words = np.zeros(count, np.uint64)
-        add_stream([words], key)
+        add_stream([words], self._key(purpose, step, story, names))
         return words
+
+    def _key(self, purpose: str, step: int, story: bytes, names: tuple[str, ...]) -> bytes:
+        job = digest(self._run, story)
+        return derive_key(self._secret, purpose, job=job, round_number=step, names=names)

@@ -25,7 +25,10 @@ also its claims.
 bins, or which row id a row has. Parties do not learn whose cut split a node, or which columns of
 others were drawn. The label party computes the leaf values and keeps them. A party makes the cuts
 of a level once, and the label party scores the forest once, on the job's rows; both refuse a second
-time.
+time. A run has one job, a level has one version and one offer of columns, and no node has fewer
+rows than the job's rules allow. Between organisations the parties seal every level with a key that
+the coordinator lacks (`vertical_forest.level_seal`): it cannot put rows of its choice into a node.
+It can still choose which columns are offered, and with shared labels whose cut is made.
 
 **Rounds and bytes.** Holdings, labels, start: 3. Each level 2. Finish 1, scoring 2: at most
 2 x depth + 8. At each level a party receives 1 bit per row of each split node, and 2 to 3 bytes for

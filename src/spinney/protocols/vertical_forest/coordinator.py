@@ -16,6 +16,7 @@ from spinney.protocols.vertical_forest.growth import Coordination, Owners
 from spinney.protocols.vertical_forest.job import Job, Target, public_settings
 from spinney.protocols.vertical_forest.messages import HoldingsAsk, HoldingsReply, LabelsAsk, Sealed
 from spinney.protocols.vertical_forest.quality import judge_forest
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.protocols.vertical_forest.settings import NAME, Settings, VerticalSettings
 from spinney.transport.channel import Channel, Round
 from spinney.typing import ENDLESS, Progress, silent
@@ -125,9 +126,10 @@ def train(
         job = job_of(settings, holdings, label_party)
         owned = Owners.of(channel.parties, {n: h.n_columns for n, h in holdings.items()}, owners)
         target: Target = np.zeros(0, np.uint8)
+        signed: Signed | Unsigned = UNSIGNED
         if settings.labels == "shared":
             reply = channel.ask(LabelsAsk(job), to=(label_party,))[label_party]
-            target = reply.target
+            target, signed = reply.target, reply.signed
             job.check_target(target)
     sealed: tuple[Sealed, ...] = ()
     if settings.labels == "encrypted":
@@ -142,6 +144,7 @@ def train(
         owned,
         label_party=label_party,
         target=target,
+        signed=signed,
         sealed=sealed,
         seed=settings.forest.seed,
         checkpoint=checkpoint,

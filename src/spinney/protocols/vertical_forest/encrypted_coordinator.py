@@ -15,15 +15,23 @@ ciphertexts, sees counts of rows in cells, and learns the choices: whose column,
 which cell. Feature parties learn which of their cuts were chosen, and which rows are together in a
 node. That alone reveals labels (the report measures it), and encryption cannot prevent it.
 **Who never learns what.** Nobody but the label party learns a label, a sum of labels or a gain. The
-label party never returns a decrypted number. It chooses once per level, and a feature party cuts
-once per level: a coordinator that made up sums or cuts to try them out would get no second answer.
+label party never returns a decrypted number. It opens the sums of a level once, and only sums that
+their parties signed for this run. In every column they must add up to the label party's own counts
+of the node. At the first sums that do not fit it ends the job and erases the key, in the same words
+and after the same work, whatever was wrong; nothing of the job is answered after that, also not
+after a restart, and another run has another key. So forged sums are no oracle. Feature parties add
+up only ciphertexts that the label party signed, send a level's sums once, under fresh randomness,
+and make only cuts that the label party chose and signed.
+What remains: a feature party can sign sums of an invented column, and its choice, with one category
+per row, tells it the labels of 254 rows of a node. A label party can encrypt other numbers than
+labels, and so read which rows are in a cell.
 
 **Rounds and bytes.** The encrypted labels once: about 270 bytes (Okamoto-Uchiyama) or 512
 (Paillier) per row. A level takes 3 rounds; a feature party sends one ciphertext for some 30 to 100
 cells, and a few bits for each cell's rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +49,7 @@ from spinney.protocols.vertical_forest.encrypted_messages import (
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.growth import Coordination
 from spinney.protocols.vertical_forest.messages import SplitAsk
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed
 from spinney.transport.channel import Ask
 
 
@@ -68,7 +77,7 @@ class EncryptedCoordination(Coordination):
         ask = ChooseAsk(self.job.digest, self.depth, self.newest, own_offer, own_place, foreign)
         choice: ChooseReply = self.ask({self.label_party: ask})[self.label_party]
         winner, column = self._winners_of(choice, others, drawn.column, offers)
-        asks = self._cut_asks(choice, winner)
+        asks = self._cut_asks(choice, winner, dict(zip(others, choice.signed or (), strict=False)))
         before = {**sums, self.label_party: ask}
         splits = self.ask(asks, before) if asks else {}
         merged = {}
@@ -77,7 +86,7 @@ class EncryptedCoordination(Coordination):
             party = self._names.index(name)
             own = flags[winner[winner >= 0] == party].reshape(-1)
             merged[party] = replace(reply, child_open=own)
-        self._take(self._merged(winner, column, merged))
+        self._take(self._merged(winner, column, merged, (choice.seal,)))
 
     def _winners_of(
         self,
@@ -102,7 +111,9 @@ class EncryptedCoordination(Coordination):
             column[at] = drawn[node, place[begin + slot]]
         return winner, column
 
-    def _cut_asks(self, choice: ChooseReply, winner: NDArray[np.int16]) -> dict[str, Ask[Any]]:
+    def _cut_asks(
+        self, choice: ChooseReply, winner: NDArray[np.int16], signed: Mapping[str, Signed]
+    ) -> dict[str, Ask[Any]]:
         asks: dict[str, Ask[Any]] = {}
         for party, name in enumerate(self._names):
             node = np.flatnonzero(winner == party)
@@ -113,6 +124,6 @@ class EncryptedCoordination(Coordination):
                 continue
             asks[name] = CutAsk(
                 self.job.digest, self.depth, node, choice.slot[node], choice.cut[node],
-                choice.missing_left[node], choice.bin_set[node],
+                choice.missing_left[node], choice.bin_set[node], signed.get(name, UNSIGNED),
             )  # fmt: skip
         return asks

@@ -3,6 +3,7 @@
 **Who learns what.** See `vertical_forest.encrypted_coordinator`.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job
 from spinney.protocols.vertical_forest.messages import Sealed, SplitReply
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
+from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.counts import Counts
@@ -47,6 +50,14 @@ class SumsReply:
     has_missing: Bools
     counts: Counts  # (cells, 1) rows, counted as often as drawn
     sums: tuple[bytes, ...]  # of cells that hold rows, one for each plane
+    signed: Signed | Unsigned = UNSIGNED  # for the label party: it opens no other sums
+
+    def said(
+        self, job: str, depth: int, n_slots: NDArray[np.uint16]
+    ) -> tuple[str | bytes | int, ...]:
+        """Return what the party signs: its sums, and the nodes that they belong to."""
+        bare = codec.encode(replace(self, signed=UNSIGNED))
+        return (job, depth, n_slots.astype("<i8").tobytes(), bare)
 
 
 @message
@@ -86,6 +97,25 @@ class ChooseReply:
     missing_left: Bools
     bin_set: NDArray[np.uint64]  # (n_open, 4)
     child_open: Bools  # (2 * n_split,)
+    signed: tuple[Signed, ...] | Unsigned = UNSIGNED  # for each of the others: its cuts
+    seal: bytes | Unsigned = UNSIGNED  # of the children that stay open
+
+    def cuts_of(self, node: Integers) -> tuple[bytes, ...]:
+        """Return the chosen cuts of some nodes as bytes, which are signed."""
+        return cuts_as_bytes(node, self.slot[node], self.cut[node], self.missing_left[node],
+            self.bin_set[node])  # fmt: skip
+
+
+def cuts_as_bytes(
+    node: Integers,
+    slot: NDArray[np.int16],
+    cut: NDArray[np.uint8],
+    missing_left: Bools,
+    bin_set: NDArray[np.uint64],
+) -> tuple[bytes, ...]:
+    """Return chosen cuts as bytes, which the label party signs for the party that makes them."""
+    numbers = (one.astype("<i8").tobytes() for one in (node, slot, cut, missing_left))
+    return (*numbers, bin_set.astype("<u8").tobytes())
 
 
 @message
@@ -118,6 +148,7 @@ class CutAsk(Ask[SplitReply]):
     cut: NDArray[np.uint8]
     missing_left: Bools
     bin_set: NDArray[np.uint64]
+    signed: Signed | Unsigned = UNSIGNED  # by the label party
     reveals: ClassVar[str] = "which rows of a node go left by the party's cut"
     reply_type: ClassVar[type[Any]] = SplitReply
 

@@ -3,6 +3,7 @@
 **Who learns what.** See `vertical_forest.encrypted_coordinator`.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -12,23 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.privacy.homomorphic import AdditiveHE, SecretHE, foreign_ciphertexts, unpack
+from spinney.privacy.homomorphic import (
+    AdditiveHE,
+    Ciphertexts,
+    SecretHE,
+    foreign_ciphertexts,
+    unpack,
+)
 from spinney.privacy.schemes import new_key, of_public_key, of_secret_key, scheme_of
 from spinney.protocols.vertical_forest.encrypted_messages import (
     ChooseAsk,
     ChooseReply,
     CutAsk,
-    Foreign,
     SealAsk,
     SealReply,
     SumsAsk,
     SumsReply,
+    cuts_as_bytes,
 )
 from spinney.protocols.vertical_forest.fields import LabelFields
 from spinney.protocols.vertical_forest.growing import Growing
 from spinney.protocols.vertical_forest.job import Job, Target
 from spinney.protocols.vertical_forest.messages import Sealed, SplitReply, behind_split
 from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat, Signed, Unsigned
+from spinney.protocols.vertical_forest.settings import NAME
 from spinney.transport import codec
 from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counts
@@ -40,13 +49,23 @@ from spinney.trees.rows import rows_of_entries
 from spinney.trees.split import BestSplits
 from spinney.typing import Integers
 
+LABELS, SUMS, CUTS = (
+    "list of encrypted labels",
+    "reply with sums",
+    "choice of cuts",
+)  # what is signed
+ENDED = "ended"
+_LOG = logging.getLogger("spinney.party")  # stays at the party
 _MULTIPLES = 3  # stored multiples of each ciphertext: one row in fifty is drawn more often
 
 
 class FeatureSide:
     """The side that adds ciphertexts without the key."""
 
-    def __init__(self, job: Job, sealed: Sealed) -> None:
+    def __init__(self, job: Job, sealed: Sealed, seat: Seat | None) -> None:
+        if seat is not None:  # whose key it is decides who can read the sums
+            seat.check(seat.lead, sealed.signed, LABELS, *sealed.said(job.digest))
+        self._seat = seat
         self._he: AdditiveHE = of_public_key(sealed.scheme, sealed.public_key)
         self._fields = LabelFields.of(job, sealed.field_bits, self._he.room)
         self._slots: Slots | None = None
@@ -62,9 +81,21 @@ class FeatureSide:
         self._planes = [self._he.sums(self._he.load(data, n), groups) for data in sealed.planes]
 
     def sums(self, ask: SumsAsk, growing: Growing) -> SumsReply:
-        """Return the encrypted label sums of every cell that holds rows."""
+        """Return the encrypted label sums of every cell that holds rows; the same once more."""
+        growing.settle("offered", codec.encode(ask.offered))
         slots = ask.offered.laid(growing.nodes)
         self._slots = slots
+        stored = growing.stored_reply("sums")
+        if stored is not None:
+            return codec.decode(stored, SumsReply)
+        reply = self._added(slots, growing)
+        if self._seat is not None:
+            said = reply.said(ask.job, ask.depth, ask.offered.n_slots)
+            reply = replace(reply, signed=self._seat.sign(SUMS, *said))
+        growing.store_reply("sums", codec.encode(reply))
+        return reply
+
+    def _added(self, slots: Slots, growing: Growing) -> SumsReply:
         columns, used = growing.nodes.columns, slots.feature >= 0
         n_open = growing.nodes.tree.size
         counts = np.zeros((0, 1), np.int64)
@@ -100,6 +131,10 @@ class FeatureSide:
         slots = self._slots
         if slots is None:
             return None
+        if self._seat is not None:
+            chosen = cuts_as_bytes(ask.node, ask.slot, ask.cut, ask.missing_left, ask.bin_set)
+            name = self._seat.name
+            self._seat.check(self._seat.lead, ask.signed, CUTS, ask.job, ask.depth, name, *chosen)
         same = {ask.node.size, ask.slot.size, ask.cut.size, ask.missing_left.size, len(ask.bin_set)}
         at = (ask.node, ask.slot.astype(np.int64))
         if len(same) != 1 or not _are_within(at, slots.feature) or np.any(slots.feature[at] < 0):
@@ -176,6 +211,14 @@ def _ciphertexts(row: Integers, weight: Integers, n_rows: int) -> tuple[Integers
     return np.r_[entry, some], np.r_[cipher, (rest[some] - 1) * n_rows + row[some]]
 
 
+def ended() -> ProtocolError:
+    """Return the one refusal of everything that is wrong with encrypted sums, and of all after."""
+    return ProtocolError(
+        "Encrypted sums do not fit this job. The label party has ended the job and erased its key. "
+        "Nothing was released; start the job again as a new run."
+    )
+
+
 def behind_sums() -> SumsReply:
     """Return the reply of a party that must start again."""
     none = np.zeros(0, np.bool_)
@@ -196,8 +239,9 @@ class _Kept(msgspec.Struct, frozen=True):
 class LabelSide:
     """The side with the key."""
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: Notebook, seat: Seat | None) -> None:
         self._notebook = notebook
+        self._seat = seat
         self._kept: tuple[str, SecretHE, Sealed] | None = None
 
     def sealed(self, ask: SealAsk, target: Target, tree_weight: int) -> Sealed:
@@ -205,7 +249,7 @@ class LabelSide:
         job = ask.job.digest
         if self._kept is None or self._kept[0] != job:
             note = self._notebook.note(job, "key")
-            kept = self._read(note) if note else self._drawn(ask, target, tree_weight)
+            kept = self._read(job, note) if note else self._drawn(ask, target, tree_weight)
             self._kept = (job, *kept)
         return self._kept[2]
 
@@ -217,23 +261,36 @@ class LabelSide:
         planes = tuple(key.dump(key.encrypt(numbers)) for numbers in fields.planes(job, target))
         kept = _Kept(key.scheme, key.public_key, key.secret_key, planes, bits)
         self._notebook.keep_note(job.digest, "key", msgspec.msgpack.encode(kept))
-        return key, Sealed(key.scheme, key.public_key, planes, bits)
+        return key, self._signed(job.digest, kept)
 
-    def _read(self, note: bytes) -> tuple[SecretHE, Sealed]:
+    def _signed(self, job: str, kept: _Kept) -> Sealed:
+        sealed = Sealed(kept.scheme, kept.public, kept.planes, kept.field_bits)
+        if self._seat is None:
+            return sealed
+        return replace(sealed, signed=self._seat.sign(LABELS, *sealed.said(job)))
+
+    def _read(self, job: str, note: bytes) -> tuple[SecretHE, Sealed]:
         kept = msgspec.msgpack.decode(note, type=_Kept)
-        key = of_secret_key(kept.scheme, kept.public, kept.secret)
-        return key, Sealed(kept.scheme, kept.public, kept.planes, kept.field_bits)
+        return of_secret_key(kept.scheme, kept.public, kept.secret), self._signed(job, kept)
 
     def choose(self, ask: ChooseAsk, growing: Growing) -> ChooseReply:
-        """Return the best cut of each open node over all parties' columns."""
+        """Return the best cut of each open node over all parties' columns.
+
+        A level has one question: whatever else is asked is refused before anything is decrypted.
+        The first sums that do not fit end the job, and the key is erased.
+        """
         if self._kept is None or self._kept[0] != ask.job:
             note = self._notebook.note(ask.job, "key")  # the party was restarted meanwhile
             if note is None:
                 raise ProtocolError("The label party has no key for this job. Start the job again.")
-            self._kept = (ask.job, *self._read(note))
-        found = [_own_candidates(growing, ask)]
-        for number, foreign in enumerate(ask.others):
-            found.append(self._candidates(growing, foreign, number))
+            self._kept = (ask.job, *self._read(ask.job, note))
+        growing.settle("asked", codec.encode(ask))
+        own = _own_candidates(growing, ask)
+        try:
+            found = [own, *self._candidates(growing, ask)]
+        except Exception:  # noqa: BLE001  whatever is wrong with sums from outside is one failure
+            self._burn(ask.job)
+            raise ended() from None
         node = np.concatenate([one.node for one in found])
         place = np.concatenate([one.place for one in found])
         gain = np.concatenate([one.best.gain for one in found])
@@ -241,8 +298,29 @@ class LabelSide:
         order = np.lexsort((place, -gain, node))
         first = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
         chosen = self._chosen(growing, found, node[first], first)
-        growing.settle("choice", codec.encode(chosen))  # so that nobody can try out sums
-        return chosen
+        seal = growing.seal_of_children(np.flatnonzero(chosen.winner != -1), chosen.child_open)
+        return replace(chosen, signed=self._signed_cuts(ask, chosen), seal=seal)
+
+    def _burn(self, job: str) -> None:
+        """End the job for good: a key that refused once would tell more by refusing again."""
+        self._notebook.keep_note(NAME, ENDED, job.encode())
+        self._notebook.erase_note(job, "key")
+        self._kept = None
+        _LOG.warning(
+            "Encrypted sums did not fit the job. The job has ended here, and its key is erased. "
+            "Somebody sent forged or damaged sums; ask who, before you run the job again."
+        )
+
+    def _signed_cuts(self, ask: ChooseAsk, chosen: ChooseReply) -> tuple[Signed, ...] | Unsigned:
+        """Sign for each of the others which cuts it shall make."""
+        seat = self._seat
+        if seat is None:
+            return UNSIGNED
+        return tuple(
+            seat.sign(CUTS, ask.job, ask.depth, name,
+                *chosen.cuts_of(np.flatnonzero(chosen.winner == number)))
+            for number, name in enumerate(_signers(ask))
+        )  # fmt: skip
 
     def _chosen(
         self, growing: Growing, found: list["_Candidates"], node: Integers, chosen: Integers
@@ -275,59 +353,127 @@ class LabelSide:
             growing.open_children(best.left[split], best.total[split]),
         )
 
-    def _candidates(self, growing: Growing, foreign: Foreign, number: int) -> "_Candidates":
-        """Decrypt a party's sums and return the best cut of each of its columns."""
-        reply, job = foreign.reply, growing.job
-        counts = reply.counts.counters.astype(np.int64)
-        n_slots = foreign.n_slots.astype(np.int64)
-        _require_cells(reply, counts, n_slots, growing.nodes.tree.size)
+    def _candidates(self, growing: Growing, ask: ChooseAsk) -> list["_Candidates"]:
+        """Decrypt all parties' sums, then judge them all together; return every column's best."""
         assert self._kept is not None
         key, sealed = self._kept[1:]
-        if reply.key_id != key.key_id:
+        fields = LabelFields.of(growing.job, sealed.field_bits, key.room)
+        if self._seat is not None:
+            _require_signed(self._seat, ask)
+        coming = [_Incoming.of(one.reply, one.n_slots, growing, key, fields) for one in ask.others]
+        opened = [one.opened(key, fields, growing.job) for one in coming]
+        if not all(
+            one.fits(counters, growing) for one, counters in zip(coming, opened, strict=True)
+        ):
             raise foreign_ciphertexts()
-        fields = LabelFields.of(job, sealed.field_bits, key.room)
-        counters = self._opened(key, fields, reply, counts)
-        if job.n_classes:
-            rest = counts - counters.sum(axis=1, keepdims=True)
-            counters = np.hstack([rest, counters])
-        else:
-            counters = np.hstack([counts, counters])
-        most = np.iinfo(np.int32).max if job.n_classes else counts * (2**job.target_bits - 1)
-        if np.any(counters < 0) or np.any(counters[:, -1:] > most):
+        return [
+            coming[number].candidates(number, foreign.place, counters, growing)
+            for number, (foreign, counters) in enumerate(zip(ask.others, opened, strict=True))
+            if counters is not None
+        ]
+
+
+@dataclass(frozen=True)
+class _Incoming:
+    """A party's sums before they are opened: as many cells and ciphertexts as there must be."""
+
+    reply: SumsReply
+    node: Integers  # the open node of each column
+    slot: Integers
+    counts: Integers  # (n_cells, 1)
+    held: Integers  # the cells that hold rows
+    planes: tuple[Ciphertexts, ...]
+
+    @classmethod
+    def of(
+        cls,
+        reply: SumsReply,
+        slots: NDArray[np.uint16],
+        growing: Growing,
+        key: SecretHE,
+        fields: LabelFields,
+    ) -> "_Incoming":
+        """Return sums of the right shape, under this key; raise for others."""
+        counts, n_slots = reply.counts.counters.astype(np.int64), slots.astype(np.int64)
+        _require_cells(reply, counts, n_slots, growing.nodes.tree.size)
+        held = np.flatnonzero(counts[:, 0] > 0)
+        n_packs = -(-held.size // fields.cells_in_one(held.size))
+        if reply.key_id != key.key_id or len(reply.sums) != (fields.n_planes if held.size else 0):
             raise foreign_ciphertexts()
         node = np.repeat(np.arange(n_slots.size), n_slots)
-        cells = reply.cells[:, None]
+        slot = np.arange(node.size) - np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
+        planes = tuple(key.load(data, n_packs) for data in reply.sums)
+        return cls(reply, node, slot, counts, held, planes)
+
+    def opened(self, key: SecretHE, fields: LabelFields, job: Job) -> Integers | None:
+        """Return the counters of all cells; None if a number is out of range."""
+        per = fields.cells_in_one(self.held.size)
+        found = [_decrypted(key, one, fields.width * per) for one in self.planes]
+        sums = np.zeros((len(self.counts), fields.n_fields), np.int64)
+        if found:
+            planes = [
+                unpack(one, self.held.size, fields.width, per) for one in found if one is not None
+            ]
+            if len(planes) < len(found):
+                return None
+            sums[self.held] = fields.split(planes)
+        first = self.counts - sums.sum(axis=1, keepdims=True) if job.n_classes else self.counts
+        return np.hstack([first, sums])
+
+    def fits(self, counters: Integers | None, growing: Growing) -> bool:
+        """Return whether counters are possible: in every column they add up to the node's own."""
+        if counters is None:
+            return False
+        if not self.node.size:
+            return True
+        begin = np.cumsum(self.reply.cells, dtype=np.int64) - self.reply.cells
+        totals = np.add.reduceat(counters, begin, axis=0)
+        sound = np.array_equal(totals, growing.open_moments[self.node]) and np.all(counters >= 0)
+        if growing.job.n_classes:
+            return bool(sound)
+        most = self.counts * (2**growing.job.target_bits - 1)
+        return bool(sound and np.all(counters[:, -1:] <= most))
+
+    def candidates(
+        self, number: int, place: NDArray[np.int32], counters: Integers, growing: Growing
+    ) -> "_Candidates":
+        """Return the best cut of each of the party's columns."""
+        cells = self.reply.cells[:, None]
         nothing = np.zeros_like(cells)
         slots = Slots.of(
             np.arange(cells.size, dtype=np.int32)[:, None], nothing, nothing.astype(np.uint8), cells
         )
-        columns = ColumnCells(cells[:, 0].astype(np.int64), reply.is_category, reply.has_missing)
-        kind = np.int32 if job.n_classes else np.int64
-        weight = growing.root_weight[node]
+        columns = ColumnCells(
+            cells[:, 0].astype(np.int64), self.reply.is_category, self.reply.has_missing
+        )
+        kind = np.int32 if growing.job.n_classes else np.int64
+        weight = growing.root_weight[self.node]
         best = best_of_slots(counters.astype(kind), slots, columns, growing.search, weight)
         best = replace(best, gain=np.where(best.slot >= 0, best.gain, -np.inf))
-        begin = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
-        slot = np.arange(node.size) - begin
-        return _Candidates(number, node, foreign.place.astype(np.int64), slot, best)
+        return _Candidates(number, self.node, place.astype(np.int64), self.slot, best)
 
-    def _opened(
-        self, key: SecretHE, fields: LabelFields, reply: SumsReply, counts: Integers
-    ) -> Integers:
-        """Return the label sums of all cells, (n_cells, n_fields)."""
-        held = np.flatnonzero(counts[:, 0] > 0)
-        if not held.size:
-            return np.zeros((len(counts), fields.n_fields), np.int64)
-        per = fields.cells_in_one(held.size)
-        n_packs = -(-held.size // per)
-        planes = []
-        if len(reply.sums) != fields.n_planes:
-            raise foreign_ciphertexts()
-        for data in reply.sums:
-            numbers = key.decrypt(key.load(data, n_packs), fields.width * per)
-            planes.append(unpack(numbers, held.size, fields.width, per))
-        sums = np.zeros((len(counts), fields.n_fields), np.int64)
-        sums[held] = fields.split(planes)
-        return sums
+
+def _decrypted(key: SecretHE, ciphertexts: Ciphertexts, bits: int) -> list[int] | None:
+    """Return the numbers; None if one is out of range."""
+    try:
+        return key.decrypt(ciphertexts, bits)
+    except ProtocolError:
+        return None
+
+
+def _require_signed(seat: Seat, ask: ChooseAsk) -> None:
+    """Raise unless each of the others sent its own sums, once."""
+    names = _signers(ask)
+    if sorted(names) != list(seat.others):
+        raise ProtocolError("The sums are not those of the run's parties.")
+    for name, foreign in zip(names, ask.others, strict=True):
+        said = foreign.reply.said(ask.job, ask.depth, foreign.n_slots)
+        seat.check(name, foreign.reply.signed, SUMS, *said)
+
+
+def _signers(ask: ChooseAsk) -> list[str]:
+    """Return who says to have made each of the sums."""
+    return [one.reply.signed.party if one.reply.signed else "" for one in ask.others]
 
 
 @dataclass(frozen=True)
@@ -392,9 +538,10 @@ class Labelled(Protocol):
 class EncryptedSide:
     """A party's answers in a job with encrypted labels, with or without the key."""
 
-    def __init__(self, party: Labelled, notebook: Notebook) -> None:
+    def __init__(self, party: Labelled, notebook: Notebook, seat: Seat | None) -> None:
         self._party = party
-        self._label_side = LabelSide(notebook)
+        self._seat = seat
+        self._label_side = LabelSide(notebook, seat)
         self._feature_side: FeatureSide | None = None
 
     @property
@@ -409,7 +556,7 @@ class EncryptedSide:
 
     def begin(self, job: Job, sealed: Sealed) -> None:
         """Receive the encrypted labels."""
-        self._feature_side = FeatureSide(job, sealed)
+        self._feature_side = FeatureSide(job, sealed, self._seat)
 
     def _seal(self, ask: SealAsk) -> SealReply:
         target = self._party.labels(ask.job)
@@ -431,4 +578,5 @@ class EncryptedSide:
         if growing is None or own is None:
             return behind_split()
         sides, exhausted = growing.cut(own)
-        return SplitReply(False, sides, np.zeros(0, np.bool_), exhausted)
+        seal = growing.seal_of_sides(own.node, sides)
+        return SplitReply(False, sides, np.zeros(0, np.bool_), exhausted, seal)

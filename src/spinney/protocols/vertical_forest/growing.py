@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.protocols.vertical_forest.job import Job, OwnTable, Target
-from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.level_seal import LevelSeal
+from spinney.protocols.vertical_forest.notebook import ONCE, Notebook
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Unsigned
+from spinney.transport import codec
 from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
 from spinney.trees.dtypes import MAX_WEIGHT
@@ -23,6 +26,10 @@ from spinney.trees.partial import PartialForest, partial_forest
 from spinney.trees.partition import Bytes, Partition
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.typing import Bools, Floats, Integers
+
+_OTHER_LEVEL = (
+    "A level of the trees differs from what this party received before. Nothing was released."
+)
 
 
 @message
@@ -69,8 +76,10 @@ class Growing:
         n_threads: int,
         *,
         keeps_moments: bool,
+        seal: LevelSeal | None = None,
     ) -> None:
         self.job = job
+        self._seal = seal
         self.levels: list[tuple[Partition, OwnSplits]] = []
         self.foreign_gains: dict[int, Floats] = {}  # by depth, if only this party knows them
         self._own = own
@@ -79,6 +88,7 @@ class Growing:
         self._keeps_moments = keeps_moments
         self._found: _Found | None = None
         self._chosen: OwnSplits | None = None
+        self._made: Bytes | None = None  # the sides of own cuts
         table = own.table
         self.weights = np.zeros(0)
         known: Target = np.zeros(
@@ -135,30 +145,90 @@ class Growing:
 
     def grow(self, partition: Partition, own: OwnSplits) -> None:
         """Move all rows by a level's partition."""
-        if not np.all(np.isin(own.node, np.flatnonzero(partition.split))):
-            raise ProtocolError("A level's partition leaves out cuts that this party made.")
+        self._require_seal(partition)
+        self._require_own(partition, own)
+        self.settle("level", partition.pack(), _OTHER_LEVEL)
         moved = self.nodes.moved(
             self.table, partition, self._n_threads, all_nodes=self._keeps_moments
         )
+        self._require_rules(partition, moved.weight)
         if self._keeps_moments:
             self._count_children(partition, moved.left_moments(
                 self.table, self.job.n_classes, self._n_threads
             ))  # fmt: skip
         self.nodes = self.nodes.after(partition, moved, own)
         self.levels.append((partition, own))
-        self._found = self._chosen = None
+        self._found = self._chosen = self._made = None
+
+    def _require_seal(self, partition: Partition) -> None:
+        """Raise unless the parties cut this level."""
+        partition.check(self.nodes.sizes)
+        if self._seal and not self._seal.fits(self.depth, partition, self.nodes.sizes):
+            raise ProtocolError(
+                f"Level {self.depth + 1} of the trees is not what the parties cut. Nothing was "
+                "released."
+            )
+
+    def _require_own(self, partition: Partition, own: OwnSplits) -> None:
+        """Raise unless own nodes are split by own cuts, on which the range of their cells rests."""
+        if not own.node.size:
+            return
+        made = self._made
+        if made is None:  # the party was stopped meanwhile
+            made = self.nodes.sides(self.table, own, self._n_threads)
+        if not partition.has_sides(own.node, self.nodes.sizes, made):
+            raise ProtocolError("A level's partition leaves out cuts that this party made.")
+
+    def seal_of_sides(self, nodes: Integers, sides: Bytes) -> bytes | Unsigned:
+        """Return the seal of own sides of some open nodes."""
+        if self._seal is None:
+            return UNSIGNED
+        return self._seal.of_sides(self.depth, nodes, self.nodes.sizes[nodes], sides)
+
+    def seal_of_children(self, nodes: Integers, child_open: Bools) -> bytes | Unsigned:
+        """Return the seal of which children of some open nodes stay open."""
+        if self._seal is None:
+            return UNSIGNED
+        n_open = self.nodes.tree.size
+        return self._seal.of_children(self.depth, n_open, nodes, child_open)
+
+    def _require_rules(self, partition: Partition, rows: Integers) -> None:
+        """Raise if a level breaks the job's rules: nobody gets at fewer rows than they allow."""
+        rules = self.job.rules
+        ends = rules.max_depth is not None and self.depth + 1 >= rules.max_depth
+        least = max(rules.min_samples_split, 2 * rules.min_samples_leaf, 2)
+        opened = partition.child_open
+        moved = np.repeat(opened.reshape(-1, 2).any(axis=1), 2)  # of others nothing is asked
+        few = moved & (rows < rules.min_samples_leaf)
+        if np.any(few | (opened & (ends | (rows < least)))):
+            raise ProtocolError(
+                f"Level {self.depth + 1} of the trees breaks the job's rules: its nodes have fewer "
+                "rows than the job allows, or it is too deep. Nothing was released."
+            )
 
     def _count_children(self, partition: Partition, left: Integers) -> None:
-        above = self.moments[-1]
-        if self.depth:
-            above = above[self.levels[-1][0].child_open]
+        above = self.open_moments
         moments = np.empty((2 * len(left), left.shape[1]), np.int64)
         moments[0::2], moments[1::2] = left, above[partition.split] - left
         self.moments.append(moments)
 
-    def settle(self, name: str, fact: bytes) -> None:
-        """Record an answer that is given only once for this level."""
-        self._notebook.settle(self.job.digest, f"{self.depth}.{name}", fact)
+    @property
+    def open_moments(self) -> Integers:
+        """The label party's moments of each open node, from its own labels."""
+        return self.moments[-1][self.levels[-1][0].child_open] if self.depth else self.moments[0]
+
+    def settle(self, name: str, fact: bytes, refusal: str = ONCE) -> None:
+        """Record something that happens only once for this level."""
+        self._notebook.settle(self.job.digest, f"{self.depth}.{name}", fact, refusal)
+
+    def stored_reply(self, name: str) -> bytes | None:
+        """Return this level's reply if it was given before."""
+        return self._notebook.note(self.job.digest, f"{self.depth}.{name}")
+
+    def store_reply(self, name: str, reply: bytes) -> None:
+        """Keep this level's reply, so that a repeated question gets the same bytes."""
+        self._notebook.erase_note(self.job.digest, f"{self.depth - 1}.{name}")
+        self._notebook.keep_note(self.job.digest, f"{self.depth}.{name}", reply)
 
     def keep_gains(self, gain: Floats) -> None:
         """Record the gains of a level's cuts, if only the label party knows them."""
@@ -181,6 +251,7 @@ class Growing:
 
     def gains(self, offered: Offered) -> tuple[Floats, Integers]:
         """Return the best gain of each open node by own columns, and which offered column it is."""
+        self.settle("offered", codec.encode(offered))  # other columns would show other gains
         slots = offered.laid(self.nodes)
         n_open = self.nodes.tree.size
         if slots.feature.shape[1] == 0:
@@ -240,7 +311,8 @@ class Growing:
         self.settle("made", made)
         self._notebook.keep(self.job.digest, self.depth, own)
         self._chosen = own
-        return self.nodes.sides(self.table, own, self._n_threads), self.nodes.exhausted(own)
+        self._made = self.nodes.sides(self.table, own, self._n_threads)
+        return self._made, self.nodes.exhausted(own)
 
     def part(self, values: LeafValues | None) -> PartialForest:
         """Return the party's part of the finished forest."""

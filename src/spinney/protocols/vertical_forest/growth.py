@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spinney.errors import ProtocolError, SettingError, StorageError
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.protocols.vertical_forest.level_seal import join_seals
 from spinney.protocols.vertical_forest.messages import (
     FinishAsk,
     GainAsk,
@@ -24,6 +25,7 @@ from spinney.protocols.vertical_forest.messages import (
     StartAsk,
 )
 from spinney.protocols.vertical_forest.prediction import ownership_of
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.transport.channel import Ask, Channel
 from spinney.trees import storage
 from spinney.trees.draws import DrawnColumns, OpenKeys
@@ -102,6 +104,7 @@ class Coordination:
         *,
         label_party: str,
         target: Target,
+        signed: Signed | Unsigned,
         sealed: tuple[Sealed, ...],
         seed: int,
         checkpoint: Path | None,
@@ -109,6 +112,7 @@ class Coordination:
         self.channel, self.job, self.owners = channel, job, owners
         self.label_party = label_party
         self._target = target
+        self._signed = signed
         self._sealed = sealed
         self._seed = seed
         self._checkpoint = checkpoint
@@ -171,6 +175,7 @@ class Coordination:
             () if is_holder else self._sealed,
             tuple(level.partition for level in levels),
             tuple(level.own(number) for level in levels),
+            UNSIGNED if is_holder else self._signed,
         )
 
     def ask(
@@ -251,7 +256,11 @@ class Coordination:
         return {self._names.index(name): reply for name, reply in replies.items()}
 
     def _merged(
-        self, winner: NDArray[np.int16], column: NDArray[np.int32], splits: Mapping[int, Any]
+        self,
+        winner: NDArray[np.int16],
+        column: NDArray[np.int32],
+        splits: Mapping[int, Any],
+        seals: tuple[bytes | Unsigned, ...] = (),
     ) -> GrownLevel:
         """Merge the winners' replies, so that no partition shows whose cut it was."""
         split = winner >= 0
@@ -271,6 +280,8 @@ class Coordination:
             exhausted[own] = reply.exhausted.reshape(-1, 2)
             parts.append((nodes[own], reply.sides))
         partition = self.merge.merged(split, child_open.reshape(-1), parts)
+        every = [*seals, *(reply.seal for reply in splits.values())]
+        partition.seal = np.frombuffer(join_seals(one or b"" for one in every), np.uint8)
         return GrownLevel(partition, winner, column, exhausted.reshape(-1))
 
     def _take(self, level: GrownLevel, *, known: bool = False) -> None:
@@ -328,9 +339,7 @@ def _read(path: Path, job: Job) -> list[GrownLevel]:
     try:
         return [
             GrownLevel(
-                Partition(
-                    *(arrays[f"{depth}.{name}"] for name in ("split", "child_open", "sides"))
-                ),
+                _partition(arrays, depth),
                 arrays[f"{depth}.winner"],
                 arrays[f"{depth}.column"],
                 arrays[f"{depth}.child_exhausted"],
@@ -339,3 +348,11 @@ def _read(path: Path, job: Job) -> list[GrownLevel]:
         ]
     except (KeyError, ValueError) as error:
         raise StorageError(f"{str(path)!r} is not a complete checkpoint: {error}.") from None
+
+
+def _partition(arrays: Mapping[str, NDArray[Any]], depth: int) -> Partition:
+    """Return a level's partition; those of Spinney 0.1.0 have no seal."""
+    split, children, sides = (
+        arrays[f"{depth}.{name}"] for name in ("split", "child_open", "sides")
+    )
+    return Partition(split, children, sides, arrays.get(f"{depth}.seal", np.zeros(0, np.uint8)))

@@ -11,7 +11,8 @@ parties see contains its `random_state`: anyone who knows it can derive, by numb
 were drawn. With `join_parts` the coordinator gets every party's part, and so the whole forest; a
 party that agrees to such a job consents to this.
 **Who never learns what.** As in those modules. About labels a party answers only what the job's
-`labels` and `label_epsilon` allow, and it keeps to the common rows that it received first.
+`labels` and `label_epsilon` allow, and it keeps to the common rows that it received first. What
+must come from a certain party is signed by it for this run (`vertical_forest.seat`).
 
 The common order is secret and drawn again for every run, and so are the samples of trees: two runs
 of one job differ as two seeds do. Without a bootstrap and held-out rows they are the same.
@@ -34,14 +35,16 @@ from spinney.protocols.vertical_forest.coordinator import train as grow_forest
 from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
 from spinney.protocols.vertical_forest.job import Job, public_settings
 from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.matching import MatchingParty, match
+from spinney.protocols.vertical_forest.matching import match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.protocols.vertical_forest.matching_party import NOTES, MatchingLimit, MatchingParty
 from spinney.protocols.vertical_forest.messages import FinishAsk
 from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.protocols.vertical_forest.party import ASKS as FOREST_ASKS
 from spinney.protocols.vertical_forest.party import Party as ForestParty
-from spinney.protocols.vertical_forest.prediction import PartAsk, PartReply, join_parts
+from spinney.protocols.vertical_forest.prediction import JudgeAsk, PartAsk, PartReply, join_parts
+from spinney.protocols.vertical_forest.seat import Seat
 from spinney.protocols.vertical_forest.settings import NAME, MatchedSettings
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Ask, Channel
@@ -50,6 +53,7 @@ from spinney.typing import Integers, Progress, silent
 PART = "part.spinney"
 _ROWS = "rows"
 _NOTHING = LabelAccount()
+_NO_LEDGER = MatchingLimit()
 ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *FOREST_ASKS, PartAsk)
 SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: nothing is summed
 
@@ -70,6 +74,10 @@ class Party:
         forest, and at the label party the key. None: in memory only.
     account
         The account from which the label party pays in a job with `label_epsilon`; others need none.
+    seat
+        Its seat in the run; None: there is one process, and rows are not matched.
+    limit
+        How many ids it answers for in the matching, and the ledger that records them.
     """
 
     def __init__(
@@ -81,6 +89,8 @@ class Party:
         folder: Path | None = None,
         n_jobs: int | None = None,
         account: LabelAccount = _NOTHING,
+        seat: Seat | None = None,
+        limit: MatchingLimit = _NO_LEDGER,
     ) -> None:
         _require_label(holding, settings, name)
         self._holding = holding
@@ -88,6 +98,8 @@ class Party:
         self._folder = folder
         self._n_jobs = n_jobs
         self._account = account if holding.label is not None else _NOTHING
+        self._seat = seat
+        self._limit = limit
         self._notebook = Notebook(folder)
         self._matching: MatchingParty | None = None
         self._rows = self._known_rows()
@@ -111,11 +123,15 @@ class Party:
     def forest(self) -> ForestParty:
         """The side that grows the forest, over the common rows that are not held out."""
         if self._forest is None:
+            key = self._notebook.note(NOTES, "key")
+            goes_on_unsigned = key is None and self._settings.matching is not None  # from 0.1.0
             self._forest = ForestParty(
                 self.training,
                 notebook=self._folder,
                 n_jobs=self._n_jobs,
                 account=self._account_of_rows(),
+                seat=None if goes_on_unsigned else self._seat,
+                group_key=key,
             )
         return self._forest
 
@@ -164,7 +180,15 @@ class Party:
         if self._matching is None:
             if self._holding.ids is None:
                 raise TableError("The table names no row id, which matching needs.")
-            self._matching = MatchingParty(self._holding.ids)
+            if self._seat is None:
+                raise ProtocolError("This party has no seat in the run, which matching needs.")
+            self._matching = MatchingParty(
+                self._holding.ids,
+                self._seat,
+                self._settings.matching,
+                notebook=self._notebook,
+                limit=self._limit,
+            )
         return self._matching
 
     def _settled(self, ask: CommonAsk) -> Any:
@@ -185,6 +209,9 @@ class Party:
         if isinstance(ask, PartAsk) and not self._settings.join_parts:
             raise _outside("join_parts")
         terms: list[tuple[str, object, object]] = []
+        if isinstance(ask, JudgeAsk):
+            place = "label_party" if ask.named.ownership is not None else "coordinator"
+            terms += [("intersect_at", place, agreed.intersect_at)]
         for job in _jobs_in(ask):
             terms += [
                 ("settings", job.settings, public_settings(agreed.forest)),

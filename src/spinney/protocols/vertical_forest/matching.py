@@ -7,7 +7,8 @@ S2 assumes aligned ids and sketches unsalted MD5, which a dictionary attack brea
 - `matching="keyed_hash"`: every party sends tags of its ids; the coordinator intersects them.
 
 A tag is a keyed hash. The leading party draws the key, and the coordinator carries it in letters it
-cannot open. Rows are in the order of their tags, which means nothing to anybody else.
+cannot open. Rows are in the order of their tags, which means nothing to anybody else. At the end
+the leading party signs the common rows, so that all parties have the same.
 
 **Who learns what.** Every party learns which of its own rows all parties share; the leading party,
 with "psi", also learns which rows it shares with each of the others. The coordinator learns each
@@ -16,129 +17,37 @@ of all ids, and so how many ids any parties share.
 For the leading party and the coordinator, a size-only check returns how many ids match with each of
 the others, not which ones.
 **Who never learns what.** Nobody learns an id that it does not hold itself. The coordinator has no
-key with which to try ids. It is trusted to carry public keys and requests unchanged: a coordinator
-that made up its own could test whether a party has a guessed id.
+key with which to try ids, and cannot put one in place: keys, requests and answers are signed by
+their parties for this run (`vertical_forest.seat`). A party answers one request in a run, from the
+leading party, for at most as many ids as its policy allows, and its ledger records how many; the
+same request gets the same bytes again. The leading party could ask about invented ids, within that
+number. With "keyed_hash" every party has the key of the tags, and one that gave it to the
+coordinator would let it try ids; with "psi" no tags are sent but those of common rows.
 
-**Rounds and bytes.** "keyed_hash": 5 rounds, 16 bytes for each id up and each common row down.
-"psi": 7 rounds, about 70 bytes for each id.
+**Rounds and bytes.** "keyed_hash": 6 rounds, 16 bytes for each id up and each common row down.
+"psi": 8 rounds, about 70 bytes for each id.
 """
-
-from typing import Any
 
 import numpy as np
 
 from spinney.errors import ProtocolError, SettingError, TableError
-from spinney.privacy.keys import KeyPair
-from spinney.privacy.matching import (
-    TAG_BYTES,
-    Ids,
-    PsiClient,
-    PsiServer,
-    Tags,
-    new_matching_key,
-    open_key,
-    seal_key,
-)
+from spinney.privacy.matching import TAG_BYTES, Tags
 from spinney.protocols.vertical_forest.matching_messages import (
     CommonAsk,
     MeetAsk,
     MeetReply,
     RequestAsk,
-    RequestReply,
     RespondAsk,
     RespondReply,
     SecretAsk,
-    SecretReply,
     SharedAsk,
     SharedReply,
     TagsAsk,
-    TagsReply,
     TakeAsk,
-    TakenReply,
 )
+from spinney.protocols.vertical_forest.seat import all_signed
 from spinney.protocols.vertical_forest.settings import MATCHINGS
-from spinney.transport.channel import Ask, Channel
-from spinney.typing import Integers
-
-
-class MatchingParty:
-    """One organisation's side; after matching, `rows` are its rows in the common order."""
-
-    def __init__(self, ids: Any) -> None:
-        self._ids = Ids(ids)
-        self._name = ""
-        self._pair = KeyPair.fresh()
-        self._key = b""
-        self._client: PsiClient | None = None
-        self._rows: Integers | None = None
-
-    @property
-    def rows(self) -> Integers:
-        """The party's rows that all parties share, in the common order."""
-        if self._rows is None:
-            raise ProtocolError("The rows of this party have not been matched.")
-        return self._rows
-
-    def answer(self, ask: Ask[Any]) -> Any:
-        """Answer a question."""
-        match ask:
-            case MeetAsk():
-                self._name = ask.party
-                return MeetReply(self._pair.public, len(self._ids), self._ids.kind)
-            case SecretAsk():
-                return self._secret(ask)
-            case TakeAsk():
-                names = (ask.lead, self._name)
-                self._key = open_key(ask.letter, self._pair, ask.public_key, names)
-                return TakenReply(self._name)
-        return self._answer_about_ids(ask)
-
-    def _answer_about_ids(self, ask: Ask[Any]) -> Any:
-        match ask:
-            case TagsAsk():
-                return TagsReply(_sorted(self._ids.tags(self._known_key())))
-            case RequestAsk():
-                self._client = PsiClient(self._ids, reveal=not ask.size_only)
-                return RequestReply(self._client.request())
-            case RespondAsk():
-                server = PsiServer(self._ids, reveal=not ask.size_only)
-                return RespondReply(server.setup(ask.n_ids), server.respond(ask.request))
-            case SharedAsk():
-                return self._shared(ask)
-            case CommonAsk():
-                self._rows = self._ids.rows_of(ask.tags, self._known_key())
-                return TakenReply(self._name)
-        raise ProtocolError(f"A party in matching does not answer {type(ask).__name__}.")
-
-    def _known_key(self) -> bytes:
-        if not self._key:
-            raise ProtocolError("This party has no matching key yet.")
-        return self._key
-
-    def _secret(self, ask: SecretAsk) -> SecretReply:
-        self._key = new_matching_key()
-        letters = (
-            seal_key(self._key, self._pair, public, (self._name, name))
-            for name, public in zip(ask.parties, ask.public_keys, strict=True)
-        )
-        return SecretReply(tuple(letters))
-
-    def _shared(self, ask: SharedAsk) -> SharedReply:
-        if self._client is None:
-            raise ProtocolError("This party has not asked for common ids.")
-        none = np.zeros((0, TAG_BYTES), np.uint8)
-        if ask.size_only:
-            sizes = tuple(self._client.size(one.setup, one.response) for one in ask.answers)
-            return SharedReply(none, sizes)
-        common = np.arange(len(self._ids))
-        for one in ask.answers:
-            common = np.intersect1d(common, self._client.common(one.setup, one.response))
-        tags = self._ids.tags(self._known_key())[common]
-        return SharedReply(_sorted(tags), (int(common.size),))
-
-
-def _sorted(tags: Tags) -> Tags:
-    return tags[np.lexsort(tags.T[::-1])]
+from spinney.transport.channel import Channel
 
 
 def match(channel: Channel, matching: str, *, lead: str) -> int:
@@ -147,7 +56,7 @@ def match(channel: Channel, matching: str, *, lead: str) -> int:
     Parameters
     ----------
     channel
-        The parties, each a `MatchingParty`.
+        The parties, each a `matching_party.MatchingParty`.
     matching
         "psi" or "keyed_hash".
     lead
@@ -159,35 +68,50 @@ def match(channel: Channel, matching: str, *, lead: str) -> int:
     met = _met(channel, lead)
     others = tuple(name for name in channel.parties if name != lead)
     keys = tuple(met[name].public_key for name in others)
-    letters = channel.ask(SecretAsk(others, keys), to=(lead,))[lead].letters
+    secret = SecretAsk(others, keys, all_signed(met[name].signed for name in others))
+    letters = channel.ask(secret, to=(lead,))[lead].letters
     if len(letters) != len(others):
         raise ProtocolError("The leading party did not write to every other party.")
     channel.ask_each(
         {
-            name: TakeAsk(lead, met[lead].public_key, letter)
+            name: TakeAsk(lead, met[lead].public_key, letter, met[lead].signed)
             for name, letter in zip(others, letters, strict=True)
         }
     )
-    tags = _by_psi(channel, met, lead) if matching == "psi" else _by_tags(channel)
+    if matching == "psi":
+        tags = _asked_to_share(channel, met, lead, size_only=False).tags
+    else:
+        tags = _by_tags(channel)
     if not len(tags):
         raise TableError(
             "The parties have no row id in common. Check that all parties write ids in the same "
             "way, and that the ids are of the same people."
         )
-    channel.ask(CommonAsk(tags))
+    taken = channel.ask(CommonAsk(tags), to=(lead,))
+    remaining = [name for name in others if name not in taken]  # 0.1.0 asked all in one round
+    if remaining:
+        channel.ask(CommonAsk(tags, taken[lead].signed), to=remaining)
     return len(tags)
 
 
 def count_shared(channel: Channel, *, lead: str) -> dict[str, int]:
     """Return how many ids the leading party shares with each other party, not which ones."""
-    met = _met(channel, lead)
-    others = [name for name in channel.parties if name != lead]
-    request = channel.ask(RequestAsk(size_only=True), to=(lead,))[lead].data
-    ask = RespondAsk(met[lead].n_ids, request, size_only=True)
-    answers = channel.ask(ask, to=others)
-    shared = SharedAsk(tuple(answers[name] for name in others), size_only=True)
-    sizes = channel.ask(shared, to=(lead,))[lead].sizes
-    return dict(zip(others, sizes, strict=True))
+    shared = _asked_to_share(channel, _met(channel, lead), lead, size_only=True)
+    return dict(zip((name for name in channel.parties if name != lead), shared.sizes, strict=True))
+
+
+def _asked_to_share(
+    channel: Channel, met: dict[str, MeetReply], lead: str, *, size_only: bool
+) -> SharedReply:
+    """Carry the leading party's request to all others, and their answers back."""
+    others = tuple(name for name in channel.parties if name != lead)
+    request = channel.ask(RequestAsk(size_only=size_only), to=(lead,))[lead]
+    answers: dict[str, RespondReply] = {}
+    if others:
+        ask = RespondAsk(met[lead].n_ids, request.data, size_only, request.signed)
+        answers = channel.ask(ask, to=others)
+    shared = SharedAsk(tuple(answers[name] for name in others), size_only)
+    return channel.ask(shared, to=(lead,))[lead]
 
 
 def _met(channel: Channel, lead: str) -> dict[str, MeetReply]:
@@ -210,15 +134,3 @@ def _by_tags(channel: Channel) -> Tags:
     for tags in found[1:]:
         common &= {bytes(tag) for tag in tags}
     return np.frombuffer(b"".join(sorted(common)), np.uint8).reshape(-1, TAG_BYTES)
-
-
-def _by_psi(channel: Channel, met: dict[str, MeetReply], lead: str) -> Tags:
-    """Return the tags of the ids that the leading party shares with every other party."""
-    others = [name for name in channel.parties if name != lead]
-    request = channel.ask(RequestAsk(size_only=False), to=(lead,))[lead].data
-    answers: dict[str, RespondReply] = {}
-    if others:
-        ask = RespondAsk(met[lead].n_ids, request, size_only=False)
-        answers = channel.ask(ask, to=others)
-    shared = SharedAsk(tuple(answers[name] for name in others), size_only=False)
-    return channel.ask(shared, to=(lead,))[lead].tags

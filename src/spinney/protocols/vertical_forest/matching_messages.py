@@ -6,6 +6,7 @@
 from typing import Any, ClassVar
 
 from spinney.privacy.matching import Tags
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 
@@ -17,6 +18,7 @@ class MeetReply:
     public_key: bytes
     n_ids: int
     kind: str
+    signed: Signed | Unsigned = UNSIGNED
 
 
 @message
@@ -41,15 +43,17 @@ class SecretAsk(Ask[SecretReply]):
 
     parties: tuple[str, ...]
     public_keys: tuple[bytes, ...]
+    signed: tuple[Signed, ...] | Unsigned = UNSIGNED  # each key by its party
     reveals: ClassVar[str] = "nothing: letters that only their parties can open"
     reply_type: ClassVar[type[Any]] = SecretReply
 
 
 @message
 class TakenReply:
-    """The party has the key."""
+    """The party has the key, or the common rows."""
 
     party: str
+    signed: Signed | Unsigned = UNSIGNED  # the leading party signs the common rows for the others
 
 
 @message
@@ -59,6 +63,7 @@ class TakeAsk(Ask[TakenReply]):
     lead: str
     public_key: bytes
     letter: bytes
+    signed: Signed | Unsigned = UNSIGNED  # the key, by the leading party
     reveals: ClassVar[str] = "that a letter could be opened"
     reply_type: ClassVar[type[Any]] = TakenReply
 
@@ -83,6 +88,7 @@ class RequestReply:
     """The leading party's ids under its own secret key."""
 
     data: bytes
+    signed: Signed | Unsigned = UNSIGNED
 
 
 @message
@@ -100,6 +106,7 @@ class RespondReply:
 
     setup: bytes
     response: bytes
+    signed: Signed | Unsigned = UNSIGNED
 
 
 @message
@@ -109,6 +116,7 @@ class RespondAsk(Ask[RespondReply]):
     n_ids: int
     request: bytes
     size_only: bool
+    signed: Signed | Unsigned = UNSIGNED  # the request, by the leading party
     reveals: ClassVar[str] = "to the leading party, which or how many of its row ids this party has"
     reply_type: ClassVar[type[Any]] = RespondReply
 
@@ -136,6 +144,7 @@ class CommonAsk(Ask[TakenReply]):
     """Will you use these rows in this order, and leave out the others?"""
 
     tags: Tags
+    signed: Signed | Unsigned = UNSIGNED  # by the leading party, which is asked first
     reveals: ClassVar[str] = "that a party has all the common rows"
     reply_type: ClassVar[type[Any]] = TakenReply
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.protocols.vertical_forest.growing import Offered
 from spinney.protocols.vertical_forest.job import Job, Target
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Signed, Unsigned
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.partition import Partition
@@ -42,6 +43,7 @@ class LabelsReply:
     """The labels as numbers, in the rows' common order."""
 
     target: Target
+    signed: Signed | Unsigned = UNSIGNED
 
 
 @message
@@ -61,6 +63,11 @@ class Sealed:
     public_key: bytes
     planes: tuple[bytes, ...]  # one per part of the classes: ciphertexts of all rows and a zero
     field_bits: int
+    signed: Signed | Unsigned = UNSIGNED  # by the label party: others add up no other numbers
+
+    def said(self, job: str) -> tuple[str | bytes | int, ...]:
+        """Return what the label party signs."""
+        return (job, self.scheme, self.public_key, self.field_bits, *self.planes)
 
 
 @message
@@ -80,6 +87,7 @@ class StartAsk(Ask[StartReply]):
     sealed: tuple[Sealed, ...]  # one if labels are encrypted, for parties without the key
     levels: tuple[Partition, ...]  # all earlier levels; none at the beginning
     n_own: tuple[int, ...]  # how many cuts of each level this party made
+    signed: Signed | Unsigned = UNSIGNED  # the labels, by the label party
     reveals: ClassVar[str] = "how many rows each tree has drawn, which columns are constant"
     reply_type: ClassVar[type[Any]] = StartReply
 
@@ -118,6 +126,7 @@ class SplitReply:
     sides: NDArray[np.uint8]
     child_open: Bools
     exhausted: Bools  # for both children: whether the column can no longer cut it
+    seal: bytes | Unsigned = UNSIGNED  # see `vertical_forest.level_seal`
 
 
 def behind_split() -> SplitReply:

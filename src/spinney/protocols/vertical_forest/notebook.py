@@ -1,5 +1,7 @@
 """A party's notebook: what it must not lose while a vertical forest grows, on its own disk."""
 
+import os
+from contextlib import suppress
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
@@ -10,6 +12,10 @@ from spinney.trees import storage
 from spinney.trees.own_columns import OwnSplits
 
 _KIND = "own cuts of a level"
+ONCE = (
+    "This party already gave a different answer to this question. Nothing was released; start the "
+    "job again under another name."
+)
 
 
 class Notebook:
@@ -41,18 +47,30 @@ class Notebook:
         """Store something else, for example a key; only its owner may read the file."""
         self._notes[job, name] = note
         if self._folder is not None:
-            replace_file(self._folder / f"{job[:32]}.{name}", note, mode=0o600)
+            replace_file(self._note_path(job, name), note, mode=0o600)
 
     def note(self, job: str, name: str) -> bytes | None:
         """Return what was stored under a name."""
         kept = self._notes.get((job, name))
         if kept is None and self._folder is not None:
-            path = self._folder / f"{job[:32]}.{name}"
+            path = self._note_path(job, name)
             kept = path.read_bytes() if path.exists() else None
         return kept
 
-    def settle(self, job: str, name: str, fact: bytes) -> None:
-        """Store the digest of an answer that is given once; raise if a different one was given.
+    def erase_note(self, job: str, name: str) -> None:
+        """Forget a note; its file is overwritten before it is removed."""
+        self._notes.pop((job, name), None)
+        if self._folder is None:
+            return
+        path = self._note_path(job, name)
+        with suppress(FileNotFoundError):
+            with path.open("r+b") as file:
+                file.write(bytes(path.stat().st_size))
+                os.fsync(file.fileno())
+            path.unlink()
+
+    def settle(self, job: str, name: str, fact: bytes, refusal: str = ONCE) -> None:
+        """Store the digest of something that happens once; raise if it happens differently.
 
         Asking about the same level repeatedly, in different ways, would reveal something through
         the differences between answers.
@@ -62,10 +80,11 @@ class Notebook:
         if known is None:
             self.keep_note(job, name, digest)
         elif known != digest:
-            raise ProtocolError(
-                "This party already gave a different answer to this question. Nothing was "
-                "released; start the job again under another name."
-            )
+            raise ProtocolError(refusal)
+
+    def _note_path(self, job: str, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{job[:32]}.{name}"
 
     def _path(self, job: str, depth: int) -> Path:
         assert self._folder is not None

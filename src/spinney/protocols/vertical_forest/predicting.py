@@ -12,20 +12,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from spinney.errors import SettingError, TableError
+from spinney.errors import ProtocolError, SettingError, TableError
 from spinney.files import write_whole
 from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest import matched as matched_forest
 from spinney.protocols.vertical_forest import matching_messages
-from spinney.protocols.vertical_forest.matching import MatchingParty, match
+from spinney.protocols.vertical_forest.matching import match
+from spinney.protocols.vertical_forest.matching_party import MatchingLimit, MatchingParty
 from spinney.protocols.vertical_forest.model import PartialModel
+from spinney.protocols.vertical_forest.notebook import Notebook
 from spinney.protocols.vertical_forest.prediction import (
     LeavesAsk,
     PredictingParty,
     ValuesAsk,
     predict_rows,
+    require_signed_sets,
+    signed_sets,
 )
+from spinney.protocols.vertical_forest.seat import Seat
 from spinney.tables.holding import Holding
+from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
 from spinney.typing import Floats
 
@@ -43,11 +49,27 @@ class PredictingWithPart:
     trained
         Its records of the run that trained the forest.
     folder
-        The folder to which the label party writes predictions.
+        The folder to which the label party writes predictions, and in which it keeps what it
+        answers only once.
+    seat, way
+        Its seat in the run, and how rows are matched.
+    intersect_at
+        Who intersects leaf sets: "label_party" or "coordinator".
+    limit
+        How many ids it answers for in the matching, and the ledger that records them.
     """
 
     def __init__(
-        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None = None
+        self,
+        held: Holding,
+        trained: Path,
+        folder: Path,
+        *,
+        seat: Seat,
+        way: str,
+        intersect_at: str,
+        limit: MatchingLimit,
+        n_jobs: int | None = None,
     ) -> None:
         if held.ids is None:
             raise TableError("The table names no row_id, which matching rows needs.")
@@ -58,7 +80,10 @@ class PredictingWithPart:
         self._part = PartialModel.load(path)
         self._folder = folder
         self._n_jobs = n_jobs
-        self._matching = MatchingParty(held.ids)
+        self._intersect_at = intersect_at
+        self._seat = seat
+        self._notebook = Notebook(folder)
+        self._matching = MatchingParty(held.ids, seat, way, notebook=self._notebook, limit=limit)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -67,10 +92,28 @@ class PredictingWithPart:
         rows = self._matching.rows
         chosen = self._held.select(rows)
         side = PredictingParty(self._part, chosen.features, chosen.n_rows, n_jobs=self._n_jobs)
+        if isinstance(ask, ValuesAsk):
+            require_signed_sets(self._seat, ask.named, self._part.part, PREDICTIONS)
+            self._require_once(ask, rows.size)
         reply = side.answer(ask)
+        if isinstance(ask, LeavesAsk):
+            return signed_sets(self._seat, reply.sets, PREDICTIONS)
         if isinstance(ask, ValuesAsk):
             self._write([self._ids[row] for row in rows.tolist()], reply.values)
         return reply
+
+    def _require_once(self, ask: ValuesAsk, n_rows: int) -> None:
+        """Raise unless leaves are of the matched rows, and found as the job says; once in a run.
+
+        Whoever may name leaves as it likes reads the values of all of them.
+        """
+        named = ask.named
+        given = named.ownership is None
+        if given == (self._intersect_at == "label_party"):
+            raise ProtocolError("The question's leaves are not found where the job says.")
+        if given and named.leaves.shape[1:] != (n_rows,):
+            raise ProtocolError("The question names leaves of other rows than were matched.")
+        self._notebook.settle(PREDICTIONS, "values", codec.encode(ask))
 
     def _write(self, ids: list[Any], values: Floats) -> None:
         label = self._part.label

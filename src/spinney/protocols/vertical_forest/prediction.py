@@ -12,7 +12,10 @@ learns each party's side of every cut that a row may meet, by number, and which 
 The label party learns the leaves and answers with predictions, which the coordinator sees.
 If the parts are to be joined, a party that consents gives its whole part away.
 **Who never learns what.** Feature parties learn nothing. The coordinator never sees a leaf's value
-or a threshold; if the label party intersects, the coordinator only carries the sets.
+or a threshold; if the label party intersects, the coordinator only carries the sets. In a deployed
+job the label party predicts once, for the rows that were matched, from leaf sets that their parties
+signed. If the coordinator intersects, it could make up leaves, and would get the values of as many
+as there are rows.
 
 **Rounds and bytes.** One round of leaf sets, and one message to the label party. A party sends one
 bit for each of its own cuts that a row may meet.
@@ -29,12 +32,16 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.training import Roles
 from spinney.protocols.vertical_forest.model import PartialModel, join_model
+from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat, Signed, Unsigned, all_signed
 from spinney.tables.columns import Columns
+from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel
 from spinney.transport.messages import message
 from spinney.trees.partial import LeafSets, Ownership, PartialForest, intersect
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers
+
+_SETS = "reply with leaf sets"  # what is signed
 
 
 @message
@@ -42,6 +49,7 @@ class LeavesReply:
     """Which leaves a party's rows may reach."""
 
     sets: LeafSets
+    signed: Signed | Unsigned = UNSIGNED
 
 
 @message
@@ -61,6 +69,7 @@ class Named:
     sets: tuple[LeafSets, ...]  # of the other parties, in the order of `ownership.owner`
     ownership: Ownership | None
     place: int  # the place of the label party's own sets among all
+    signed: tuple[Signed, ...] | Unsigned = UNSIGNED  # the sets, by their parties
 
     def found(self, own: LeafSets, n_threads: int) -> NDArray[np.uint32]:
         """Return the leaves; the label party calls this and adds its own sets."""
@@ -111,6 +120,26 @@ class PartAsk(Ask[PartReply]):
         "the party's part of the forest: all its cuts, and leaves if it has any"
     )
     reply_type: ClassVar[type[Any]] = PartReply
+
+
+def signed_sets(seat: Seat, sets: LeafSets, *about: str | int) -> LeavesReply:
+    """Return leaf sets that are signed for the label party."""
+    bare = LeavesReply(sets)
+    return LeavesReply(sets, seat.sign(_SETS, *about, codec.encode(bare)))
+
+
+def require_signed_sets(seat: Seat, named: Named, part: PartialForest, *about: str | int) -> None:
+    """Raise unless leaf sets are the other parties' own, and cuts of this party are its own."""
+    ownership, signed = named.ownership, named.signed or ()
+    if ownership is None:
+        return
+    if tuple(sorted(one.party for one in signed)) != seat.others or len(named.sets) != len(signed):
+        raise ProtocolError("The leaf sets are not those of the other parties of this run.")
+    for one, sets in zip(signed, named.sets, strict=True):
+        seat.check(one.party, one, _SETS, *about, codec.encode(LeavesReply(sets)))
+    same = np.array_equal(ownership.owner == named.place, part.feature >= 0)
+    if not same or not np.array_equal(ownership.left, part.left):
+        raise ProtocolError("The question gives this party's cuts to another party.")
 
 
 def ownership_of(owners: PartialForest) -> Ownership:
@@ -206,7 +235,8 @@ def name_leaves(roles: Roles, channel: Channel, n_judged: int, n_jobs: int | Non
         others = [name for name in roles.parties if name != roles.label_party]
         replies = channel.ask(LeavesAsk(n_judged), to=others) if others else {}
         sets = tuple(replies[name].sets for name in others)
-        return Named(no_leaves, sets, roles.ownership, place)
+        signed = all_signed(replies[name].signed for name in others)
+        return Named(no_leaves, sets, roles.ownership, place, signed)
     found = channel.ask(LeavesAsk(n_judged), to=roles.parties)
     every = [found[name].sets for name in roles.parties]
     return Named(intersect(roles.ownership, every, thread_count(n_jobs)), (), None, place)

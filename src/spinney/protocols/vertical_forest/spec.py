@@ -18,12 +18,14 @@ from spinney.protocols.vertical_forest.labels import (
 from spinney.protocols.vertical_forest.leakage import LabelLeakage, measure_label_leakage
 from spinney.protocols.vertical_forest.matched import ASKS, SUMMED, Party, train
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk
+from spinney.protocols.vertical_forest.matching_party import MatchingLimit
 from spinney.protocols.vertical_forest.model import join_model
 from spinney.protocols.vertical_forest.predicting import (
     PREDICTION_ASKS,
     PredictingWithPart,
     predict_matched_rows,
 )
+from spinney.protocols.vertical_forest.seat import Seat
 from spinney.protocols.vertical_forest.settings import (
     NAME,
     MatchedSettings,
@@ -34,7 +36,7 @@ from spinney.tables.holding import Holding
 from spinney.transport.channel import Channel
 from spinney.typing import Progress
 
-_MATCHING = {"psi": 7, "keyed_hash": 5, None: 0}  # rounds
+_MATCHING = {"psi": 8, "keyed_hash": 6, None: 0}  # rounds
 _AROUND = 9  # rounds: holdings, labels, start twice, finish, leaves, scoring, claims, parts
 _HEAD = 4096  # bytes of a message besides its arrays
 _ID_BYTES = 160  # per row id: elliptic-curve matching, and the common tags
@@ -62,7 +64,14 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
         pays = settings.privacy is not None
         account = LabelAccount(site.ledger, site.data, site.read_facts) if pays else LabelAccount()
         return Party(
-            table, settings, site.name, folder=site.folder, n_jobs=site.n_jobs, account=account
+            table,
+            settings,
+            site.name,
+            folder=site.folder,
+            n_jobs=site.n_jobs,
+            account=account,
+            seat=_seat_of(settings, site),
+            limit=_limit_of(site),
         )
 
     def train(
@@ -156,10 +165,23 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
         return join_model(parts, tuple(parts))
 
     def predicting_party(
-        self, held: Holding, trained: Path, folder: Path, *, n_jobs: int | None
+        self, held: Holding, settings: MatchedSettings, trained: Path, site: PartySite
     ) -> PredictingWithPart:
         """Return a party that matches its present rows and passes them through its part."""
-        return PredictingWithPart(held, trained, folder, n_jobs=n_jobs)
+        seat = _seat_of(settings, site)
+        assert seat is not None  # a deployed party has an identity
+        assert site.folder is not None
+        assert settings.matching is not None
+        return PredictingWithPart(
+            held,
+            trained,
+            site.folder,
+            seat=seat,
+            way=settings.matching,
+            intersect_at=settings.vertical.intersect_at,
+            limit=_limit_of(site),
+            n_jobs=site.n_jobs,
+        )
 
     def predict(
         self, channel: Channel, settings: MatchedSettings, roles: Roles, *, n_jobs: int | None
@@ -171,6 +193,17 @@ class VerticalForestSpec(ColumnsSpec[MatchedSettings]):
     def label_leakage(self, side: Party) -> LabelLeakage:
         """Return how many labels node membership reveals, as the label party measures it."""
         return measure_label_leakage(side.forest)
+
+
+def _seat_of(settings: MatchedSettings, site: PartySite) -> Seat | None:
+    """Return the party's seat in the run; None if it has no identity."""
+    if site.identity is None:
+        return None
+    return Seat(site.name, site.run, site.parties, settings.label_party, site.identity)
+
+
+def _limit_of(site: PartySite) -> MatchingLimit:
+    return MatchingLimit(site.max_match_ids, site.ledger, site.data)
 
 
 SPEC = VerticalForestSpec()

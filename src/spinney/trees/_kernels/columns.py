@@ -161,6 +161,22 @@ def segment_moments(entries, starts, ends, first, last, block_start, target, n_c
 
 
 @kernel
+def are_runs_equal(bits, from_start, n_bytes, others):
+    """Return whether runs of bytes are, one after another, the other bytes."""
+    at = np.int64(0)
+    for k in range(from_start.shape[0]):
+        one = bits[from_start[k] : from_start[k] + n_bytes[k]]
+        other = others[at : at + n_bytes[k]]
+        differing = np.uint8(0)
+        for i in range(one.shape[0]):
+            differing = np.uint8(differing | np.uint8(one[i] ^ other[i]))
+        if differing:
+            return False
+        at += n_bytes[k]
+    return True
+
+
+@kernel
 def place_bytes(bits, from_start, to_start, n_bytes, out, left_sizes):
     """Copy runs of bytes to their places and count the set bits of each."""
     for k in range(from_start.shape[0]):

@@ -20,6 +20,7 @@ from spinney.protocols.vertical_forest.messages import (
 )
 from spinney.protocols.vertical_forest.model import PartialModel, join_model
 from spinney.protocols.vertical_forest.prediction import PartAsk
+from spinney.protocols.vertical_forest.seat import seats_in_one_process
 from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
@@ -78,10 +79,18 @@ class Overheard:
         return reply
 
 
+SEATS = seats_in_one_process(("bank", "shop"), "bank")
+
+
 def sides_of(settings, folder=None, held=None):
     return {
         name: matched_forest.Party(
-            holding, settings, name, folder=None if folder is None else folder / name, n_jobs=1
+            holding,
+            settings,
+            name,
+            folder=None if folder is None else folder / name,
+            n_jobs=1,
+            seat=SEATS[name],
         )
         for name, holding in (held or holdings()).items()
     }
@@ -234,11 +243,13 @@ def test_common_rows_are_taken_once():
     first = asked_of(settings, CommonAsk)
     matched_forest.train(InProcess(sides), settings)
     with pytest.raises(ProtocolError, match="Some matched rows are not rows of this party"):
-        sides["shop"].answer(first)  # tags by another run's key
-    side = sides["shop"]
+        sides["bank"].answer(first)  # tags by another run's key
+    side = sides["bank"]
     fewer = side._matched()._ids.tags(side._matched()._known_key())[:5]
     with pytest.raises(ProtocolError, match="already received different common rows"):
         side.answer(CommonAsk(fewer))
+    with pytest.raises(ProtocolError, match="list of common rows sent for party 'bank' is not"):
+        sides["shop"].answer(CommonAsk(fewer))
 
 
 def test_who_has_the_label_is_settled_by_the_job():

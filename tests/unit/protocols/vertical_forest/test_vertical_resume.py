@@ -207,6 +207,7 @@ def test_a_checkpoint_of_another_job_is_refused(tmp_path):
     other = vertical_forest.Settings(
         forest=ForestSettings(task="classification", n_estimators=2, seed=7)
     )
+    sides = {name: party(name) for name in ("bank", "shop")}  # a run has one job
     with pytest.raises(StorageError, match="is the checkpoint of another job"):
         vertical_forest.train(InProcess(sides), other, checkpoint=checkpoint)
 

@@ -10,8 +10,10 @@ from spinney.errors import MissingExtraError, ProtocolError, SettingError, Table
 from spinney.privacy import matching as privacy
 from spinney.privacy.keys import KeyPair
 from spinney.privacy.matching import Ids, open_key, seal_key
-from spinney.protocols.vertical_forest.matching import MatchingParty, count_shared, match
+from spinney.protocols.vertical_forest.matching import count_shared, match
 from spinney.protocols.vertical_forest.matching_messages import CommonAsk, TagsAsk
+from spinney.protocols.vertical_forest.matching_party import MatchingParty
+from spinney.protocols.vertical_forest.seat import seats_in_one_process
 from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
@@ -23,11 +25,15 @@ SHOP = ["eva", "zoe", "bob", "ann", "max"]
 CITY = ["max", "ann", "eva", "kim", "bob", "fay"]
 
 
+def alone(ids):
+    return MatchingParty(ids, seats_in_one_process(("bank",), "bank")["bank"], "keyed_hash")
+
+
 class Overheard:
     """A party all of whose messages are noted."""
 
-    def __init__(self, ids, notes):
-        self.party, self.notes = MatchingParty(ids), notes
+    def __init__(self, ids, seat, way, notes):
+        self.party, self.notes = MatchingParty(ids, seat, way), notes
 
     def answer(self, ask):
         reply = self.party.answer(ask)
@@ -36,8 +42,9 @@ class Overheard:
 
 
 def matched(ids_of_party, matching, lead="bank", notes=None):
+    seats = seats_in_one_process(tuple(ids_of_party), lead)
     sides = {
-        name: Overheard(ids, notes if notes is not None else [])
+        name: Overheard(ids, seats[name], matching, notes if notes is not None else [])
         for name, ids in ids_of_party.items()
     }
     channel = InProcess(sides, through_codec=True)
@@ -88,7 +95,8 @@ def test_whole_numbers_match_whatever_their_type(matching):
 
 
 def test_sizes_can_be_had_alone():
-    parties = {name: MatchingParty(ids) for name, ids in
+    seats = seats_in_one_process(("bank", "shop", "city"), "bank")
+    parties = {name: MatchingParty(ids, seats[name], "psi") for name, ids in
                {"bank": BANK, "shop": SHOP, "city": CITY}.items()}  # fmt: skip
     sizes = count_shared(InProcess(parties, through_codec=True), lead="bank")
     assert sizes == {"shop": 3, "city": 4}
@@ -107,7 +115,7 @@ def test_no_common_ids_are_refused(matching):
 
 def test_repeated_ids_are_refused_without_being_shown():
     with pytest.raises(TableError, match="are in more than one row") as caught:
-        MatchingParty(["ann", "bob", "ann"])
+        alone(["ann", "bob", "ann"])
     assert "ann" not in caught.value.public
     assert "1 rows" not in caught.value.public
 
@@ -115,12 +123,12 @@ def test_repeated_ids_are_refused_without_being_shown():
 @pytest.mark.parametrize("ids", [["ann", None], [1.0, float("nan")]])
 def test_rows_without_an_id_are_refused(ids):
     with pytest.raises(TableError, match="Some rows have no id"):
-        MatchingParty(ids)
+        alone(ids)
 
 
 def test_mixed_ids_are_refused():
     with pytest.raises(TableError, match="be all text or all whole numbers"):
-        MatchingParty(["ann", 7])
+        alone(["ann", 7])
 
 
 @both
@@ -137,10 +145,10 @@ def test_unknown_ways_of_matching_are_refused():
 
 
 def test_tags_need_a_key_and_tags_of_strangers_are_refused():
-    party = MatchingParty(BANK)
+    party = alone(BANK)
     with pytest.raises(ProtocolError, match="no matching key yet"):
         party.answer(TagsAsk())
-    party._key = b"k" * 32
+    party._secret("key", b"k" * 32)
     with pytest.raises(ProtocolError, match="Some matched rows are not rows of this party"):
         party.answer(CommonAsk(Ids(["stranger"]).tags(b"k" * 32)))
 

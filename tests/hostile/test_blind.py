@@ -1,0 +1,193 @@
+"""A blind coordinator adds words that it cannot read; the parties derive the model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from deployed.handmade import (  # type: ignore[import-not-found]
+    CLINICS,
+    Sites,
+    agreed_job,
+    attempt_of,
+    clinics_in,
+    coordinator_in,
+)
+from deployed.one_process import models_of  # type: ignore[import-not-found]
+from spinney.deployment.coordinator.process import Run
+from spinney.errors import ProtocolError, SettingError
+from spinney.protocols.verified.messages import HiddenReply, HiddenSums, StepAsk
+from spinney.report.report import load_report
+from spinney.transport import codec
+from spinney.transport.journal import Journal, Sums
+
+BLIND = {"coordinator": '"blind"', "secure_sum": "true"}
+JOBS = {
+    "forest": ("horizontal_forest", {}),
+    "forest with a score": ("horizontal_forest", {"oob_score": "true"}),
+    "extra-trees": ("extra_trees", {}),
+}
+PRIVATE = {
+    "noisy forest": ("horizontal_forest", {"epsilon": 4}),
+    "private forest": ("private_forest", {"epsilon": 4}),
+    "private tree": (
+        "private_tree",
+        {"epsilon": 4, "method": '"histograms"', "n_estimators": None},
+    ),
+}
+
+
+def job_of(folder, protocol, settings, **more):
+    return agreed_job(folder, f'protocol = "{protocol}"', **(BLIND | settings | more))
+
+
+def conducted(folder, agreed, send=None, run="run-1", attempt=1):
+    sites = Sites(folder, agreed, run=run, attempt=attempt)
+    try:
+        bytes_to = sites.bytes_to if send is None else send(sites)
+        Run(
+            coordinator_in(folder), agreed, attempt_of(agreed, run, attempt=attempt), bytes_to
+        ).conduct()
+    finally:
+        sites.close()
+    return folder / "runs" / run
+
+
+@pytest.mark.parametrize("case", JOBS)
+def test_a_blind_coordinator_ends_with_the_pooled_model(tmp_path, case):
+    clinics_in(tmp_path)
+    protocol, settings = JOBS[case]
+    agreed = job_of(tmp_path, protocol, settings)
+    folder = conducted(tmp_path, agreed)
+    model = (folder / "model.spinney").read_bytes()
+    assert model == models_of(tmp_path, agreed)[""]
+    for name in CLINICS:
+        kept = tmp_path / name / "records" / "runs" / "run-1"
+        assert (kept / "model.spinney").read_bytes() == model
+    report = load_report(folder)
+    seen = {entry.question: entry.protection for entry in report.disclosures}
+    assert "the coordinator saw no sum" in seen["Facts"]
+    assert report.quality
+
+
+@pytest.mark.parametrize("case", PRIVATE)
+def test_a_private_job_is_paid_for_and_claimed_as_ever(tmp_path, case):
+    clinics_in(tmp_path)
+    protocol, settings = PRIVATE[case]
+    folder = conducted(tmp_path, job_of(tmp_path, protocol, settings))
+    report = load_report(folder)
+    told = {party for claim in report.privacy for party in claim.parties}
+    assert told == set(CLINICS)
+    assert any(claim.epsilon == "4" for claim in report.privacy)
+
+
+def test_the_coordinator_s_disk_holds_no_sum(tmp_path):
+    """Two runs of one job: their sums are the same, and nothing that the coordinator has is."""
+    clinics_in(tmp_path)
+    agreed = job_of(tmp_path, "horizontal_forest", {})
+    seen = []
+    for run in ("run-1", "run-2"):
+
+        def dying(sites):
+            asked = []
+
+            def send(targets, data):
+                asked.append(data)
+                if len(asked) > 12:
+                    raise KeyboardInterrupt
+                return sites.bytes_to(targets, data)
+
+            return send
+
+        with pytest.raises(KeyboardInterrupt):
+            conducted(tmp_path, agreed, dying, run=run)
+        first = Journal(tmp_path / "runs" / run / "rounds").read(1)
+        assert first is not None
+        seen.append(codec.decode(first.replies[0], Sums).wide())
+    facts, others = seen
+    assert len(facts) > 2
+    for mine, yours in zip(facts[:-1], others[:-1], strict=True):
+        if mine.size > 100:  # counts of a few rows would be small, and mostly the same
+            assert (mine != yours).mean() > 0.99
+            assert (np.abs(mine.astype(np.int64)) > 10**6).mean() > 0.99
+
+
+def test_a_blind_run_goes_on_after_a_crash(tmp_path):
+    clinics_in(tmp_path)
+    agreed = job_of(tmp_path, "horizontal_forest", {})
+
+    def dying(sites):
+        asked = []
+
+        def send(targets, data):
+            asked.append(data)
+            if len(asked) == 16:
+                raise KeyboardInterrupt
+            return sites.bytes_to(targets, data)
+
+        return send
+
+    with pytest.raises(KeyboardInterrupt):
+        conducted(tmp_path, agreed, dying)
+    done = len(Journal(tmp_path / "runs" / "run-1" / "rounds"))
+    assert done >= 2
+    folder = conducted(tmp_path, agreed, attempt=2)
+    assert (folder / "model.spinney").read_bytes() == models_of(tmp_path, agreed)[""]
+
+
+def test_a_party_shows_a_blind_coordinator_no_sum(tmp_path):
+    clinics_in(tmp_path)
+    sites = Sites(tmp_path, job_of(tmp_path, "horizontal_forest", {}))
+    channel = sites.keyed()
+    with pytest.raises(ProtocolError, match="is not the job's next step"):
+        channel.sum(StepAsk(1, "sum", ()))
+    hidden = channel.sum(StepAsk(1, "blind", ()))
+    assert isinstance(hidden, HiddenReply)
+    sites.close()
+
+
+def test_a_changed_word_is_noticed(tmp_path, monkeypatch):
+    clinics_in(tmp_path)
+
+    def changed(words):
+        words[-1].reshape(-1)[0] += 1
+        return HiddenSums(words)
+
+    monkeypatch.setattr("spinney.protocols.verified.blind.HiddenSums", changed)
+    with pytest.raises(ProtocolError, match="is not what the parties replied"):
+        conducted(tmp_path, job_of(tmp_path, "horizontal_forest", {}))
+
+
+REFUSED = {
+    "unmasked": ("horizontal_forest", {"secure_sum": "false"}, "its sums are not masked"),
+    "adaptive": (
+        "horizontal_forest",
+        {"binning": '"adaptive"', "secure_sum": "false"},
+        "steps whose results the coordinator must see",
+    ),
+    "evolved": ("genetic_tree", {"n_estimators": None}, "results the coordinator must see"),
+    "trusted": (
+        "private_tree",
+        {"epsilon": 4, "method": '"noisy_max"', "n_estimators": None},
+        "results the coordinator must see",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_job_that_cannot_be_blind_is_refused(tmp_path, case):
+    protocol, settings, words = REFUSED[case]
+    with pytest.raises(SettingError, match=f"coordinator = 'blind' is not possible: .*{words}"):
+        job_of(tmp_path, protocol, settings)
+
+
+def test_an_unknown_kind_of_coordinator_is_refused(tmp_path):
+    with pytest.raises(SettingError, match="coordinator"):
+        job_of(tmp_path, "horizontal_forest", {"coordinator": '"deaf"'})
+
+
+def test_the_job_file_says_it(tmp_path):
+    agreed = job_of(tmp_path, "horizontal_forest", {})
+    assert json.loads(agreed.to_bytes())["settings"]["coordinator"] == "blind"
+    assert agreed.is_blind
+    assert not agreed_job(tmp_path, secure_sum="true").is_blind
