@@ -112,8 +112,8 @@ class Trained(Protocol):
         ...
 
     @property
-    def counted_out(self) -> Mapping[str, int]:
-        """The parties that count themselves out of nodes with fewer rows of their own."""
+    def adds_up(self) -> bool:
+        """Whether every node held the rows that its parent's split sent there."""
         ...
 
 
@@ -131,7 +131,7 @@ class Training:
     claims: tuple[PartyClaim, ...] = ()  # private jobs: what each party's ledger promises
     history: tuple[float, ...] = ()  # evolved models: the best score of each generation
     roles: Roles | None = None  # a model in parts: the owner of each node's split
-    counted_out: Mapping[str, int] = field(default_factory=dict)  # by party: its min_own_rows
+    adds_up: bool = True  # whether nodes held all rows that their parents sent there
 
     @property
     def shape(self) -> Shape:
@@ -156,7 +156,7 @@ class Unfinished:
     score: float | None = None
     model: None = None
     roles: None = None
-    counted_out: Mapping[str, int] = field(default_factory=dict)
+    adds_up: bool = True
 
     @property
     def shape(self) -> Shape:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
 from spinney.report.words import some
-from spinney.tables.schema import join_words
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
 LESS_IS_BETTER = frozenset({"rmse"})
@@ -116,19 +115,14 @@ def lost_parties(report: ReportFacts) -> list[str]:
 
 
 def not_pooled(report: ReportFacts) -> str:
-    """Say which parties were not counted everywhere; empty if all were."""
-    parties: dict[int, list[str]] = {}
-    for party, least in report.counted_out.items():
-        parties.setdefault(least, []).append(party)
-    told = [
-        f"{join_words(names)} {'counts itself' if len(names) == 1 else 'count themselves'} out of "
-        f"nodes in which {'it has' if len(names) == 1 else 'they have'} fewer than {least} rows of "
-        "a class"
-        for least, names in sorted(parties.items())
-    ]
-    if not told:
+    """Say that rows were not counted everywhere; empty if they were."""
+    if report.adds_up:
         return ""
-    return f"{'; '.join(told)} (min_own_rows), so the model is not that of the pooled rows."
+    return (
+        "The model is not that of the pooled rows: some nodes counted fewer rows than their "
+        "parents sent there. Parties count themselves out of nodes in which they have few rows, if their "
+        "policy says so (min_own_rows); or a party counts wrongly."
+    )
 
 
 def retries(report: ReportFacts) -> str:

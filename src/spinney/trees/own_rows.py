@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import rows as kernels
+from spinney.trees.counts import Counters
 from spinney.trees.frontier import Slots
 from spinney.trees.level import Level
 from spinney.trees.rows import Standing
@@ -57,6 +58,17 @@ class OwnRows:
 def cells_out(slots: Slots, is_in: Bools) -> Bools:
     """Return which cells of these nodes a party is not counted in."""
     return np.repeat(~is_in, slots.cells_of_node)
+
+
+def rows_told(slots: Slots, counters: Counters) -> tuple[Bools, Integers]:
+    """Return which nodes have cells, and the sum of the first slot's cells of each of these."""
+    cells = slots.cells[:, 0].astype(np.int64)
+    told: Bools = cells > 0
+    begin = np.cumsum(cells[told]) - cells[told]
+    if not begin.size:
+        return told, np.zeros((0, counters.shape[1]), np.int64)
+    place = np.arange(int(cells.sum())) + np.repeat(slots.offset[told, 0] - begin, cells[told])
+    return told, np.add.reduceat(counters[place].astype(np.int64), begin)
 
 
 def _rows(standing: Standing, n_classes: int) -> Integers:

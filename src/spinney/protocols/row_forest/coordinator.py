@@ -75,7 +75,7 @@ def finished(
     settings: ForestSettings,
     judged: tuple[dict[str, Quality], float | None],
     *,
-    counted_out: dict[str, int],
+    adds_up: bool,
 ) -> Training:
     """Ask what the ledgers promise, if the job is private; return the training."""
     quality, score = judged
@@ -89,5 +89,5 @@ def finished(
         score if settings.oob_score else None,
         asdict(settings),
         claims,
-        counted_out=counted_out,
+        adds_up=adds_up,
     )

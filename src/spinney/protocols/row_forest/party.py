@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec import UNSET
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
@@ -20,6 +19,7 @@ from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, JoinAsk, Par
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
 from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
+from spinney.protocols.rows.facts import FactsReply
 from spinney.protocols.rows.levels import BinnedRows, OpenNodes
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
@@ -143,13 +143,17 @@ class Counting(ABC):
         self.table = table
         self.is_masked = is_masked
         self._n_threads = n_threads
+        self._min_own_rows = min_own_rows
         self._rows = BinnedRows(table, n_threads, min_own_rows=min_own_rows)
 
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
         match ask:
             case FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self._rows.table, self._n_threads)
+                reply = answer_setup(ask, self._rows.table, self._n_threads)
+                if isinstance(reply, FactsReply):
+                    self._require_own_rows(reply)
+                return reply
             case QualityAsk():
                 return answer_quality(ask, self._rows, self._n_threads)
         return self._counted(ask)
@@ -157,6 +161,18 @@ class Counting(ABC):
     @abstractmethod
     def _counted(self, ask: Any) -> Any:
         """Answer a question about open nodes that is specific to the protocol."""
+
+    def _require_own_rows(self, facts: FactsReply) -> None:
+        """Raise if the party has so few rows that hardly any tree would count them."""
+        held = facts.classes if facts.classes.size else facts.n_rows
+        least = 2 * self._min_own_rows  # a bootstrap draws about two rows in three
+        if np.any((held > 0) & (held < least)):
+            raise PolicyError(
+                f"This party has fewer than {least} rows, or fewer of a class, and its "
+                f"policy counts it out of nodes with fewer than {self._min_own_rows} (rule "
+                "'min_own_rows'), so hardly any tree would count it. Leave it out of the job, or "
+                "lower min_own_rows. Nothing was released."
+            )
 
     def _own(self, ask: OpenNodes, counts: Counts) -> Counts:
         """Return the counts without nodes in which the party has too few rows of its own."""
@@ -240,7 +256,7 @@ class RowParty:
         """Answer a question."""
         kind = type(ask)
         if kind is SchemaAsk:
-            return SchemaReply(self._schema, self._min_own_rows or UNSET)
+            return SchemaReply(self._schema)
         if kind in self.of_private_jobs:
             return self._private.answer(ask)
         if kind in (FactsAsk, EdgesAsk):

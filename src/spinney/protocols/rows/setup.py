@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec import UNSET, UnsetType
 
 from spinney.errors import ProtocolError, SchemaError
 from spinney.protocols.rows.facts import (
@@ -33,24 +32,17 @@ from spinney.typing import Integers
 
 @message
 class SchemaReply:
-    """The public facts of a party's table, and where it counts itself out."""
+    """The public facts of a party's table."""
 
     schema: Schema
-    min_own_rows: int | UnsetType = UNSET  # it is not counted in nodes with fewer; UNSET: in all
 
 
 @message
 class SchemaAsk(Ask[SchemaReply]):
-    """Which columns do you hold, and do you count yourself out of nodes with few of your rows?
+    """Which columns do you hold?"""
 
-    All parties see the replies: whether histograms add up from level to level depends on them.
-    """
-
-    reveals: ClassVar[str] = (
-        "column names, kinds, declared ranges, categories and classes; the party's min_own_rows"
-    )
+    reveals: ClassVar[str] = "column names, kinds, declared ranges, categories and classes"
     reply_type: ClassVar[type[Any]] = SchemaReply
-    is_relayed: ClassVar[bool] = True
 
 
 @message
@@ -143,18 +135,7 @@ def _count_between(table: Table, refinement: Refinement, n_threads: int) -> Coun
 
 def agree_on_schema(channel: Channel) -> Schema:
     """Return the schema that all parties share; raise an error that names every difference."""
-    return meet_parties(channel)[0]
-
-
-def meet_parties(channel: Channel) -> tuple[Schema, dict[str, int]]:
-    """Return the schema that all parties share, and who counts itself out of which nodes.
-
-    The second value has `min_own_rows` of each party that sets it.
-    """
-    replies = channel.ask(SchemaAsk())
-    schema = agree({name: reply.schema for name, reply in replies.items()})
-    least = {name: reply.min_own_rows for name, reply in replies.items()}
-    return schema, {name: n for name, n in least.items() if n is not UNSET and n > 0}
+    return agree({name: reply.schema for name, reply in channel.ask(SchemaAsk()).items()})
 
 
 def lay_bins(

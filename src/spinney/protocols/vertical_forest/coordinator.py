@@ -1,7 +1,7 @@
 """The coordinator's side of a vertical forest: agree on the job, grow the forest, score it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +84,7 @@ class VerticalTraining:
     claims: tuple[PartyClaim, ...] = ()
     history: tuple[float, ...] = ()
     model: ForestModel | None = None  # joined from the parts, if the job asks for it
-    counted_out: Mapping[str, int] = field(default_factory=dict)  # all hold all rows, so nobody
+    adds_up: bool = True  # all parties hold all rows of a node
 
 
 def describe_settings(settings: VerticalSettings) -> dict[str, object]:
