@@ -120,8 +120,8 @@ def not_pooled(report: ReportFacts) -> str:
         return ""
     return (
         "The model is not that of the pooled rows: some nodes counted fewer rows than their "
-        "parents sent there. Parties count themselves out of nodes in which they have few rows, if their "
-        "policy says so (min_own_rows); or a party counts wrongly."
+        "parents sent there. Parties count themselves out of nodes in which they have few rows, if "
+        "their policy says so (min_own_rows); or a party counts wrongly."
     )
 
 

@@ -156,7 +156,7 @@ def _check_own_rows(party: str, policy: Policy, job: Agreed, settings: Any) -> N
         return
     if not job.spec.counts_out:
         asked = f"asks for {job.protocol}, which counts a party's rows however few they are"
-        allowed = f"is counted only where it has {policy.min_own_rows} rows of a class"
+        allowed = f"lets it be counted only where it has {policy.min_own_rows} rows of a class"
         raise _refused(party, job, "min_own_rows", asked, allowed)
     if job.spec.n_trees(settings) > 1 and not job.spec.repeats_rows(settings):
         # Two trees that are cut one bin apart would differ by the rows of that bin.
