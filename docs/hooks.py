@@ -72,6 +72,7 @@ def _messages() -> Iterator[str]:
     from spinney.protocols import explanation  # noqa: PLC0415
     from spinney.protocols.secure_sums import channel, roster  # noqa: PLC0415
     from spinney.protocols.spec import ColumnsSpec  # noqa: PLC0415
+    from spinney.protocols.verified import messages as steps  # noqa: PLC0415
 
     for spec in SPECS.values():
         yield f"## {spec.name}"
@@ -85,6 +86,12 @@ def _messages() -> Iterator[str]:
         "a deployed evaluation:"
     )
     yield _asks(_in(explanation), explanation.SUMMED)
+    yield "## Steps"
+    yield (
+        "In a deployed job over rows the coordinator sends none of the questions above. It asks "
+        "for the next step, and a party derives the step's question itself:"
+    )
+    yield _asks(_in(steps))
     yield "## Secure sums"
     yield "With `secure_sum` a question whose replies are summed is wrapped in these:"
     yield _asks([*_in(roster), *_in(channel)])

@@ -13,8 +13,11 @@ import pandas as pd
 import spinney.protocols
 from spinney.deployment.questions import (
     DerivedAsk,
+    Judged,
     ModelAsk,
     ModelReply,
+    OutcomeAsk,
+    OutcomeReply,
     ProposalAsk,
     ProposalReply,
 )
@@ -172,6 +175,7 @@ def sent_messages():
     site.ask(ProposalAsk("a digest"))
     site.ask(ModelAsk(grown.model.to_bytes()))
     site.ask(DerivedAsk("a digest", verified.opened))
+    site.ask(OutcomeAsk(with_model=True))
     return noted
 
 
@@ -179,6 +183,9 @@ class Willing:
     """A party that takes part in any job, and keeps any model."""
 
     def answer(self, ask):
+        if isinstance(ask, OutcomeAsk):
+            judged = Judged("all parties", "training", 60, (("accuracy", 0.5),))
+            return OutcomeReply(b"a model", (("Facts", "counts"),), (judged,), 0.5, ())
         return (
             ModelReply("a digest")
             if isinstance(ask, ModelAsk | DerivedAsk)

@@ -125,6 +125,7 @@ ARRAYS = {
 OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, a consented part
     ("PartReply", "data"),
     ("ModelAsk", "model"),
+    ("OutcomeReply", "model"),
     ("MeetReply", "public_key"),
     ("SecretReply", "letters"),
     ("SecretAsk", "public_keys"),

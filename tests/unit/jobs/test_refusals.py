@@ -197,7 +197,7 @@ REFUSED = {
         10,
         (
             r"Unknown key 'n_estimator' in \[settings\] of 'job.toml'\. Did you mean "
-            r"'n_estimators'\? Known keys: n_estimators, criterion, .*n_jobs\."
+            r"'n_estimators'\? Known keys: coordinator, n_estimators, criterion, .*n_jobs\."
         ),
     ),
     "an unknown key of a column": (

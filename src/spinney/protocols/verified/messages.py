@@ -1,4 +1,7 @@
-"""The one question of verified growth: here is what the last step came to; which is the next?"""
+"""The one question of verified growth: here is what the last step came to; what is your next reply?
+
+**Who learns what.** See `spinney.protocols.verified`.
+"""
 
 from dataclasses import make_dataclass
 from typing import Any, ClassVar, Final
@@ -35,13 +38,16 @@ def story_after(story: bytes, opened: Opened) -> bytes:
 class _OfStep:
     """An attribute that differs from step to step: on a step, that of the step's own question."""
 
-    def __init__(self, name: str, in_general: Any) -> None:
+    def __init__(self, name: str, unknown: Any, in_general: Any = None) -> None:
         self._name = name
-        self._in_general = in_general
+        self._unknown = unknown  # if the question is not known, as to a blind coordinator
+        self._in_general = unknown if in_general is None else in_general
 
     def __get__(self, step: "StepAsk | None", kind: type[Any]) -> Any:
-        if step is None or step.verb == BLIND:
+        if step is None:
             return self._in_general
+        if step.verb == BLIND:
+            return self._unknown
         return getattr(step.about, self._name)
 
 
@@ -101,7 +107,9 @@ class StepAsk(Ask[Any]):
     before: tuple[Opened, ...]  # what the steps since the last common one came to
 
     called: ClassVar[Any] = _OfStep("called", lambda: "Step")
-    reveals: ClassVar[Any] = _OfStep("reveals", "numbers that only the parties can open")
+    reveals: ClassVar[Any] = _OfStep(
+        "reveals", "numbers that only the parties can open", "what the question of its step reveals"
+    )
     ring_is_fresh: ClassVar[Any] = _OfStep("ring_is_fresh", False)
     reply_bytes: ClassVar[Any] = _OfStep("reply_bytes", UNPACKED_LIMIT)
     reply_type: ClassVar[Any] = _TypeOfReply("", StepReply)
