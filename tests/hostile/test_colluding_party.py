@@ -3,6 +3,8 @@
 No check of sums finds them. `min_own_rows` is what an honest party has against them, within a tree.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from spinney.errors import PolicyError, SettingError
 from spinney.protocols import extra_trees, horizontal_forest
 from spinney.report.report import Report
 
-SMALL = {"n_estimators": 8, "max_depth": 10}
+SMALL: dict[str, Any] = {"n_estimators": 8, "max_depth": 10}
 
 
 @pytest.mark.parametrize("is_masked", [False, True])
@@ -92,8 +94,8 @@ def test_a_party_with_enough_rows_everywhere_leaves_the_pooled_model(rows):
 @pytest.mark.parametrize("thresholds", ["public", "exchanged"])
 def test_extra_trees_count_parties_out_too(rows, thresholds):
     tables = tables_for(HorizontalForestClassifier(), *rows)
-    facts = {"n_estimators": 4, "max_depth": 5, "seed": 1, "bootstrap": True}
-    how = {"binning": "ranges", "thresholds": thresholds}
+    facts: dict[str, Any] = {"n_estimators": 4, "max_depth": 5, "seed": 1, "bootstrap": True}
+    how: dict[str, Any] = {"binning": "ranges", "thresholds": thresholds}
     job = extra_trees.Settings(task="classification", criterion="gini", **facts, **how)
     sides = {name: extra_trees.Party(t, min_own_rows=10) for name, t in tables.items()}
     training = Run("extra_trees", tables, job, sides=sides).trained()
@@ -109,7 +111,7 @@ def test_a_party_with_hardly_any_rows_says_so(rows):
         forest(tables, 20).trained()
 
 
-REFUSED = {
+REFUSED: dict[str, Any] = {
     "evolved trees": (
         'protocol = "genetic_tree"',
         {"n_estimators": None, "max_depth": "3"},
