@@ -184,6 +184,16 @@ def party_status(path: PartyFile, *, as_json: Json = False) -> None:
     typer.echo(shown or telling.party_page(facts, runs))
 
 
+@party.command("peers")
+@reporting
+def party_peers(path: PartyFile, *, as_json: Json = False) -> None:
+    """List the parties met in runs, their certificates' fingerprints, and which are pinned."""
+    from spinney.deployment.party import peers  # noqa: PLC0415
+
+    found = peers.show_peers(path)
+    typer.echo(in_json(found) if as_json else peers.peers_page(found))
+
+
 @party.command("run")
 @reporting
 def party_run(path: PartyFile) -> None:

@@ -10,6 +10,7 @@ settings_of                     turns a job file into checked settings
 party, train                    the party's side and the coordinator's side
 asks, summed                    every question a party answers; those whose replies are summed
 all_stay_in                     the phases in which a masked job cannot drop a party
+counts_out                      whether a party can count itself out of nodes with few of its rows
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
 is_verified, permits_blind      whether parties check every sum; whether only they may see them
@@ -149,6 +150,7 @@ class PartySite:
     parties: tuple[str, ...] = ()  # all parties of the job that it accepted
     identity: Identity | None = None  # signs for it and checks others; None: nobody signs
     max_match_ids: int | None = None  # the most ids it answers for; None: ten times its own
+    min_own_rows: int = 0  # it counts itself out of nodes with fewer rows of a class; 0: of none
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,8 @@ class Spec(ABC, Generic[S]):
     all_stay_in
         The phases (see `Progress`) in which a job with masked sums cannot drop a party, because the
         phase's sums would be asked again over fewer: the difference would be one party's counts.
+    counts_out
+        Whether a party can count itself out of nodes in which it has few rows, in exact jobs.
     """
 
     name: ClassVar[str]
@@ -234,6 +238,7 @@ class Spec(ABC, Generic[S]):
     step: ClassVar[str] = "level"
     begins_anew_until: ClassVar[type[Ask[Any]] | None] = None
     all_stay_in: ClassVar[tuple[str, ...]] = ()
+    counts_out: ClassVar[bool] = False
     differs: ClassVar[str] = ""
     verb: ClassVar[str] = "grew"
 

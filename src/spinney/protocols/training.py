@@ -111,6 +111,11 @@ class Trained(Protocol):
         """The owner of each node's split, for a model in parts."""
         ...
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether every node held the rows that its parent's split sent there."""
+        ...
+
 
 @dataclass(frozen=True)
 class Training:
@@ -126,6 +131,7 @@ class Training:
     claims: tuple[PartyClaim, ...] = ()  # private jobs: what each party's ledger promises
     history: tuple[float, ...] = ()  # evolved models: the best score of each generation
     roles: Roles | None = None  # a model in parts: the owner of each node's split
+    adds_up: bool = True  # whether nodes held all rows that their parents sent there
 
     @property
     def shape(self) -> Shape:
@@ -150,6 +156,7 @@ class Unfinished:
     score: float | None = None
     model: None = None
     roles: None = None
+    adds_up: bool = True
 
     @property
     def shape(self) -> Shape:

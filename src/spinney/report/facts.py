@@ -82,6 +82,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     dropped: tuple[str, ...] = ()  # parties that left, and for which the job no longer waited
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     release: Hardening | None = None  # the agreed hardening of exported models; None: none
+    adds_up: bool = True  # whether nodes held all rows that their parents sent there
 
     @property
     def is_private(self) -> bool:

@@ -15,6 +15,7 @@ from spinney.report.privacy import in_words
 from spinney.report.verdicts import (
     NOT_COMPARED,
     lost_parties,
+    not_pooled,
     retries,
     verdict,
     why_not_judged,
@@ -42,6 +43,8 @@ def as_text(report: ReportFacts) -> str:
     found = verdict(report)
     if found != NOT_COMPARED or not report.ended:
         _print_under(console, "worth it?", found)
+    if apart := not_pooled(report):
+        _print_under(console, "not pooled", apart)
     console.print(_disclosed(report))
     _print_course(report, console)
     _print_privacy(report, console)

@@ -89,6 +89,7 @@ class Report(ReportFacts, frozen=True, dict=True):
             budgets=budgets_of(ledgers or {}),
             ended=ended,
             holders=holders,
+            adds_up=training.adds_up,
         )
         report.__dict__["model"] = forest  # for drawing; not part of the value
         return report

@@ -114,6 +114,17 @@ def lost_parties(report: ReportFacts) -> list[str]:
     return [party for party in report.parties if party in lost]
 
 
+def not_pooled(report: ReportFacts) -> str:
+    """Say that rows were not counted everywhere; empty if they were."""
+    if report.adds_up:
+        return ""
+    return (
+        "The model is not that of the pooled rows: some nodes counted fewer rows than their "
+        "parents sent there. Parties count themselves out of nodes in which they have few rows, if "
+        "their policy says so (min_own_rows); or a party counts wrongly."
+    )
+
+
 def retries(report: ReportFacts) -> str:
     """Return how often the job was retried."""
     if report.attempts == 1:

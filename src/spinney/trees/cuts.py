@@ -319,19 +319,15 @@ def _with_cuts(
     return replace(best, cut=cut, bin_set=bin_set)
 
 
-def add_up(candidates: Candidates, counters: Counters, held: Integers | None) -> bool:
-    """Return whether counts are plausible: none negative, and each candidate's cells add up.
-
-    `held` is the known number of rows in each node; None: take it from the first candidate.
-    """
+def add_up(candidates: Candidates, counters: Counters) -> bool:
+    """Return whether counts are plausible: none negative, and all candidates of a node add up."""
     slots = candidates.slots
-    known = np.zeros((0, counters.shape[1]), np.int64) if held is None else held
     sound: list[bool] = []
 
     def task(first: int, last: int) -> None:
         part = slice(first, last)
         shape = (slots.feature[part], slots.cells[part], slots.offset[part])
-        sound.append(bool(kernels.add_up(counters, *shape, known[part])))
+        sound.append(bool(kernels.add_up(counters, *shape)))
 
     _over_nodes(task, len(slots.feature))
     return all(sound)

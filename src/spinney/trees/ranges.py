@@ -9,7 +9,7 @@ from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.cuts import Candidates
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
-from spinney.typing import Codes, Keys
+from spinney.typing import Bools, Codes, Keys
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,15 @@ class Ranges:
 
     low: Codes
     high: Codes
+
+    def only(self, kept: Bools) -> "Ranges":
+        """Return the ranges of some nodes only; the others have no numbers."""
+        n_slots = self.low.size // max(kept.size, 1)
+        is_kept = np.repeat(kept, n_slots)
+        return Ranges(
+            np.where(is_kept, self.low, 255).astype(np.uint8),
+            np.where(is_kept, self.high, 0).astype(np.uint8),
+        )
 
 
 def node_ranges(

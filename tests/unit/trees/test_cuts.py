@@ -108,7 +108,7 @@ def test_counts_are_those_of_a_plain_loop(kind, bootstrap):
             at, n = slots.offset[node, slot], slots.cells[node, slot]
             assert np.array_equal(counted[at : at + n], expected[:n])
             assert not expected[n:].any()
-    assert add_up(candidates, counted, None)
+    assert add_up(candidates, counted)
 
 
 def test_reported_bits_are_summed_beside_the_rows():

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from spinney.deployment.job import Agreed
+from spinney.deployment.job import PROPOSE, TRAIN, Agreed
+from spinney.deployment.party.pins import check_pins
 from spinney.errors import PolicyError, SettingError
 from spinney.report.words import some
 
@@ -30,13 +31,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     trust_coordinator
         Whether a job within those limits may nevertheless show the coordinator exact counts.
     min_samples_leaf
-        The fewest rows in a leaf.
+        The fewest rows in a leaf, over all parties.
+    min_own_rows
+        In exact forests over rows: the party counts itself out of nodes in which it has some rows
+        of a class, but fewer than this (see `trees.own_rows`); it refuses other exact jobs over
+        rows, and forests whose trees all count the same rows. Jobs with noise need no such rule,
+        and in jobs over columns all parties hold all rows. 0: it is counted everywhere.
     exact_counts
         Whether a model that leaves the federation may keep exact counts.
     never
         Columns that no job may use.
     askers
         The people who may start jobs, by the names in their certificates.
+    peers
+        The other parties, by name, with the fingerprints of their certificates; if given, no job
+        may name other parties, and none may show another certificate (see `party.pins`).
     jobs_per_hour
         The most jobs that may begin within an hour, including proposals.
     max_match_ids
@@ -51,9 +60,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     epsilon_total: float | None = None
     trust_coordinator: bool = False
     min_samples_leaf: int = 1
+    min_own_rows: int = 0
     exact_counts: bool = False
     never: tuple[str, ...] = ()
     askers: tuple[str, ...] | None = None
+    peers: dict[str, str] = {}
     jobs_per_hour: int = 60
     max_match_ids: int | None = None
 
@@ -61,12 +72,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.min_own_rows < 0:
+            raise SettingError(f"min_own_rows must be at least 0; got {self.min_own_rows}.")
         if self.max_match_ids is not None and self.max_match_ids < 0:
             raise SettingError(f"max_match_ids must be at least 0; got {self.max_match_ids}.")
         for name in ("epsilon_per_job", "epsilon_total"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise SettingError(f"{name} must be a finite number above 0; got {value}.")
+        check_pins(self.peers)
 
 
 def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> None:
@@ -77,10 +91,15 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
         allowed = ", ".join(policy.protocols) or "none"
         raise _refused(party, job, "protocols", f"asks for {job.protocol}", f"allows: {allowed}")
     _check_parties(party, policy, job)
+    strangers = [name for name in job.parties if name not in (*policy.peers, party)]
+    if policy.peers and strangers:
+        asked, allowed = f"names the party {strangers[0]!r}", "pins others ([policy.peers])"
+        raise _refused(party, job, "peers", asked, allowed)
     if policy.secure_sum and not job.is_masked:
         raise _refused(party, job, "secure_sum", "does not mask its sums", "requires masked sums")
     settings = job.protocol_settings()
     _check_leaf(party, policy, job, settings)
+    _check_own_rows(party, policy, job, settings)
     _check_epsilon(party, policy, job, settings)
     if job.release.exact_counts and not policy.exact_counts:
         asked, allowed = "lets exact counts leave with the model", "allows only rounded counts"
@@ -128,6 +147,22 @@ def _check_leaf(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
             f"asks for min_samples_leaf={least}",
             f"requires a whole number of at least {policy.min_samples_leaf}",
         )
+
+
+def _check_own_rows(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
+    """Refuse exact jobs over rows in which the party cannot count itself out of small nodes."""
+    grows = job.kind in (TRAIN, PROPOSE) and job.spec.divides == "rows"
+    if not policy.min_own_rows or not grows or not job.is_exact:
+        return
+    if not job.spec.counts_out:
+        asked = f"asks for {job.protocol}, which counts a party's rows however few they are"
+        allowed = f"lets it be counted only where it has {policy.min_own_rows} rows of a class"
+        raise _refused(party, job, "min_own_rows", asked, allowed)
+    if job.spec.n_trees(settings) > 1 and not job.spec.repeats_rows(settings):
+        # Two trees that are cut one bin apart would differ by the rows of that bin.
+        asked = "counts the same rows in every tree, so that trees can be subtracted"
+        allowed = "requires bootstrap = true, or one tree"
+        raise _refused(party, job, "min_own_rows", asked, allowed)
 
 
 def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> None:

@@ -7,13 +7,13 @@ from hashlib import sha256
 from typing import Any, Final
 
 from spinney.deployment.evaluation import EvaluatingParty
-from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
 from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
+from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
 from spinney.deployment.party.steps import StoredSteps
@@ -77,12 +77,14 @@ class RunParty:
         self._verifying: VerifyingParty | None = None
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
+        pins = Pins(self._name, party.policy.peers)
+        self._identity = PinnedIdentity(party.kit, pins, MetPeers(party.records), run)
         if agreed.is_masked or agreed.is_verified:
             self._inside = KeyedSide(
                 self._name,
                 self._among_others,
                 (StepAsk,) if agreed.is_verified else agreed.summed,
-                RosterParty(self._name, f"{run}/{attempt}", KitIdentity(party.kit)),
+                RosterParty(self._name, f"{run}/{attempt}", self._identity),
                 agreed,
                 record=self._record,
             )
@@ -203,8 +205,9 @@ class RunParty:
             is_masked=agreed.is_masked,
             run=f"{agreed.name} {self._run}",
             parties=agreed.parties,
-            identity=KitIdentity(self._party.kit),
+            identity=self._identity,
             max_match_ids=self._party.policy.max_match_ids,
+            min_own_rows=self._party.policy.min_own_rows,
         )
         if agreed.kind == PREDICT:
             assert isinstance(table, Holding)

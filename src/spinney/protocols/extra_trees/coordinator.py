@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from spinney.errors import ProtocolError, SettingError
 from spinney.protocols.accounts.account import join
 from spinney.protocols.extra_trees.estimates import BitSearch, Estimates, LabelRules, value_leaves
@@ -23,6 +25,7 @@ from spinney.trees.cuts import CutSearch, add_up, grow_by
 from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
 from spinney.trees.layout import LeafValues
+from spinney.trees.own_rows import rows_told
 from spinney.trees.ranges import cuts_between, join_ranges
 from spinney.trees.split import Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
@@ -47,6 +50,7 @@ def train(
         if plan is not None:  # it raises before any party is asked
             join(channel, schema, settings)
     judged: tuple[dict[str, Quality], float | None] = {}, None
+    adds_up = True
     if plan is not None and not isinstance(plan, LabelPlan):
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
@@ -56,7 +60,7 @@ def train(
             progress("binning", 0, 0)
             job, values = lay_job(channel, schema, settings)
         with phases.phase("growing"):
-            growth = _grow(channel, job, values, plan, **how)
+            growth, adds_up = _grow(channel, job, values, plan, **how)
             if plan is not None:
                 forest = value_leaves(growth, job, plan, values)
         if plan is None:
@@ -65,7 +69,7 @@ def train(
                 forest = growth.forest(job.binning, values)
                 judged = quality_over_parties(channel, job, growth, values)
     model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
-    return finished(channel, phases, model, settings, judged)
+    return finished(channel, phases, model, settings, judged, adds_up=adds_up)
 
 
 def _grow(
@@ -76,8 +80,8 @@ def _grow(
     *,
     n_threads: int,
     progress: Progress,
-) -> Growth:
-    """Grow all trees, one level per round."""
+) -> tuple[Growth, bool]:
+    """Grow all trees, one level per round; return them, and whether all rows came along."""
     settings, weights = job.settings, values.class_weight
     estimates = None if plan is None else Estimates(plan.response)
     rules = job.rules() if estimates is None else LabelRules.of(job.rules(), estimates)
@@ -92,10 +96,12 @@ def _grow(
         search = BitSearch.of(by_class, estimates)
     growth = Growth(open_nodes(job, ()), rules, weights, target_step=values.step)
     before: tuple[str, ...] | None = None
+    adds_up = True
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or ENDLESS)
-        before = _grow_level(channel, job, growth, search, before)
-    return growth
+        before, level_adds_up = _grow_level(channel, job, growth, search, before)
+        adds_up &= level_adds_up
+    return growth, adds_up
 
 
 def _grow_level(
@@ -104,9 +110,9 @@ def _grow_level(
     growth: Growth,
     search: CutSearch | BitSearch,
     before: tuple[str, ...] | None,
-) -> tuple[str, ...]:
-    """Grow a level from summed counts; return the parties they are from."""
-    frontier, parts = growth.frontier, []
+) -> tuple[tuple[str, ...], bool]:
+    """Grow a level from summed counts; return whose they are, and whether all rows came along."""
+    frontier, parts, adds_up = growth.frontier, [], True
     candidates = candidates_of(job, frontier)  # Alg. 2, lines 7 to 13
     for first, last in job.batches(candidates.slots):
         ask = CutsAsk(job, growth.levels, first, last)
@@ -116,11 +122,11 @@ def _grow_level(
         answered = channel.rounds[-1].answered
         # A party that left took its rows with it.
         held = growth.open_moments[first:last] if answered == before else None
-        _require_possible(ask, counters, held)
+        adds_up &= _require_possible(ask, counters, held)
         of_tree = growth.root_weight[first:last]
         parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))
     grow_by(growth, parts)  # lines 16 to 18
-    return answered
+    return answered, adds_up
 
 
 def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
@@ -134,11 +140,16 @@ def _with_exchanged(channel: Channel, ask: CutsAsk) -> CutsAsk:
     return CutsAsk(ask.job, ask.levels, first, last, cuts.ravel())
 
 
-def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> None:
-    """Raise unless the sums are possible for the rows: a party may be wrong, or lie."""
+def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -> bool:
+    """Raise unless the sums are possible for the rows: a party may be wrong, or lie.
+
+    Return whether nodes hold all rows that their parents sent there; a party may count itself out.
+    """
     if counters.shape != (ask.slots.n_cells, ask.job.cell_counters):
         raise ProtocolError("A party's counts do not have the cells asked for.")
-    if not add_up(ask.candidates, counters, held):
+    told, rows = rows_told(ask.slots, counters)
+    lacking = held[told] - rows if held is not None else np.zeros_like(rows)
+    if not add_up(ask.candidates, counters) or np.any(lacking < 0):
         raise ProtocolError(
             "The parties' counts are impossible: the two sides of a cut do not add up to the rows "
             "of its node. One of the parties answers wrongly; nothing was used. Rerun, leaving out "
@@ -150,6 +161,7 @@ def _require_possible(ask: CutsAsk, counters: Counters, held: Integers | None) -
             "which reports a bit once or a target within its range. One of the parties answers "
             "wrongly; nothing was used. Rerun, leaving out one party at a time, to find it."
         )
+    return not lacking.any()
 
 
 def _fits_rows(job: GrowingJob, counters: Counters) -> bool:

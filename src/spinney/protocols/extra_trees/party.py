@@ -20,7 +20,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Table
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import ReportedBits, cut_counts
-from spinney.trees.ranges import join_ranges, node_ranges
+from spinney.trees.ranges import Ranges, join_ranges, node_ranges
 from spinney.trees.threads import thread_count
 
 
@@ -88,9 +88,16 @@ class _Counting(Counting):
         standing = self._rows.standing(ask)  # Alg. 1, line 17: by the splits so far
         rows = (self._rows.binned(ask.job), standing, ask.candidates, (ask.first, ask.last))
         if isinstance(ask, RangesAsk):
-            return RangesReply(node_ranges(*rows, n_threads=self._n_threads))  # lines 10 to 11
+            ranges = node_ranges(*rows, n_threads=self._n_threads)  # lines 10 to 11
+            return RangesReply(self._own_ranges(ask, ranges))
         how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
-        return CountsReply(cut_counts(*rows, **how, bits=self._bits(ask)))  # lines 13 to 15
+        counts = cut_counts(*rows, **how, bits=self._bits(ask))  # lines 13 to 15
+        return CountsReply(self._own(ask, counts))
+
+    def _own_ranges(self, ask: RangesAsk, ranges: Ranges) -> Ranges:
+        """Return the ranges without nodes in which the party has too few rows of its own."""
+        is_in = self._rows.is_in(ask)
+        return ranges if is_in is None else ranges.only(is_in)
 
     @classmethod
     def joined(cls, replies: Sequence[Any]) -> Any:
@@ -111,7 +118,8 @@ class Party(RowParty):
 
     Without a ledger it answers exactly. With one it answers only with noise, except for the `exact`
     job. `memory` holds the answers of its records if labels are randomised: keep it for the life of
-    the data (see `extra_trees.labels.open_memory`).
+    the data (see `extra_trees.labels.open_memory`). It counts itself out of nodes in which it has
+    some rows of a class, but fewer than `min_own_rows`.
     """
 
     name, counting = NAME, _Counting
@@ -127,8 +135,9 @@ class Party(RowParty):
         data: str | None = None,
         memory: LabelMemory | None = None,
         exact: ExactJob | None = None,
+        min_own_rows: int = 0,
     ) -> None:
         n_threads = thread_count(n_jobs)
         private = ExtraPrivateParty(table, ledger, data, n_threads, exact)
         private.memory = memory or LabelMemory()
-        super().__init__(table, private, n_threads)
+        super().__init__(table, private, n_threads, min_own_rows=min_own_rows)

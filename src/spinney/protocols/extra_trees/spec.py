@@ -32,7 +32,14 @@ class ExtraTreesSpec(RowForestSpec):
     def party(self, table: Table, settings: ForestSettings, site: PartySite) -> Party:
         """Return a party's side; it pays from its ledger in private jobs."""
         ledger = site.ledger if settings.privacy is not None else None
-        return Party(table, n_jobs=site.n_jobs, ledger=ledger, data=site.data, memory=site.memory)
+        return Party(
+            table,
+            n_jobs=site.n_jobs,
+            ledger=ledger,
+            data=site.data,
+            memory=site.memory,
+            min_own_rows=self.least_own(settings, site),
+        )
 
     def train(
         self, channel: Channel, settings: ForestSettings, *, n_jobs: int | None, progress: Progress

@@ -23,6 +23,8 @@ are integer counts over shared bins. The paper's own histograms, Algorithms 2 an
 | | with `binning="quantiles"` therefore single cells, exactly: those at which bins end, up to |
 | | `max_bins` - 1 per column, or all values of a column that has no more; not whose they are |
 | | with `binning="adaptive"` each party's own histograms, bin means included |
+| | where parties count themselves out of small nodes (`min_own_rows`, `trees.own_rows`): that |
+| | some do, and, as parent minus children, what those parties held in the parent together |
 | parties | the same sums, from which they derive the forest and check it (`verified`) |
 | | so all bin edges: the roundest number between two cells, which is itself a cell if there |
 | | is no rounder number (whole numbers, close neighbours) |

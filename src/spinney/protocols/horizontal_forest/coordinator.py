@@ -1,5 +1,8 @@
 """The coordinator's side of a horizontal forest: it sums histograms and picks the splits."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +24,7 @@ from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
+from spinney.trees.own_rows import rows_told
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import ENDLESS, Integers, Progress, silent
@@ -41,6 +45,7 @@ def train(
             private_plan(schema, settings, len(channel.parties))  # raises before any party is asked
             join(channel, schema, settings)
     judged: tuple[dict[str, Quality], float | None] = {}, None
+    adds_up = True
     if privacy and not privacy.perturbs_input:
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
@@ -50,19 +55,20 @@ def train(
             progress("binning", 0, 0)
             job, values = lay_job(channel, schema, settings)
         with phases.phase("growing"):
-            growth = _grow(channel, job, values, n_threads=n_threads, progress=progress)
+            how: dict[str, Any] = {"n_threads": n_threads, "progress": progress}
+            growth, adds_up = _grow(channel, job, values, **how)
         with phases.phase("judging"):
             progress("judging", 0, 0)
             forest = growth.forest(job.binning, values)
             judged = quality_over_parties(channel, job, growth, values)
     model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
-    return finished(channel, phases, model, settings, judged)
+    return finished(channel, phases, model, settings, judged, adds_up=adds_up)
 
 
 def _grow(
     channel: Channel, job: GrowingJob, values: LeafValues, *, n_threads: int, progress: Progress
-) -> Growth:
-    """Grow all trees, one level per round."""
+) -> tuple[Growth, bool]:
+    """Grow all trees, one level per round; return them, and whether all rows came along."""
     settings = job.settings
     weights = values.class_weight
     growth = Growth(open_nodes(job, ()), job.rules(), weights, target_step=values.step)
@@ -71,21 +77,34 @@ def _grow(
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
     )
-    above = None
+    before = _Before()
     while growth.frontier.n_open:
         progress("growing", growth.depth, settings.max_depth or ENDLESS)
         if job.binning.adaptive_bins:
             grow_adaptively(channel, job, growth, search)
         else:
-            above = _grow_by_counts(channel, job, growth, search, above)
-    return growth
+            before = _grow_by_counts(channel, job, growth, search, before)
+    return growth, before.adds_up
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What is known of the level before."""
+
+    parties: tuple[str, ...] = ()  # whose rows it counts
+    above: Above | None = None  # its histograms, if nodes are derived from them
+    adds_up: bool = True  # whether nodes so far held the rows that their parents sent there
 
 
 def _grow_by_counts(
-    channel: Channel, job: GrowingJob, growth: Growth, search: SplitSearch, above: Above | None
-) -> Above | None:
-    """Grow a level from summed counts; return its histograms if they came in one batch."""
-    frontier = growth.frontier
+    channel: Channel, job: GrowingJob, growth: Growth, search: SplitSearch, before: _Before
+) -> _Before:
+    """Grow a level from summed counts; return what the next one must know of it.
+
+    A party may count itself out of small nodes. Then a child is not what its sibling lacks of its
+    parent, so that all nodes must be asked about.
+    """
+    frontier, adds_up = growth.frontier, before.adds_up
     parts = []
     batches = list(job.batches(frontier.asked))
     for first, last in batches:
@@ -94,16 +113,20 @@ def _grow_by_counts(
         if counters.shape != (ask.slots.n_cells, job.cell_counters):
             raise ProtocolError("A party's histograms do not have the cells asked for.")
         answered = channel.rounds[-1].answered
+        if growth.levels and answered == before.parties:
+            told, rows = rows_told(ask.slots, counters)
+            adds_up &= np.array_equal(rows, growth.open_moments[first:last][told])
         if frontier.derived.any():
-            if above is None or above.parties != answered:
-                growth.ask_about_all()  # a party left: parent and child count different rows
-                return None
-            counters = add_derived(frontier, above, counters)
+            if before.above is None or before.above.parties != answered or not adds_up:
+                growth.ask_about_all()  # parent and child count different rows
+                return _Before(answered, None, adds_up)
+            counters = add_derived(frontier, before.above, counters)
         parts.append(search.best(counters, growth, first, last))
-    kept = Above(frontier.slots, counters, answered) if len(batches) == 1 else None
-    within = job.settings.message_limit // job.cell_bytes if kept is not None else 0
+    is_kept = adds_up and len(batches) == 1
+    within = job.settings.message_limit // job.cell_bytes if is_kept else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
-    return kept if growth.frontier.derived.any() else None
+    kept = Above(frontier.slots, counters, answered) if growth.frontier.derived.any() else None
+    return _Before(answered, kept, adds_up)
 
 
 def held_by_class(job: GrowingJob, growth: Growth) -> Integers:

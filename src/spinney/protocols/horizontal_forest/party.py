@@ -11,8 +11,9 @@ from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk
 from spinney.protocols.row_forest.party import Counting, PrivateParty, RowParty
 from spinney.protocols.rows.setup import CountsReply
 from spinney.tables.table import Table
-from spinney.trees.adaptive import stream_histograms
+from spinney.trees.adaptive import AdaptiveHistograms, stream_histograms
 from spinney.trees.histogram import level_counts
+from spinney.trees.own_rows import cells_out
 from spinney.trees.threads import thread_count
 
 
@@ -27,9 +28,17 @@ class _Counting(Counting):
         cells = (table, ask.frontier.columns, standing, ask.slots, (ask.first, ask.last))
         how: dict[str, Any] = {"n_classes": ask.job.n_classes, "n_threads": self._n_threads}
         if isinstance(ask, AdaptiveAsk):
-            return AdaptiveReply(stream_histograms(*cells, **how))  # Alg. 2
+            return self._adaptive(ask, stream_histograms(*cells, **how))  # Alg. 2
         how |= {"narrow": ask.is_narrow, "sized": not self.is_masked}
-        return CountsReply(level_counts(*cells, **how))  # Alg. 1, line 3: histograms
+        return CountsReply(self._own(ask, level_counts(*cells, **how)))  # Alg. 1, line 3
+
+    def _adaptive(self, ask: AdaptiveAsk, found: AdaptiveHistograms) -> AdaptiveReply:
+        """Return the histograms without nodes in which the party has too few rows of its own."""
+        is_in = self._rows.is_in(ask)
+        if is_in is not None:
+            out = cells_out(ask.slots, is_in)
+            found.means[out], found.moments[out] = 0, 0
+        return AdaptiveReply(found)
 
 
 class Party(RowParty):
@@ -37,7 +46,8 @@ class Party(RowParty):
 
     Without a ledger it answers exactly. With one it answers only with noise, except for the `exact`
     job, which the ledger then records as unprotected. `data` names the data set whose account its
-    jobs debit (see `accounts.account.Account`). With `is_masked` its counts leave masked.
+    jobs debit (see `accounts.account.Account`). With `is_masked` its counts leave masked. It counts
+    itself out of nodes in which it has some rows of a class, but fewer than `min_own_rows`.
     """
 
     name, counting = NAME, _Counting
@@ -53,7 +63,8 @@ class Party(RowParty):
         data: str | None = None,
         exact: ExactJob | None = None,
         is_masked: bool = False,
+        min_own_rows: int = 0,
     ) -> None:
         n_threads = thread_count(n_jobs)
         private = PrivateParty(table, ledger, data, n_threads, exact)
-        super().__init__(table, private, n_threads, is_masked=is_masked)
+        super().__init__(table, private, n_threads, is_masked=is_masked, min_own_rows=min_own_rows)

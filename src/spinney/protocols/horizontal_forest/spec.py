@@ -34,7 +34,12 @@ class HorizontalForestSpec(RowForestSpec):
         """Return a party's side; it pays from its ledger in private jobs."""
         ledger = site.ledger if settings.privacy is not None else None
         return Party(
-            table, n_jobs=site.n_jobs, ledger=ledger, data=site.data, is_masked=site.is_masked
+            table,
+            n_jobs=site.n_jobs,
+            ledger=ledger,
+            data=site.data,
+            is_masked=site.is_masked,
+            min_own_rows=self.least_own(settings, site),
         )
 
     def train(

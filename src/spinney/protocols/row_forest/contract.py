@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.spec import Spec
+from spinney.protocols.spec import PartySite, Spec
 
 
 class RowForestSpec(Spec[ForestSettings]):
@@ -11,10 +11,15 @@ class RowForestSpec(Spec[ForestSettings]):
 
     settings = ForestSettings
     all_stay_in = ("binning",)
+    counts_out = True
 
     def smallest_leaf(self, settings: ForestSettings) -> int | float:
         """Return the fewest rows of a leaf."""
         return settings.min_samples_leaf
+
+    def least_own(self, settings: ForestSettings, site: PartySite) -> int:
+        """Return the fewest rows of its own that a party lets be counted; noise needs no limit."""
+        return site.min_own_rows if settings.privacy is None else 0
 
     def repeats_rows(self, settings: ForestSettings) -> bool:
         """Return whether trees draw a bootstrap."""

@@ -74,6 +74,8 @@ def finished(
     model: ForestModel,
     settings: ForestSettings,
     judged: tuple[dict[str, Quality], float | None],
+    *,
+    adds_up: bool,
 ) -> Training:
     """Ask what the ledgers promise, if the job is private; return the training."""
     quality, score = judged
@@ -87,4 +89,5 @@ def finished(
         score if settings.oob_score else None,
         asdict(settings),
         claims,
+        adds_up=adds_up,
     )

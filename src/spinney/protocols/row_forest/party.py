@@ -19,7 +19,8 @@ from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, JoinAsk, Par
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk, noisy_job, plan_of
 from spinney.protocols.row_forest.noisy_rows import NoisyRows
 from spinney.protocols.row_forest.perturbed_input import InputPlan, perturb_table
-from spinney.protocols.rows.levels import BinnedRows
+from spinney.protocols.rows.facts import FactsReply
+from spinney.protocols.rows.levels import BinnedRows, OpenNodes
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
     CountsReply,
@@ -38,6 +39,7 @@ from spinney.tables.table import Table
 from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.trees.counts import Counts
+from spinney.trees.own_rows import cells_out
 
 PrivateAsk = JoinAsk | ClaimsAsk | NoisyLevelAsk | LeafAsk
 
@@ -135,17 +137,23 @@ def _without_ledger(ask: Ask[Any]) -> PolicyError:
 class Counting(ABC):
     """A table, and answers counted from it."""
 
-    def __init__(self, table: Table, n_threads: int, *, is_masked: bool = False) -> None:
+    def __init__(
+        self, table: Table, n_threads: int, *, is_masked: bool = False, min_own_rows: int = 0
+    ) -> None:
         self.table = table
         self.is_masked = is_masked
         self._n_threads = n_threads
-        self._rows = BinnedRows(table, n_threads)
+        self._min_own_rows = min_own_rows
+        self._rows = BinnedRows(table, n_threads, min_own_rows=min_own_rows)
 
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
         match ask:
             case FactsAsk() | EdgesAsk():
-                return answer_setup(ask, self._rows.table, self._n_threads)
+                reply = answer_setup(ask, self._rows.table, self._n_threads)
+                if isinstance(reply, FactsReply):
+                    self._require_own_rows(reply)
+                return reply
             case QualityAsk():
                 return answer_quality(ask, self._rows, self._n_threads)
         return self._counted(ask)
@@ -153,6 +161,26 @@ class Counting(ABC):
     @abstractmethod
     def _counted(self, ask: Any) -> Any:
         """Answer a question about open nodes that is specific to the protocol."""
+
+    def _require_own_rows(self, facts: FactsReply) -> None:
+        """Raise if the party has so few rows that hardly any tree would count them."""
+        held = facts.classes if facts.classes.size else facts.n_rows
+        least = 2 * self._min_own_rows  # a bootstrap draws about two rows in three
+        if np.any((held > 0) & (held < least)):
+            raise PolicyError(
+                f"This party has fewer than {least} rows, or fewer of a class, and its "
+                f"policy counts it out of nodes with fewer than {self._min_own_rows} (rule "
+                "'min_own_rows'), so hardly any tree would count it. Leave it out of the job, or "
+                "lower min_own_rows. Nothing was released."
+            )
+
+    def _own(self, ask: OpenNodes, counts: Counts) -> Counts:
+        """Return the counts without nodes in which the party has too few rows of its own."""
+        is_in = self._rows.is_in(ask)
+        if is_in is None:
+            return counts
+        counts.counters[cells_out(ask.slots, is_in)] = 0
+        return Counts(counts.counters, counts.run_ends)
 
     @classmethod
     def joined(cls, replies: Sequence[Any]) -> Any:
@@ -198,6 +226,9 @@ class RowParty:
         The questions about the rows of nodes.
     of_private_jobs
         The questions that the private side answers.
+
+    In nodes in which it has some rows of a class, but fewer than `min_own_rows`, its rows are not
+    counted (see `trees.own_rows`). Private jobs have noise instead.
     """
 
     name: ClassVar[str]
@@ -206,10 +237,17 @@ class RowParty:
     of_private_jobs: ClassVar[tuple[type[Ask[Any]], ...]]
 
     def __init__(
-        self, table: Table, private: PrivateParty, n_threads: int, *, is_masked: bool = False
+        self,
+        table: Table,
+        private: PrivateParty,
+        n_threads: int,
+        *,
+        is_masked: bool = False,
+        min_own_rows: int = 0,
     ) -> None:
         self._n_threads = n_threads
         self._is_masked = is_masked
+        self._min_own_rows = min_own_rows
         self._schema = table.schema
         self._counting = self._counting_of(table)
         self._private = private
@@ -236,5 +274,13 @@ class RowParty:
 
     def _counting_of(self, table: Table) -> Counting | SpreadCounting:
         if isinstance(table, SpreadTable):
+            if self._min_own_rows > 0:
+                raise PolicyError(
+                    "A cluster counts a party's rows in parts, so the party cannot count itself "
+                    "out of nodes in which it has few (rule 'min_own_rows'). Drop the rule, or "
+                    "read the table in one process."
+                )
             return SpreadCounting(table, self.counting)
-        return self.counting(table, self._n_threads, is_masked=self._is_masked)
+        return self.counting(
+            table, self._n_threads, is_masked=self._is_masked, min_own_rows=self._min_own_rows
+        )

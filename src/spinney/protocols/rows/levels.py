@@ -27,8 +27,10 @@ from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
 from spinney.trees.level import Level
+from spinney.trees.own_rows import OwnRows
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
+from spinney.typing import Bools
 
 _MOST_ADAPTIVE_LEVELS = 64  # merged bins may cut where no row is, so growth needs a limit
 
@@ -299,6 +301,7 @@ class _Kept:
     job: bytes
     levels: tuple[Level, ...]
     standing: Standing
+    own: OwnRows | None  # unless the party is counted everywhere
 
     def is_before(self, nodes: OpenNodes) -> bool:
         """Return whether a question is about this forest, at this depth or deeper."""
@@ -306,11 +309,16 @@ class _Kept:
 
 
 class BinnedRows:
-    """A party's binned table and the node of each row; both are a cache and can be rebuilt."""
+    """A party's binned table and the node of each row; both are a cache and can be rebuilt.
 
-    def __init__(self, table: Table, n_threads: int) -> None:
+    In nodes in which the party has some rows of a class, but fewer than `min_own_rows`, its rows
+    are not counted (see `trees.own_rows`); 0: they are counted everywhere.
+    """
+
+    def __init__(self, table: Table, n_threads: int, *, min_own_rows: int = 0) -> None:
         self.table = Remembered(table)  # a job reads it half a dozen times before it is binned
         self._n_threads = n_threads
+        self._min_own_rows = min_own_rows
         self._binned: tuple[bytes, BinnedTable] | None = None
         self._kept: _Kept | None = None
 
@@ -341,13 +349,25 @@ class BinnedRows:
             raise ProtocolError("The question is about nodes that are not open.")
         kept = self._kept
         if kept is not None and kept.is_before(nodes):
-            standing, done = kept.standing, len(kept.levels)
+            standing, own, done = kept.standing, kept.own, len(kept.levels)
         else:
-            standing, done = self._at_roots(nodes.job, table), 0
+            standing, own, done = self._at_roots(nodes.job, table), None, 0
+            if self._min_own_rows > 0:
+                own = OwnRows.at_roots(standing, nodes.job.n_classes, self._min_own_rows)
         for level in nodes.levels[done:]:
             standing = standing.after(level, table, self._n_threads)
-        self._kept = _Kept(nodes.job.digest, nodes.levels, standing)
+            own = None if own is None else own.after(level, standing)
+        self._kept = _Kept(nodes.job.digest, nodes.levels, standing, own)
         return standing
+
+    def is_in(self, nodes: OpenNodes) -> Bools | None:
+        """Return in which nodes of a question the party's rows are counted; None: in all."""
+        if self._min_own_rows <= 0:
+            return None
+        self.standing(nodes)
+        own = None if self._kept is None else self._kept.own
+        assert own is not None
+        return own.is_in[nodes.first : nodes.last]
 
     def _at_roots(self, job: GrowingJob, table: BinnedTable) -> Standing:
         """Return every tree's rows at its root."""

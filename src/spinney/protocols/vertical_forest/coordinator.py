@@ -84,6 +84,7 @@ class VerticalTraining:
     claims: tuple[PartyClaim, ...] = ()
     history: tuple[float, ...] = ()
     model: ForestModel | None = None  # joined from the parts, if the job asks for it
+    adds_up: bool = True  # all parties hold all rows of a node
 
 
 def describe_settings(settings: VerticalSettings) -> dict[str, object]:

@@ -8,6 +8,7 @@ from spinney.report.page.charts import bar
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.privacy import in_words
 from spinney.report.render import size
+from spinney.report.verdicts import not_pooled
 
 _LABELS = {  # by the setting `labels` of a vertical job
     "shared": "The label of every row left its party",
@@ -17,7 +18,10 @@ _LABELS = {  # by the setting `labels` of a vertical job
 
 def what_left(report: ReportFacts) -> Html:
     """Return the section."""
-    parts: list[Content] = [tag("p", _lead(report), class_="lead"), _statistics(report.disclosures)]
+    parts: list[Content] = [tag("p", _lead(report), class_="lead")]
+    if apart := not_pooled(report):
+        parts.append(tag("p", apart))
+    parts.append(_statistics(report.disclosures))
     if report.privacy:
         parts.append(tag("h3", "Privacy guarantees, and against whom they hold"))
         claims = (tag("li", text) for text in in_words(report.parties, report.privacy))

@@ -273,11 +273,8 @@ def choose(counts, weight_only, feature, cells, offset, most, chosen):
 
 
 @kernel
-def add_up(counts, feature, cells, offset, held):
-    """Return whether no count is negative and every slot's cells add up to the node's total.
-
-    If `held` is empty, the first slot gives the total.
-    """
+def add_up(counts, feature, cells, offset):
+    """Return whether no count is negative and every slot's cells add up to those of the first."""
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
             if feature[node, slot] < 0:
@@ -289,10 +286,7 @@ def add_up(counts, feature, cells, offset, held):
                     if count < 0:
                         return False
                     total += count
-                if held.shape[0] > 0:
-                    if total != held[node, k]:
-                        return False
-                elif slot > 0:
+                if slot > 0:
                     for cell in range(cells[node, 0]):
                         total -= counts[offset[node, 0] + cell, k]
                     if total != 0:

@@ -49,6 +49,15 @@ def draw_rows(tree_keys, row_keys, classes, block_start, bootstrap, capacity, en
             ends[tree, block] = tree * capacity + np.int64(at)
 
 
+@kernel
+def count_rows(entries, starts, ends, out):
+    """Count each node's rows by class, every row once; regression has one class."""
+    for node in range(starts.shape[0]):
+        for block in range(starts.shape[1]):
+            for i in range(starts[node, block], ends[node, block]):
+                out[node, (entries[i] >> CLASS_SHIFT) & CLASS_MASK] += 1
+
+
 @inlined
 def in_set(bins, code):
     """Return whether a bin is in a set of 256 bits, held as four words."""
