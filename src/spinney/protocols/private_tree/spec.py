@@ -110,6 +110,10 @@ class PrivateTreeSpec(Spec[TreeSettings]):
             bootstrap=False,
         )
 
+    def is_verified(self, settings: TreeSettings) -> bool:
+        """Return whether parties may see the sums: exact histograms are for the coordinator."""
+        return not self.shows(settings)
+
     def permits_blind(self, settings: TreeSettings) -> bool:
         """Return whether all steps are sums: proposals of cuts are the parties' own."""
         return settings.method != "propose"

@@ -79,7 +79,7 @@ def test_columns_of_an_array_are_named_by_place():
         "x0",
         "x2",
     ]
-    with pytest.raises(SettingError, match=r"does not have\. It has: places 0 to 2"):
+    with pytest.raises(SettingError, match=r"does not have\. It has: positions 0 to 2"):
         forest.set_params(column_party={"bank": ["age"], "shop": [1, 2]}).fit(X.to_numpy(), y)
 
 
