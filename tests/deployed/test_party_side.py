@@ -208,7 +208,7 @@ def test_a_finished_model_is_kept_at_the_party_that_derived_it(clinics):
     wire.ask(DerivedAsk(sha256(model).hexdigest(), channel.opened))
     sites.close()
     assert (records / "model.spinney").read_bytes() == model
-    assert not (records / "steps").exists()
+    assert sorted(path.name for path in (records / "steps").iterdir()) == ["derived", "secret"]
 
 
 def test_a_model_is_not_kept_before_its_last_step(clinics):

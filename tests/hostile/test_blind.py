@@ -140,8 +140,8 @@ def test_a_party_shows_a_blind_coordinator_no_sum(tmp_path):
     sites = Sites(tmp_path, job_of(tmp_path, "horizontal_forest", {}))
     channel = sites.keyed()
     with pytest.raises(ProtocolError, match="is not the job's next step"):
-        channel.sum(StepAsk(1, "sum", ()))
-    hidden = channel.sum(StepAsk(1, "blind", ()))
+        channel.sum(StepAsk(1, "sum", ()).after(b""))
+    hidden = channel.sum(StepAsk(1, "blind", ()).after(b""))
     assert isinstance(hidden, HiddenReply)
     sites.close()
 

@@ -304,17 +304,18 @@ def test_a_forged_tag_passes_once_in_the_size_of_the_field():
     changed[7] += 1
     random = np.random.default_rng(0)
     for _ in range(300):
-        guess = tags + random.integers(0, 2**32, 3, np.uint64)
+        guess = tags + random.integers(0, 2**32, 4, np.uint64)
         assert not keys.is_sum(1, b"", NAMES, [changed], guess, n_threads=1)
     # Parties that were told different things before do not accept each other's tags.
     assert not keys.is_sum(1, b"another story", NAMES, [total], tags, n_threads=1)
     # A multiple of a sum has a multiple of its hash; the pads are not multiplied with it.
     assert not keys.is_sum(1, b"", NAMES, [2 * total], 2 * tags, n_threads=1)
-    # A value that is equal modulo one prime, or two, is not equal modulo the third.
+    # A value that is equal modulo one prime, or two, is not equal modulo the others.
     wide = total.astype(np.int64)
     tags = sum(keys.tag(2, b"", name, [sums.astype(np.int64)], n_threads=1) for name in NAMES)
     assert keys.is_sum(2, b"", NAMES, [wide], tags, n_threads=1)
-    for prime in (2**32 - 5, 2**32 - 17, 2**32 - 65):
+    primes = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
+    for step in (*primes, *(a * b - 2**64 for a in primes for b in primes if a < b)):
         moved = wide.copy()
-        moved[0] += prime
+        moved[0] += step
         assert not keys.is_sum(2, b"", NAMES, [moved], tags, n_threads=1)

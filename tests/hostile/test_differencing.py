@@ -34,8 +34,8 @@ def grown(tmp_path):
 
 def test_every_round_was_opened_for_the_nodes_it_is_about(grown):
     folder, _ = grown
-    record = RunRecord(folder / "north" / "records" / "runs" / "run-1")
-    opened = record.known("nodes ")
+    (job,) = (folder / "north" / "records" / "jobs").iterdir()
+    opened = RunRecord(job).known("nodes ")
     everybody = ",".join(sorted(FOUR))
     assert set(opened.values()) == {everybody}
     assert any(name.startswith("Level 2 0-") for name in opened)
@@ -67,5 +67,5 @@ def test_nodes_are_compared_and_not_words(tmp_path, nodes, survivors, is_refused
     record.settle("nodes Level 2 0-10", "a,b,c")
     record.settle(f"nodes Facts None 0-{1 << 62}", "a,b,c")
     side = KeyedSide.__new__(KeyedSide)
-    side._record, side._nodes = record, {1: nodes}
+    side._of_job, side._nodes = record, {1: nodes}
     assert side._was_opened_for_others(1, survivors) is is_refused

@@ -27,7 +27,8 @@ With two parties, each learns the other's vector once the sum is published; only
 if two groups of honest parties, each with the colluders, reach tau: never if 2 tau > K + (K - t).
 Set `threshold` accordingly if it may lie. In any case the masks of two parties depend on all lists
 they were sent: after such a lie the vectors of the two groups cannot be summed together again in
-this job.
+this job. They also depend on what the round is about and on the layout of its vectors: parties that
+are asked different things in one round have masks that do not cancel.
 
 **Not covered.** A party that sends wrong numbers. A vector that the caller masks again in another
 round: two sums over different survivors differ by a party's vector, so a question whose round was
@@ -55,6 +56,7 @@ from spinney.privacy.keys import (
     SumSettings,
     Words,
     digest,
+    encode_parts,
 )
 from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Revealed, check_pieces
 from spinney.privacy.streams import add_streams, ring_words
@@ -152,12 +154,14 @@ class SecureSumParty:
         vectors: Sequence[Counters],
         bits: Sequence[int],
         *,
+        about: bytes = b"",
         taken: bool = False,
     ) -> MaskReply:
         """Return the vectors, each masked modulo two to the power of its `bits` (32 or 64).
 
         The same vectors in the same round give the same bytes; other vectors are refused. Vectors
-        that are `taken` are masked in place.
+        that are `taken` are masked in place. `about` says what the round is about: masks of parties
+        that answer different things do not cancel.
         """
         words = ring_words(vectors, bits, copy=not taken)
         with self._lock:
@@ -169,7 +173,8 @@ class SecureSumParty:
                     f"The survivors named for the rounds before {ask.round_number} are not those "
                     f"that party {self._name!r} opened them for."
                 )
-            masks = keys.mask_keys(ask.round_number, digest(*ask.history), words)
+            agreed = _told(ask.history, about, words)
+            masks = keys.mask_keys(ask.round_number, agreed, words)
             self._last_round = ask.round_number
         add_streams(words, masks)
         return MaskReply(ask.job, ask.epoch, ask.round_number, self._name, words)
@@ -206,6 +211,15 @@ class SecureSumParty:
         raise ProtocolError(f"Round {ask.round_number}: {problem}. Nothing was revealed.")
 
 
+def _told(history: Sequence[int], about: bytes, words: Sequence[Words]) -> bytes:
+    """Return a digest of all that parties must agree on for their masks to cancel.
+
+    Without the layout, a shorter vector would be masked by the beginning of a longer one's mask.
+    """
+    layout = [part for word in words for part in (word.dtype.name, word.size)]
+    return digest(encode_parts(*history), about, *layout)
+
+
 class _Phase(StrEnum):
     IDLE = "a new epoch or round"
     KEYS = "keys"
@@ -228,6 +242,7 @@ class SecureSumCoordinator:
         self._senders: list[str] = []
         self._sums: tuple[Words, ...] = ()
         self._shares: dict[str, Revealed] = {}
+        self._about = b""  # what the current round is about
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -261,8 +276,9 @@ class SecureSumCoordinator:
         self._phase = _Phase.IDLE
         return self._book.asks()
 
-    def begin_round(self) -> MaskAsk:
+    def begin_round(self, about: bytes = b"") -> MaskAsk:
         """Return the ask for vectors, to the epoch's parties; an unfinished round is abandoned."""
+        self._about = about
         if self._phase is _Phase.KEYS or not self.rounds_left:
             raise ProtocolError(
                 f"Epoch {self._book.ask.epoch} has no keys for another round. Begin a new epoch."
@@ -318,7 +334,7 @@ class SecureSumCoordinator:
         """
         self._expect(_Phase.SHARES)
         self._need(self._settings.threshold, self._shares, _Phase.SHARES)
-        history = digest(*self._history[:-1])
+        history = _told(self._history[:-1], self._about, self._sums)
         masks = self._book.masks_left(len(self._history), history, self._senders, self._shares)
         add_streams(self._sums, [(key, not subtracted) for key, subtracted in masks])
         sums, self._sums = self._sums, ()

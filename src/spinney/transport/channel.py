@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.transport.codec import UNPACKED_LIMIT
+from spinney.transport.codec import UNPACKED_LIMIT, encode
 from spinney.typing import Packable
 
 Reply = TypeVar("Reply")
@@ -50,6 +51,11 @@ class Ask(Generic[Reply]):
     def step(self) -> int | None:
         """The step of the job, counted from 0: a level or a generation; None if there is none."""
         return None
+
+    @property
+    def meaning(self) -> bytes:
+        """What it is about, as a digest: parties whose replies are masked together must agree."""
+        return sha256(encode(self)).digest()
 
     @property
     def covers(self) -> tuple[int, int]:

@@ -56,7 +56,10 @@ class Fields:
         return ends
 
     def pack(self, counters: Counters, n_threads: int) -> NDArray[np.uint64]:
-        """Return the counters as words."""
+        """Return the counters as words; they may come from others, and kernels do not check."""
+        n_counters = int(self.cell_ends[-1]) * self.field_bits.shape[1]
+        if counters.size != n_counters or counters.dtype not in (np.uint16, np.int32):
+            raise ProtocolError("Counts do not have the cells that they are about.")
         out = SHARED.array(int(self.word_ends[-1]), np.uint64)
         self._run(packing.pack_fields, counters.reshape(-1), out, n_threads)
         return out

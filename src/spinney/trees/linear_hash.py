@@ -2,9 +2,9 @@
 
 Value j of block i is multiplied by outer[i] * inner[j], modulo a prime just below 2^32. Two vectors
 that differ have the same hash with a probability of at most 2 / prime over the choice of the keys,
-since their difference is a polynomial of degree 2 in them (Schwartz and Zippel). There are three
+since their difference is a polynomial of degree 2 in them (Schwartz and Zippel). There are four
 primes with independent keys. Values of up to 32 bits are hashed modulo two of them. Two values of
-64 bits may be equal modulo one prime, but not modulo two; they are hashed modulo all three. So in
+64 bits may be equal modulo two primes, but not modulo three; they are hashed modulo all four. So in
 any case two independent hashes differ except with a probability of about 2^-62.
 """
 
@@ -20,7 +20,7 @@ from spinney.trees.threads import equal_ranges, run_ranges
 Vector = NDArray[Any]  # of integers
 HashKeys = NDArray[np.uint32]  # (3, n)
 
-PRIMES: Final = (2**32 - 5, 2**32 - 17, 2**32 - 65)
+PRIMES: Final = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
 _FOR_SMALL: Final = 2  # primes for values of up to 32 bits
 _BLOCK: Final = 1024  # values; the keys of a block stay in the core's nearest cache
 
@@ -66,7 +66,7 @@ def _hash(flat: Vector, inner: HashKeys, outer: HashKeys, n_threads: int) -> lis
         negative = (flat < 0).astype(np.uint8)
         more = _times(used, 1 << bits, primes)
         totals -= _hash_unsigned(negative, more, outer, primes, n_threads)
-    return [*totals.tolist(), 0][: len(PRIMES)]
+    return [*totals.tolist(), 0, 0][: len(PRIMES)]
 
 
 def _times(keys: HashKeys, factor: int, primes: NDArray[np.uint64]) -> HashKeys:

@@ -50,6 +50,10 @@ class KeyedSide:
         The accepted job: which parties may be in a sum, and how many must be.
     record
         The facts that this party must remember about the run.
+    of_job
+        The same about all runs of the job; None: it has one.
+    held
+        Returns the secret that it already shares with the others in this run.
     """
 
     def __init__(
@@ -61,13 +65,17 @@ class KeyedSide:
         agreed: Agreed,
         *,
         record: RunRecord,
+        of_job: RunRecord | None = None,
+        held: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         self._name = name
+        self._held = held
         self._make = inside
         self._summed = summed
         self._roster = roster
         self._agreed = agreed
         self._record = record
+        self._of_job = of_job or record
         self._taken: tuple[RosterAsk, SumSettings, RosterReply] | None = None
         self._group: GroupAsk | None = None
         self._inside: Answering | None = None
@@ -100,7 +108,7 @@ class KeyedSide:
             job = self._agreed
             honest = job.honest_among(len(ask.names))
             settings = self._roster.take(ask, job.parties, max(2, job.quorum), honest)
-            reply = RosterReply(len(ask.names), self._roster.letters(settings))
+            reply = RosterReply(len(ask.names), self._roster.letters(settings, self._held()))
             self._taken = (ask, settings, reply)
         if self._taken[0] != ask:
             raise ProtocolError(
@@ -145,17 +153,17 @@ class KeyedSide:
     def _was_opened_for_others(self, number: int, survivors: str) -> bool:
         """Return whether others were in an earlier sum of a round's nodes; else note who is now.
 
-        A later step may be about the same nodes, for example after a party has left.
+        A later step may be about the same nodes, after a party has left, and so is another run.
         """
         nodes = self._nodes.get(number)
         if nodes is None:
             return False
         what, first, last = nodes
-        for known, others in self._record.known(f"nodes {what} ").items():
+        for known, others in self._of_job.known(f"nodes {what} ").items():
             begin, end = map(int, known.split("-"))
             if begin < last and first < end and others != survivors:
                 return True
-        self._record.settle(f"nodes {what} {first}-{last}", survivors)
+        self._of_job.settle(f"nodes {what} {first}-{last}", survivors)
         return False
 
     def _opened(self, ask: RevealAsk, secure: SecureParty) -> RevealReply:
@@ -171,7 +179,8 @@ class KeyedSide:
             f"opened {meant}", survivors
         ):
             raise ProtocolError(
-                "This sum was already opened for another set of parties. Nothing was released."
+                "This sum was already opened for another set of parties. Nothing was released. "
+                "For other parties, propose the job under another name."
             )
         reply: RevealReply = secure.answer(ask)
         return reply

@@ -75,6 +75,7 @@ class RunParty:
         self._answering: Answering | None = None
         self._steps = StoredSteps(self._record.folder / "steps")
         self._verifying: VerifyingParty | None = None
+        self._kept = False  # whether the finished model is kept
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
         pins = Pins(self._name, party.policy.peers)
@@ -87,6 +88,8 @@ class RunParty:
                 RosterParty(self._name, f"{run}/{attempt}", self._identity),
                 agreed,
                 record=self._record,
+                of_job=RunRecord(party.records / "jobs" / agreed.digest),
+                held=self._steps.held,
             )
 
     @property
@@ -257,6 +260,9 @@ class RunParty:
         """Keep the model that this party derived, if it is the coordinator's too."""
         if self._verifying is None or self._derivation is None:
             raise ProtocolError("This party has not derived a model.")
+        known = self._steps.finished()
+        if known is not None and known == ask.digest:  # the coordinator died before it knew
+            return ModelReply(known)
         self._verifying.take(ask.before)
         model = self._derivation.finished().model
         data = b"" if model is None else model.to_bytes()
@@ -267,14 +273,15 @@ class RunParty:
                 "sums. This party keeps neither."
             )
         reply = self._keep_model(data)
+        self._kept = True
         if not self._agreed.is_blind:  # its coordinator has more to ask
-            self._steps.clear()
+            self._steps.finish(reply.digest)
         return reply
 
     def _outcome(self, ask: OutcomeAsk) -> OutcomeReply:
         """Tell a blind coordinator what came of the job, once the model is kept."""
-        if self._derivation is None:
-            raise ProtocolError("This party has not derived a model.")
+        if self._derivation is None or not self._kept:
+            raise ProtocolError("This party has not yet kept a model. Nothing was released.")
         training = self._derivation.finished()
         model = b"" if training.model is None or not ask.with_model else training.model.to_bytes()
         self._record.disclose(

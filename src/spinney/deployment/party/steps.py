@@ -15,6 +15,7 @@ from spinney.transport import codec
 
 _SHARED: Final = "secret"
 _ENDED: Final = "ended"
+_DERIVED: Final = "derived"
 
 
 class StoredSteps:
@@ -23,13 +24,32 @@ class StoredSteps:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def held(self) -> bytes | None:
+        """Return the secret that the parties share in this run, if this party has it."""
+        path = self._folder / _SHARED
+        return path.read_bytes() if path.exists() else None
+
     def secret(self, offered: bytes) -> bytes:
-        """Return the secret that the parties share in this run: the first with which it went on."""
+        """Return the secret that the parties share in this run: the first that was offered.
+
+        Whoever offers one again offers the same; see `RosterParty.letters`.
+        """
         self._require_going_on()
-        if self.kept():
-            return (self._folder / _SHARED).read_bytes()
-        self._write(_SHARED, offered)
-        return offered
+        held = self.held()
+        if held is None:
+            self._write(_SHARED, offered)
+        return held or offered
+
+    def finish(self, digest: str) -> None:
+        """Remember the finished model's digest, and forget the steps that led to it."""
+        self._write(_DERIVED, digest.encode())
+        for path in self._folder.glob("*.step"):
+            path.unlink()
+
+    def finished(self) -> str | None:
+        """Return the digest of the finished model; None if it is not finished."""
+        path = self._folder / _DERIVED
+        return path.read_text() if path.exists() else None
 
     def keep(self, opened: Opened) -> None:
         """Keep what a step came to, after it was checked."""
@@ -45,13 +65,6 @@ class StoredSteps:
     def end(self, why: str) -> None:
         """Remember that this party answers no further question of the run."""
         self._write(_ENDED, why.encode())
-
-    def clear(self) -> None:
-        """Remove everything; the run has ended, and the party has its model."""
-        if self._folder.is_dir():
-            for path in self._folder.iterdir():
-                path.unlink()
-            self._folder.rmdir()
 
     def _require_going_on(self) -> None:
         if (self._folder / _ENDED).exists():

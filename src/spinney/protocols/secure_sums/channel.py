@@ -187,7 +187,8 @@ class SecureParty:
             self._n_needed[mask.round_number] = shares.parties
         vectors = question.to_ring(reply)
         bits = [8 * vector.itemsize for vector in vectors]
-        return MaskedReply(self._masks.mask(mask, vectors, bits, taken=question.ring_is_fresh))
+        taken, about = question.ring_is_fresh, question.meaning
+        return MaskedReply(self._masks.mask(mask, vectors, bits, about=about, taken=taken))
 
     def _require_all_shares(self, unmask: UnmaskAsk) -> None:
         """Raise if a party's share of the noise is missing from a sum."""
@@ -235,7 +236,8 @@ class SecureSums(Channel):
         begin, mark = perf_counter(), len(self._inner.rounds)
         if not self._coordinator.rounds_left:
             self._begin_epoch()
-        masked = MaskedAsk(self._coordinator.begin_round(), type(ask).__name__, Carried(ask))
+        round_ = self._coordinator.begin_round(ask.meaning)
+        masked = MaskedAsk(round_, type(ask).__name__, Carried(ask))
         least = max(self._settings.min_survivors, quorum or 0)
         replies = self._ask_present(masked, least)
         for masked_reply in replies.values():

@@ -161,12 +161,15 @@ class RosterParty:
         """Return what masks this party's replies."""
         return SecureSumParty(settings, self._name, self._key)
 
-    def letters(self, settings: SumSettings) -> tuple[bytes, ...]:
-        """Return a fresh secret, sealed for every party; only the first of the roster draws one."""
+    def letters(self, settings: SumSettings, held: bytes | None = None) -> tuple[bytes, ...]:
+        """Return a secret, sealed for every party; only the first of the roster sends one.
+
+        It is fresh, unless this party already shares one with the others: a run keeps its secret.
+        """
         names = settings.roster.names
         if self._name != names[0]:
             return ()
-        secret = secret_bytes(KEY_BYTES)
+        secret = secret_bytes(KEY_BYTES) if held is None else held
         return tuple(self._box(settings, name).seal(secret, _about(name)) for name in names)
 
     def secret(self, settings: SumSettings, ask: GroupAsk) -> bytes:

@@ -14,7 +14,7 @@ with it gives it the secret; the masks of secure sums then still hide single par
 from collections.abc import Callable
 from itertools import count
 
-from spinney.protocols.verified.messages import BLIND, HiddenSums, Opened, StepAsk
+from spinney.protocols.verified.messages import BLIND, HiddenSums, Opened, StepAsk, story_after
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Channel
 
@@ -25,11 +25,13 @@ def relay_steps(channel: Channel, told: Callable[[int], None]) -> tuple[Opened, 
     `told` hears of every step before it is taken.
     """
     before: tuple[Opened, ...] = ()
+    story = b""
     for number in count(1):
         told(number)
-        hidden = channel.sum(StepAsk(number, BLIND, before))
+        hidden = channel.sum(StepAsk(number, BLIND, before).after(story))
         if not hidden.words:
             break
         sums = Carried(HiddenSums(hidden.words))
-        before = (Opened(number, channel.rounds[-1].answered, (sums,), hidden.tag),)
+        opened = Opened(number, channel.rounds[-1].answered, (sums,), hidden.tag)
+        before, story = (opened,), story_after(story, opened, is_shared=False)
     return before

@@ -90,9 +90,10 @@ class VerifiedSums(Channel):
         self._number += 1
         if self._questions is not None:
             self._questions.last = ask
-        return StepAsk(self._number, verb, self._before).derived(ask)
+        return StepAsk(self._number, verb, self._before).derived(ask).after(self._story)
 
     def _tell(self, opened: Opened, *, common: bool) -> None:
         """Remember what to tell; parties that were not asked have not heard of earlier steps."""
-        self._story = story_after(self._story, opened)
+        is_shared = self._questions is not None
+        self._story = story_after(self._story, opened, is_shared=is_shared)
         self._before = (opened,) if common else (*self._before, opened)

@@ -16,6 +16,9 @@ Train = Callable[[Channel], Trained]
 class Derivation(Protocol):
     """Derives the questions of a job, one after another."""
 
+    is_shared: bool  # whether a coordinator in the same process derives for all
+    asks_all: bool  # whether the present question is put to all parties
+
     def question(self, step: StepAsk) -> Ask[Any]:
         """Return the question of a step; raise if another step, or none, comes next."""
         ...
@@ -49,6 +52,9 @@ class SharedDerivation:
 
     Deriving is a pure function of the settings and of the sums, and both hold the same.
     """
+
+    is_shared = True
+    asks_all = False  # nobody lies in one process
 
     def __init__(self, questions: SharedQuestions) -> None:
         self._questions = questions
@@ -89,7 +95,10 @@ class OwnDerivation:
         Whether the job's sums are masked.
     """
 
+    is_shared = False
+
     def __init__(self, train: Train, parties: tuple[str, ...], *, is_masked: bool) -> None:
+        self.asks_all = True
         self._channel = _Told(parties, is_masked=is_masked)
         self._train = train
         self._thread: Thread | None = None
@@ -161,7 +170,9 @@ class OwnDerivation:
             self._thread.start()
         elif self.training is not None or self.error is not None:
             return
-        self._asked = self._channel.questions.get()
+        found = self._channel.questions.get()
+        self._asked = None if found is None else found[:2]
+        self.asks_all = found is None or found[2]
 
     def _run(self) -> None:
         try:
@@ -193,7 +204,7 @@ class _Told(Channel):
         self.parties = parties
         self.rounds: list[Round] = []
         self.is_masked = is_masked
-        self.questions: SimpleQueue[tuple[str, Ask[Any]] | None] = SimpleQueue()
+        self.questions: SimpleQueue[tuple[str, Ask[Any], bool] | None] = SimpleQueue()
         self.results: SimpleQueue[tuple[Any, tuple[str, ...]] | None] = SimpleQueue()
 
     def ask(
@@ -201,7 +212,7 @@ class _Told(Channel):
     ) -> dict[str, Reply]:
         """Return the replies that were told."""
         del quorum
-        replies: dict[str, Reply] = self._result("ask", ask)
+        replies: dict[str, Reply] = self._result("ask", ask, asks_all=to is None)
         return {name: replies[name] for name in replies if to is None or name in to}
 
     def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
@@ -210,8 +221,8 @@ class _Told(Channel):
         total: Summand = self._result("sum", ask)
         return total
 
-    def _result(self, verb: str, ask: Ask[Any]) -> Any:
-        self.questions.put((verb, ask))
+    def _result(self, verb: str, ask: Ask[Any], *, asks_all: bool = True) -> Any:
+        self.questions.put((verb, ask, asks_all))
         told = self.results.get()
         if told is None:
             raise _ClosedError

@@ -26,13 +26,18 @@ class Opened:
     number: int
     answered: tuple[str, ...]  # the parties that are in it
     results: tuple[Carried, ...]  # one sum; or a reply of each of them; or nothing
-    tags: NDArray[np.uint64]  # (3,) of the sum; or (n, 3) of the replies; or (0,)
+    tags: NDArray[np.uint64]  # (4,) of the sum; or (n, 4) of the replies; or (0,)
 
 
-def story_after(story: bytes, opened: Opened) -> bytes:
-    """Return the digest of all that parties were told, after one more step."""
+def story_after(story: bytes, opened: Opened, *, is_shared: bool) -> bytes:
+    """Return the digest of all that parties were told, after one more step.
+
+    With tags alone, parties that a colluder told different sums would have the same story. Parties
+    in one process are told the same object, so its bytes need not be made.
+    """
     names = encode_parts(*opened.answered)
-    return digest(story, opened.number, names, opened.tags.tobytes())
+    told = b"" if is_shared else digest(*(result.pack() for result in opened.results))
+    return digest(story, opened.number, names, opened.tags.tobytes(), told)
 
 
 class _OfStep:
@@ -129,6 +134,16 @@ class StepAsk(Ask[Any]):
         _ABOUT.get(self, lambda: about)
         return self
 
+    def after(self, story: bytes) -> "StepAsk":
+        """Keep beside this step what it is about: its number, after all that was told before."""
+        _MEANINGS.get(self, lambda: digest("step", self.number, story))
+        return self
+
+    @property
+    def meaning(self) -> bytes:
+        """What the step is about."""
+        return _MEANINGS.get(self, _not_derived)
+
     @property
     def is_summable(self) -> bool:
         """Whether the step's replies are summed."""
@@ -151,10 +166,11 @@ class StepAsk(Ask[Any]):
 
 _STEP_REPLIES: Final[dict[tuple[type[Any], bool], type[Any]]] = {}
 _ABOUT: Final[Beside[Ask[Any]]] = Beside()
+_MEANINGS: Final[Beside[bytes]] = Beside()
 _RINGS: Final[Beside[tuple[Vector, ...]]] = Beside()  # of replies that are to be masked
 
 
-def _not_derived() -> Ask[Any]:
+def _not_derived() -> Any:
     raise LookupError("The question of this step is not derived here.")
 
 

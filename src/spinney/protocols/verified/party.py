@@ -19,7 +19,7 @@ from spinney.protocols.verified.messages import (
     step_reply,
     story_after,
 )
-from spinney.protocols.verified.tags import SumKeys, Tag, Vector
+from spinney.protocols.verified.tags import TAG_WORDS, SumKeys, Tag, Vector
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Answering, Ask
 from spinney.trees.threads import thread_count
@@ -105,6 +105,7 @@ class VerifyingParty:
         self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
         self._ended: ProtocolError | None = None
         self._shown: tuple[Opened, Any] | None = None  # a sum that only parties can read
+        self._is_wide: list[bool] | None = None  # which vectors of the own reply have 64 bits
         for opened in self._steps.kept():
             self._go_on(opened)
 
@@ -115,18 +116,17 @@ class VerifyingParty:
                 f"This party does not answer {type(ask).__name__}: it derives its questions from "
                 "the job it accepted. Nothing was released."
             )
-        if self._ended is not None:
-            raise self._ended
         self.take(ask.before)
         if ask.number != self._number:
             raise ProtocolError(
                 f"Step {ask.number} does not follow: this party has been told what came out up to "
                 f"step {self._number - 1}. Nothing was released."
             )
+        ask.after(self._story)
         if ask.verb == ("sum" if self._is_blind else BLIND):
             raise not_the_next()
         if ask.verb == BLIND and not self._derivation.to_a_sum(self._party.answer):
-            return HiddenReply((), np.zeros(3, np.uint64))  # the job has ended
+            return HiddenReply((), np.zeros(TAG_WORDS, np.uint64))  # the job has ended
         about = self._derivation.question(ask)
         ask.derived(about)
         if self._is_masked and ask.verb == "ask":
@@ -135,6 +135,8 @@ class VerifyingParty:
 
     def take(self, told: Sequence[Opened]) -> None:
         """Check what steps came to, and go on to the step after them."""
+        if self._ended is not None:
+            raise self._ended
         for opened in told:
             if opened.number >= self._number:
                 if opened.number > self._number:
@@ -167,6 +169,7 @@ class VerifyingParty:
         return HiddenReply(words, tag)
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
+        self._is_wide = [vector.itemsize == 8 for vector in vectors]
         n_threads = thread_count(None)
         return self._keys.tag(self._number, self._story, self._name, vectors, n_threads=n_threads)
 
@@ -175,18 +178,23 @@ class VerifyingParty:
         if self._is_blind:
             self._derivation.to_a_sum(self._party.answer)
         present = self._derivation.present()
-        if present is None:  # in one process with the coordinator, and not asked
-            return
+        if present is None:
+            if self._derivation.is_shared:  # with the coordinator in one process, and not asked
+                return
+            raise not_the_next()
         verb, about = present
         is_there = opened.tags.size > 0 and self._name in opened.answered
-        if verb == "sum" and (not is_there or len(opened.answered) < self._least):
+        is_checked = verb == "sum" or about.is_relayed
+        if (
+            is_checked
+            and self._derivation.asks_all
+            and (not is_there or len(set(opened.answered)) < self._least)
+        ):
             raise ProtocolError(
                 f"The sum of step {opened.number} leaves out too many parties, or this one. "
                 "Nothing was released."
             )
-        if (verb == "sum" or about.is_relayed) and not self._keys.checked(
-            opened, lambda: self._is_true(opened, verb, about)
-        ):
+        if not self._keys.checked(opened, lambda: self._is_true(opened, verb, about)):
             self._ended = ProtocolError(
                 f"What this party was told of step {opened.number} is not what the parties "
                 "replied. The coordinator, or a party, has changed it. This party answers no "
@@ -197,25 +205,49 @@ class VerifyingParty:
 
     def _is_true(self, opened: Opened, verb: str, about: Ask[Any]) -> bool:
         """Return whether every number told has the tag of its parties."""
-        here, n_threads = (self._number, self._story), thread_count(None)
-        if verb == "sum":
-            if len(opened.results) != 1:
+        if len(set(opened.answered)) != len(opened.answered):
+            return False
+        if verb == "ask" and not about.is_relayed:
+            return not opened.results and not opened.tags.size
+        try:
+            if verb == "sum":
+                return len(opened.results) == 1 and self._is_sum(opened, about)
+            return self._are_replies(opened)
+        except (SpinneyError, TypeError, ValueError, IndexError, OverflowError):
+            return False  # not even numbers of the right kind and shape
+
+    def _is_sum(self, opened: Opened, about: Ask[Any]) -> bool:
+        total = self._total(opened, about)
+        numbers = total.vectors()
+        if self._is_masked:
+            numbers = about.to_ring(total)
+            # Fields of words do not say how large a counter may be: only one reading is true.
+            again = about.from_ring(tuple(word.view(f"i{word.itemsize}") for word in numbers))
+            if not all(map(np.array_equal, again.vectors(), total.vectors())):
                 return False
-            try:
-                total = self._total(opened, about)
-                numbers = about.to_ring(total) if self._is_masked else total.vectors()
-            except (SpinneyError, TypeError, ValueError, IndexError):
-                return False  # not even numbers of the right kind and shape
-            return self._keys.is_sum(
-                *here, opened.answered, numbers, opened.tags, n_threads=n_threads
-            )
-        names, tags = opened.answered, opened.tags.reshape(-1, 3)
+            numbers = about.to_ring(total)
+        if [vector.itemsize == 8 for vector in numbers] != self._wide(about):
+            return False  # a tag of small numbers says less about large ones
+        n_threads, here = thread_count(None), (self._number, self._story)
+        return self._keys.is_sum(*here, opened.answered, numbers, opened.tags, n_threads=n_threads)
+
+    def _are_replies(self, opened: Opened) -> bool:
+        names, tags = opened.answered, opened.tags
         if not len(names) == len(opened.results) == len(tags):
             return False
+        n_threads, here = thread_count(None), (self._number, self._story)
         return all(
             self._keys.is_sum(*here, (name,), _words_of(carried), tag, n_threads=n_threads)
             for name, carried, tag in zip(names, opened.results, tags, strict=True)
         )
+
+    def _wide(self, about: Ask[Any]) -> list[bool]:
+        """Return which vectors of this party's own reply have 64 bits."""
+        if self._is_wide is None:  # the party started again after it had replied
+            reply = self._party.answer(about)
+            own = about.to_ring(reply) if self._is_masked else reply.vectors()
+            self._is_wide = [vector.itemsize == 8 for vector in own]
+        return self._is_wide
 
     def _total(self, opened: Opened, about: Ask[Any]) -> Any:
         """Return the sum that was told."""
@@ -235,9 +267,10 @@ class VerifyingParty:
         present = self._derivation.present()
         if present is not None:
             self._derivation.tell(self._result(opened, *present), opened.answered)
-        self._story = story_after(self._story, opened)
+        is_shared = self._derivation.is_shared
+        self._story = story_after(self._story, opened, is_shared=is_shared)
         self._number = opened.number + 1
-        self._answered = self._shown = None
+        self._answered = self._shown = self._is_wide = None
 
     def _result(self, opened: Opened, verb: str, about: Ask[Any]) -> Any:
         """Return what a step came to, as the training is told it."""

@@ -32,7 +32,8 @@ from spinney.transport.messages import Beside
 from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, n_hash_keys
 
 Vector = NDArray[Any]  # of integers
-Tag = NDArray[np.uint64]  # (3,) a tag; or the sum of some parties' tags
+Tag = NDArray[np.uint64]  # (4,) a tag; or the sum of some parties' tags
+TAG_WORDS = len(PRIMES)
 
 
 class SumKeys:
