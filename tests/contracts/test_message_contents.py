@@ -84,6 +84,7 @@ ARRAYS = {
     ("MaskReply", "vectors"): np.unsignedinteger,
     # the coordinator's own: cut points, bins and weights that everybody may know
     ("Refinement", "prefixes"): np.uint32,
+    ("LevelAsk", "held"): np.int64,
     ("Refinement", "bits"): np.uint8,  # of sums that the coordinator knows
     ("CutsAsk", "cuts"): np.uint8,
     ("Binning", "edges"): np.float32,

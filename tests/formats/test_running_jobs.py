@@ -53,7 +53,7 @@ PROTOCOLS: dict[str, Any] = {
     "matched_forest": matched_forest,
 }
 
-LONGER_SINCE = ("EdgesAsk",)  # questions that have a new field, which may be left out
+LONGER_SINCE = ("EdgesAsk", "LevelAsk")  # questions that have a new field, which may be left out
 
 
 @dataclass(frozen=True)

@@ -13,26 +13,31 @@ from hostile.cheats import Run, tables_for  # type: ignore[import-not-found]
 from hostile.steering import steer  # type: ignore[import-not-found]
 from spinney import HorizontalForestClassifier
 from spinney.deployment.party.policy import Policy, check_policy
-from spinney.errors import PolicyError, SettingError
+from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.protocols import extra_trees, horizontal_forest
 from spinney.report.report import Report
 
 SMALL: dict[str, Any] = {"n_estimators": 8, "max_depth": 10}
 
 
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_a_liar_singles_out_rows_whatever_min_samples_leaf_says(is_masked):
+def test_a_liar_singles_out_rows_whatever_min_samples_leaf_says():
     """It invents rows enough for any `min_samples_leaf`, which is about all parties' rows."""
-    loot, _ = steer(0, is_masked=is_masked, min_samples_leaf=200, **SMALL)
+    loot, _ = steer(0, min_samples_leaf=200, **SMALL)
     alone, _, cells = loot.shares
     assert alone > 0.8
     assert cells > 0.8
 
 
+@pytest.mark.parametrize("least", [0, 5])
+def test_under_masks_a_liar_that_invents_more_rows_than_a_node_has_is_noticed(least):
+    """A masked count has room for the rows that its node holds; a larger one spills over."""
+    with pytest.raises(ProtocolError, match="is not what the parties replied"):
+        steer(least, is_masked=True, **SMALL)
+
+
 @pytest.mark.parametrize("least", [2, 5, 20])
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_a_party_that_counts_itself_out_is_never_alone_in_a_tree(least, is_masked):
-    loot, training = steer(least, is_masked=is_masked, **SMALL)
+def test_a_party_that_counts_itself_out_is_never_alone_in_a_tree(least):
+    loot, training = steer(least, **SMALL)
     assert loot.shares == (0.0, 0.0, 0.0)
     assert training.shape.depth == SMALL["max_depth"]  # the liar goes on with nobody but itself
 

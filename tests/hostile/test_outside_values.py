@@ -91,7 +91,8 @@ def run(folder, agreed, name="run-1"):
     settings = agreed.protocol_settings()
     verified = agreed.is_verified
     try:
-        channel = VerifiedSums(sites.keyed()) if verified else sites.channel()
+        channel = sites.keyed() if verified or agreed.is_masked else sites.channel()
+        channel = VerifiedSums(channel) if verified else channel
         agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
     finally:
         sites.close()

@@ -165,7 +165,7 @@ def test_fields_of_words_add_up_as_counters_do(data, n_parties):
     sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
     bits = data.draw(st.lists(st.integers(3, 40), min_size=len(sizes), max_size=len(sizes)))
     run_ends = np.cumsum(sizes, dtype=np.int64)
-    fields = Fields(run_ends, np.array(bits, np.uint8))
+    fields = Fields(run_ends, np.array(bits, np.uint8)[:, None])
     parties = []
     for _ in range(n_parties):
         drawn = [
@@ -182,7 +182,7 @@ def test_fields_of_words_add_up_as_counters_do(data, n_parties):
 
 
 def test_words_that_are_not_those_asked_for_are_refused():
-    fields = Fields(np.array([10, 30]), np.array([16, 4], np.uint8))
+    fields = Fields(np.array([10, 30]), np.array([[16], [4]], np.uint8))
     words = fields.pack(np.ones(30, np.int32), 1)
     assert fields.unpack(words, 1).tolist() == [1] * 30
     with pytest.raises(ProtocolError, match="have the wrong number of words"):
@@ -190,6 +190,6 @@ def test_words_that_are_not_those_asked_for_are_refused():
 
 
 def test_fields_fill_a_word_before_they_take_another():
-    fields = Fields(np.array([16, 17]), np.array([4, 64], np.uint8))
+    fields = Fields(np.array([16, 17]), np.array([[4], [64]], np.uint8))
     words = fields.pack(np.array([15] * 16 + [7], np.int32), 1)
     assert words.tolist() == [2**64 - 1, 7]
