@@ -79,7 +79,7 @@ def kept_at(federation, name, run, file="model.spinney"):
 
 def paid_in(ledger, job):
     """Return what a job paid for; what costs nothing is noted at every run."""
-    (account,) = describe_ledger(ledger, job).jobs
+    (account,) = (one for one in describe_ledger(ledger, job).jobs if one.name == job)
     free = ("UNPROTECTED", "HIDDEN")
     return [release for release in account.releases if not release.cost.startswith(free)]
 
