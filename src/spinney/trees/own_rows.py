@@ -62,13 +62,10 @@ def cells_out(slots: Slots, is_in: Bools) -> Bools:
 
 def rows_told(slots: Slots, counters: Counters) -> tuple[Bools, Integers]:
     """Return which nodes have cells, and the sum of the first slot's cells of each of these."""
-    cells = slots.cells[:, 0].astype(np.int64)
-    told: Bools = cells > 0
-    begin = np.cumsum(cells[told]) - cells[told]
-    if not begin.size:
-        return told, np.zeros((0, counters.shape[1]), np.int64)
-    place = np.arange(int(cells.sum())) + np.repeat(slots.offset[told, 0] - begin, cells[told])
-    return told, np.add.reduceat(counters[place].astype(np.int64), begin)
+    told: Bools = slots.cells[:, 0] > 0
+    rows = np.zeros((len(told), counters.shape[1]), np.int64)
+    kernels.first_slot_sums(slots.cells, slots.offset, counters, rows)
+    return told, rows[told]
 
 
 def _rows(standing: Standing, n_classes: int) -> Integers:

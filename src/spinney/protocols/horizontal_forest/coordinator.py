@@ -24,7 +24,6 @@ from spinney.trees.dtypes import MAX_WEIGHT
 from spinney.trees.growth import Growth
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
-from spinney.trees.own_rows import rows_told
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
 from spinney.trees.threads import thread_count
 from spinney.typing import ENDLESS, Integers, Progress, silent
@@ -113,15 +112,20 @@ def _grow_by_counts(
         if counters.shape != (ask.slots.n_cells, job.cell_counters):
             raise ProtocolError("A party's histograms do not have the cells asked for.")
         answered = channel.rounds[-1].answered
-        if growth.levels and answered == before.parties:
-            told, rows = rows_told(ask.slots, counters)
-            adds_up &= np.array_equal(rows, growth.open_moments[first:last][told])
-        if frontier.derived.any():
-            if before.above is None or before.above.parties != answered or not adds_up:
+        is_derived = frontier.derived.any()
+        if is_derived:
+            if before.above is None or before.above.parties != answered:
                 growth.ask_about_all()  # parent and child count different rows
                 return _Before(answered, None, adds_up)
             counters = add_derived(frontier, before.above, counters)
-        parts.append(search.best(counters, growth, first, last))
+        best = search.best(counters, growth, first, last)
+        if growth.levels and answered == before.parties:
+            told = frontier.slots.cells[first:last, 0] > 0
+            adds_up &= np.array_equal(best.total[told], growth.open_moments[first:last][told])
+        if is_derived and not adds_up:
+            growth.ask_about_all()
+            return _Before(answered, None, adds_up)
+        parts.append(best)
     is_kept = adds_up and len(batches) == 1
     within = job.settings.message_limit // job.cell_bytes if is_kept else 0
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value

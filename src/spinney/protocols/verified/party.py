@@ -218,18 +218,18 @@ class VerifyingParty:
 
     def _is_sum(self, opened: Opened, about: Ask[Any]) -> bool:
         total = self._total(opened, about)
-        numbers = total.vectors()
-        if self._is_masked:
-            numbers = about.to_ring(total)
-            # Fields of words do not say how large a counter may be: only one reading is true.
-            again = about.from_ring(tuple(word.view(f"i{word.itemsize}") for word in numbers))
-            if not all(map(np.array_equal, again.vectors(), total.vectors())):
-                return False
-            numbers = about.to_ring(total)
+        numbers = about.to_ring(total) if self._is_masked else total.vectors()
         if [vector.itemsize == 8 for vector in numbers] != self._wide(about):
             return False  # a tag of small numbers says less about large ones
         n_threads, here = thread_count(None), (self._number, self._story)
-        return self._keys.is_sum(*here, opened.answered, numbers, opened.tags, n_threads=n_threads)
+        tags = opened.tags
+        if not self._keys.is_sum(*here, opened.answered, numbers, tags, n_threads=n_threads):
+            return False
+        if not self._is_masked:
+            return True
+        # Fields of words do not say how large a counter may be: only one reading is true.
+        again = about.from_ring(tuple(word.view(f"i{word.itemsize}") for word in numbers))
+        return all(map(np.array_equal, again.vectors(), total.vectors()))
 
     def _are_replies(self, opened: Opened) -> bool:
         names, tags = opened.answered, opened.tags

@@ -2,30 +2,53 @@
 
 import numpy as np
 
-from spinney.trees._kernels.compiling import kernel
+from spinney.trees._kernels.compiling import inlined, kernel
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_SMALL = np.uint64(21)  # bits; 2048 products of such a value and a key fit 64 bits
+
+
+@inlined
+def _add_block(total, low, high, outer, prime):
+    """Add `low` plus 2^32 times `high`, times the block's key, modulo a prime."""
+    whole = (low % prime + ((high % prime) << _HALF) % prime) % prime
+    return (total + whole * np.uint64(outer)) % prime
 
 
 @kernel
 def hash_blocks(values, inner, outer, primes, first, last, totals):
     """Add the sums of outer[i] * inner[j] * values[i * n + j], modulo each prime, for blocks i.
 
-    A block has as many values as there are inner keys, n. Values are not negative; they, the keys
-    and the primes fit 32 bits.
+    A block has as many values as there are inner keys, n, at most 2048. Values are not negative;
+    they, the keys and the primes fit 32 bits. The number of primes is even: a value that is read
+    is used twice.
     """
     n = inner.shape[1]
     for block in range(first, last):
         begin = block * n
         part = values[begin : min(begin + n, values.shape[0])]
-        for number in range(primes.shape[0]):
-            keys = inner[number]
-            low, high = np.uint64(0), np.uint64(0)
-            for i in range(part.shape[0]):
-                product = np.uint64(part[i]) * np.uint64(keys[i])
-                low += product & _LOW  # of 32 bits, so the sums of 2^32 of them do not overflow
-                high += product >> _HALF
-            prime = primes[number]
-            whole = (low % prime + ((high % prime) << _HALF) % prime) % prime
-            totals[number] = (totals[number] + whole * np.uint64(outer[number, block])) % prime
+        bits = np.uint64(0)
+        for i in range(part.shape[0]):
+            bits |= np.uint64(part[i])
+        for a in range(0, primes.shape[0], 2):
+            b = a + 1
+            keys_a, keys_b = inner[a], inner[b]
+            low_a, high_a = np.uint64(0), np.uint64(0)
+            low_b, high_b = np.uint64(0), np.uint64(0)
+            if bits >> _SMALL == 0:
+                for i in range(part.shape[0]):
+                    value = np.uint64(part[i])
+                    low_a += value * np.uint64(keys_a[i])
+                    low_b += value * np.uint64(keys_b[i])
+            else:
+                for i in range(part.shape[0]):
+                    value = np.uint64(part[i])
+                    product_a = value * np.uint64(keys_a[i])
+                    product_b = value * np.uint64(keys_b[i])
+                    low_a += product_a & _LOW  # the sums of 2^32 numbers of 32 bits fit 64
+                    high_a += product_a >> _HALF
+                    low_b += product_b & _LOW
+                    high_b += product_b >> _HALF
+            totals[a] = _add_block(totals[a], low_a, high_a, outer[a, block], primes[a])
+            totals[b] = _add_block(totals[b], low_b, high_b, outer[b, block], primes[b])

@@ -58,6 +58,15 @@ def count_rows(entries, starts, ends, out):
                 out[node, (entries[i] >> CLASS_SHIFT) & CLASS_MASK] += 1
 
 
+@kernel
+def first_slot_sums(cells, offset, counters, out):
+    """Add up the cells of each node's first slot; every slot holds all rows of its node."""
+    for node in range(cells.shape[0]):
+        for i in range(offset[node, 0], offset[node, 0] + cells[node, 0]):
+            for k in range(counters.shape[1]):
+                out[node, k] += counters[i, k]
+
+
 @inlined
 def in_set(bins, code):
     """Return whether a bin is in a set of 256 bits, held as four words."""
