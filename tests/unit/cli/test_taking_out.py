@@ -7,7 +7,6 @@ from dataclasses import replace
 from html import escape
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 
@@ -56,6 +55,8 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
     assert told in (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
     model = load_model("runs/visits")
     frame = pd.read_csv("visits.csv")[["age", "ward"]]
+    import onnxruntime  # noqa: PLC0415  late: it takes a while
+
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
     found = session.run(None, {"X": model.encoded(frame)})[1]
     assert np.allclose(found, model.predict_proba(frame), atol=1e-6)
