@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deployed.handmade import coordinator_in, write_party  # type: ignore[import-not-found]
 from spinney.deployment import sandbox
 from spinney.jobs import secrets
+from spinney.trees.linear_hash import hash_keys, linear_hash, n_hash_keys
 
 pytestmark = pytest.mark.skipif(not sandbox.version(), reason="this system has no Landlock")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -36,6 +38,7 @@ cage = process._party_cage(party, file, port)
 sandbox.confine(cage)
 tempfile.tempdir = str(file.records / "tmp")
 home = party.parent
+kernels = Path(process.__file__).parents[1] / "trees" / "_kernels"
 print(json.dumps({
     "table": tried(lambda: len(source_of(file.table, file.folder).stream().names()) > 3),
     "records": tried(lambda: (home / "records" / "x").write_text("1")),
@@ -48,6 +51,7 @@ print(json.dumps({
     "another process": tried(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()),
     "writing elsewhere": tried(lambda: (others / "x").write_text("1")),
     "deleting elsewhere": tried(lambda: (others / "table.csv").unlink()),
+    "others' compiled code": tried(lambda: (kernels / "__pycache__" / "x.nbi").write_text("")),
     "writing code": tried(lambda: Path(process.__file__).write_text("")),
     "a program": tried(lambda: subprocess.run(["/bin/ls"])),
     "a port of its own": tried(lambda: socket.socket().bind(("127.0.0.1", 0))),
@@ -102,6 +106,7 @@ def test_code_in_a_party_s_process_reaches_its_own_things_only(tmp_path):
         "writing elsewhere",
         "deleting elsewhere",
         "writing code",
+        "others' compiled code",
         "a program",
     }
     assert ports <= denied
@@ -131,6 +136,40 @@ def test_the_coordinator_s_process_cannot_read_the_authority_s_key(tmp_path):
         check=False,
     )
     assert done.stdout == "denied\n", done.stderr
+
+
+def test_a_process_in_a_cage_loads_and_keeps_compiled_code_in_its_own_folder(tmp_path):
+    """Numba unpickles its cache: what an attacked process wrote must not run outside its cage."""
+    one = [np.ones(3, np.uint32)]
+    words = np.ones(n_hash_keys(one), np.uint64)
+    assert linear_hash(one, hash_keys(words), 1) == (3, 3, 0, 0)  # it is compiled now
+    tries = (
+        "import os, sys\nfrom pathlib import Path\nfrom spinney.deployment import sandbox\n"
+        "if 'SPINNEY_CAGE' not in os.environ:\n"
+        "    os.execve = lambda program, arguments, environment: os_execve(program,"
+        " [program, *sys.orig_argv[1:]], environment)\n"
+        "    own = sys.argv[1]\n"
+        "    sandbox.start_again(sandbox.Cage(write=(own,), kernels=own + '/kernels'))\n"
+        "sandbox.enter_if_given()\n"
+        "from spinney.trees._kernels import compiling, linear_hash\n"
+        "print(compiling.cache_folder().is_relative_to(sys.argv[1]))\n"
+        "before = len(list(compiling.cache_folder().glob('*.nbi')))\n"
+        "import numpy as np\n"
+        "from spinney.trees.linear_hash import hash_keys, linear_hash, n_hash_keys\n"
+        "one = [np.ones(3, np.uint32)]\n"
+        "words = np.ones(n_hash_keys(one), np.uint64)\n"
+        "print(linear_hash(one, hash_keys(words), 1), before > 0)\n"
+    )
+    script = tmp_path / "tries.py"
+    script.write_text("import os; os_execve = os.execve\n" + tries)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["True", "(3, 3, 0, 0) True"], done.stderr
 
 
 def test_a_secret_is_taken_from_a_credential_or_the_environment(tmp_path, monkeypatch):

@@ -102,7 +102,13 @@ def _coordinator_cage(path: Path, file: CoordinatorFile) -> Cage:
     address = file.address
     read = (str(path.resolve()), str(file.folder / "removed.txt"))
     bind = (address.port, address.admin_port, *port_of(file.metrics))
-    return Cage(read, tuple(map(str, (file.kit, file.runs, members))), (), bind)
+    write = tuple(map(str, (file.kit, file.runs, members)))
+    return Cage(read, write, (), bind, kernels=_kernels(file.kit))
+
+
+def _kernels(kit: Path) -> str:
+    """Return where a process in a cage keeps its compiled kernels."""
+    return str(kit / "kernels")
 
 
 def _heard(attendance: Attendance) -> dict[str, float]:
@@ -187,6 +193,7 @@ def _party_cage(path: Path, file: PartyFile, port: int) -> Cage:
         tuple(connect),
         tuple(port_of(file.metrics)),
         secrets,
+        _kernels(file.kit),
     )
 
 

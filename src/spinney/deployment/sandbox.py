@@ -72,6 +72,8 @@ class Cage:
         The ports to connect to and to listen on; systems before Linux 6.7 do not limit them.
     secrets
         What the process knows and its environment does not hold.
+    kernels
+        The folder of its compiled kernels, which is among those it may change.
     """
 
     read: tuple[str, ...] = ()
@@ -79,6 +81,7 @@ class Cage:
     connect: tuple[int, ...] = ()
     bind: tuple[int, ...] = ()
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    kernels: str = ""
 
 
 def start_again(cage: Cage) -> None:
@@ -91,6 +94,11 @@ def start_again(cage: Cage) -> None:
     os.lseek(handle, 0, os.SEEK_SET)
     kept = {name: value for name, value in os.environ.items() if name not in cage.secrets}
     environment = kept | {_VARIABLE: str(handle)}
+    if cage.kernels:  # who loads compiled code runs it: nobody outside loads what a cage wrote
+        from spinney.trees.compiled import copy_compiled  # noqa: PLC0415  has threads
+
+        copy_compiled(Path(cage.kernels))
+        environment["NUMBA_CACHE_DIR"] = cage.kernels
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(  # noqa: S606  our own program
@@ -128,7 +136,7 @@ def confine(cage: Cage) -> None:
     try:
         for path in (*map(Path, _SYSTEM), *_python(), *map(Path, cage.read)):
             _allow(ruleset, path, _READ & rights)
-        for path in (*map(Path, _DEVICES), *_caches(), *map(Path, cage.write)):
+        for path in (*map(Path, _DEVICES), *map(Path, cage.write)):
             _allow(ruleset, path, rights & ~_EXECUTE)
         if known >= _FIRST_WITH_PORTS:
             for right, ports in ((_CONNECT, cage.connect), (_BIND, cage.bind)):
@@ -159,13 +167,6 @@ def _python() -> set[Path]:
     folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()}
     folders |= {path for path in sys.path if path}
     return {Path(folder) for folder in folders} | {Path(__file__).parents[2]}
-
-
-def _caches() -> set[Path]:
-    """Return where compiled kernels are kept: beside the source, or in the user's cache."""
-    kernels = Path(__file__).parents[1] / "trees" / "_kernels" / "__pycache__"
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    return {kernels, Path.home() / ".cache" / "numba", *([Path(named)] if named else [])}
 
 
 def _call(number: int, *arguments: Any) -> int:

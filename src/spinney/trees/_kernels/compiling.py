@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core.caching import _CacheLocator
 
 # nogil: callers run kernels on threads. cache: a warm start loads machine code instead of compiling
 # it. boundscheck off and the numpy error model: no hidden branches in inner loops.
@@ -33,6 +34,22 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a small helper into the kernels that call it."""
     compiled: Callable[..., Any] = njit(inline="always", **_FLAGS)(function)
     return compiled
+
+
+def cache_folder() -> Path:
+    """Return where this process keeps compiled kernels."""
+    probe: Any = njit(**_FLAGS)(_one)
+    return Path(probe._cache.cache_path)  # noqa: SLF001
+
+
+def cache_folder_in(folder: Path) -> Path:
+    """Return where a process keeps compiled kernels whose `NUMBA_CACHE_DIR` is `folder`."""
+    subfolder: str = _CacheLocator.get_suitable_cache_subpath(__file__)
+    return folder / subfolder
+
+
+def _one() -> int:
+    return 1
 
 
 @cache
