@@ -66,6 +66,14 @@ def hold_lock(path: Path, *, shared: bool = False) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def wait_for_lock(path: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs, as soon as no other process holds it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def is_locked(path: Path) -> bool:
     """Return whether a process holds a lock alone; it makes no file, and needs no right to write.
 

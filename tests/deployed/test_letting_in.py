@@ -1,6 +1,8 @@
 """Whom the coordinator signs for and lets in, without an engine."""
 
 import json
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -8,8 +10,10 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from typer.testing import CliRunner
 
 from deployed.handmade import coordinator_in  # type: ignore[import-not-found]
+from spinney.cli.main import app
 from spinney.deployment.coordinator.keeper import Keeper
 from spinney.deployment.coordinator.members import Members
 from spinney.deployment.enrolment import approve
@@ -110,6 +114,48 @@ def test_a_certificate_is_revoked_by_its_serial(tmp_path, north):
     assert members.refuses(replace(north, serial="1b")) == ""
     with pytest.raises(SettingError, match="must be hexadecimal digits; got 'north'"):
         members.revoke("north")
+
+
+def test_names_that_differ_by_case_are_one_name(tmp_path, north):
+    members = Members(tmp_path)
+    members.admit(north)
+    assert [(one.name, one.serial) for one in members.signed()] == [("north", north.serial)]
+    said = r"has 'north'\. Names must differ by more than small and capital letters; got 'North'\."
+    with pytest.raises(SettingError, match=said):
+        members.require_same_case("North")
+    with pytest.raises(SettingError, match=said):
+        members.remove("North")
+    assert members.refuses(north) == ""
+    (tmp_path / "members" / "signed.jsonl").write_text("{")
+    with pytest.raises(StorageError, match=r"signed\.jsonl' cannot be read\. Restore it"):
+        members.signed()
+
+
+def test_the_command_lists_what_was_signed_and_takes_one_name_or_serial(tmp_path, north):
+    coordinator_in(tmp_path)
+    Members(tmp_path).admit(replace(north, role="client"))
+    command = ["coordinator", "remove", str(tmp_path / "coordinator.toml")]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code != 0
+    assert re.search(
+        rf"^north +party +until \S+  serial {north.serial}$", told.stdout, re.MULTILINE
+    )
+    assert "Give the name to remove, or --serial and a number from this list." in told.stderr
+    told = CliRunner().invoke(app, [*command, "north", "--serial", north.serial])
+    assert "Give a name or a serial number, not both." in told.stderr
+    assert Members(tmp_path).refuses(north) == ""
+    told = CliRunner().invoke(app, [*command, "--serial", north.serial])
+    assert told.stdout == f"The certificate {north.serial} is refused from now on.\n"
+    assert Members(tmp_path).refuses(north) == "you were removed from the federation"
+
+
+def test_two_who_change_the_list_at_once_do_not_undo_each_other(tmp_path):
+    def remove(number):
+        Members(tmp_path).remove(f"party{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(remove, range(40)))
+    assert Members(tmp_path).removed() == {f"party{number}" for number in range(40)}
 
 
 def test_a_list_of_removed_members_that_cannot_be_read_lets_nobody_in(tmp_path, north):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from spinney.cli.errors import reporting
+from spinney.errors import SettingError
 from spinney.report.words import as_json as in_json
 
 coordinator = typer.Typer(no_args_is_help=True, help="Run a federation's coordinator.")
@@ -69,13 +70,29 @@ def coordinator_approve(
 @reporting
 def coordinator_remove(
     path: CoordinatorFile,
-    name: Annotated[str, typer.Argument(help="The party or person to remove.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The party or person to remove, with all certificates.")
+    ] = None,
+    *,
+    serial: Annotated[
+        str | None, typer.Option(help="Instead, the serial number of one certificate.")
+    ] = None,
 ) -> None:
-    """Remove a party or a person from the federation, whatever certificate it holds."""
-    from spinney.deployment.enrolment import remove  # noqa: PLC0415
+    """Remove a party or a person from the federation, or refuse one certificate."""
+    from spinney.deployment.enrolment import remove, revoke, signed_certificates  # noqa: PLC0415
 
-    remove(path, name)
-    typer.echo(f"{name} is removed. Approve a new request to admit it again.")
+    if name is not None and serial is not None:
+        raise SettingError("Give a name or a serial number, not both.")
+    if serial is not None:
+        revoke(path, serial)
+        typer.echo(f"The certificate {serial} is refused from now on.")
+    elif name is not None:
+        remove(path, name)
+        typer.echo(f"{name} is removed. Approve a new request to admit it again.")
+    else:
+        for one in signed_certificates(path):
+            typer.echo(f"{one.name:<24} {one.role:<8} until {one.last}  serial {one.serial}")
+        raise SettingError("Give the name to remove, or --serial and a number from this list.")
 
 
 @coordinator.command("renew")

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from spinney.deployment.coordinator.config import CoordinatorFile, load_coordinator
-from spinney.deployment.coordinator.members import Members
+from spinney.deployment.coordinator.members import Members, Signed
 from spinney.errors import SettingError
 from spinney.transport.remote import kits
 from spinney.transport.remote.certificates import LEAD, MEMBER, PARTY, SERVER
@@ -91,9 +91,11 @@ def approve(path: Path, request_file: Path, days: int) -> Approval:
         name.casefold() == file.address.host.casefold()
     ):
         raise SettingError(f"The request is for the name {name!r}, which nobody may have.")
+    members = Members(file.folder)
+    members.require_same_case(name)
     signed = request_file.with_name(f"{name}.signed.zip")
     holder = kits.approve(file.ca, request, signed, days=days, address=file.address)
-    Members(file.folder).admit(holder)  # a removed member may be approved again
+    members.admit(holder)  # a removed member may be approved again
     return Approval(holder.name, _ROLE_OF_KIND[holder.role], signed, kits.fingerprint_of(file.ca))
 
 
@@ -105,6 +107,19 @@ def join(signed: Path, request_folder: Path, kit: Path, fingerprint: str) -> Non
 def remove(path: Path, name: str) -> None:
     """Remove a party or a person from the federation, with every certificate signed so far."""
     Members(load_coordinator(path).folder).remove(name)
+
+
+def revoke(path: Path, serial: str) -> None:
+    """Refuse one certificate from now on."""
+    Members(load_coordinator(path).folder).revoke(serial)
+
+
+def signed_certificates(path: Path) -> list[Signed]:
+    """Return the certificates that the coordinator has signed, oldest first."""
+    found = Members(load_coordinator(path).folder).signed()
+    return [
+        msgspec.structs.replace(one, role=_ROLE_OF_KIND.get(one.role, one.role)) for one in found
+    ]
 
 
 def _organisation(name: str) -> str:

@@ -1,20 +1,32 @@
-"""Who was removed from a federation: by certificate, so that an old kit never works again.
+"""Who was let into a federation, and who was removed: by certificate, so that old kits stay out.
 
-`members/removed.json` names whoever was removed, and the serials of the certificates that were
-signed for that name since. A certificate of a name that is not there is good until it expires.
+`members/signed.jsonl` lists the certificates that were signed. `members/removed.json` names whoever
+was removed, and the serials of the certificates that were signed for that name since. A certificate
+of a name that is not there is good until it expires.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from spinney.errors import SettingError, StorageError
-from spinney.files import replace_file
+from spinney.files import replace_file, wait_for_lock
 from spinney.transport.remote.certificates import Peer
 
 _SERIAL: Final = re.compile(r"[0-9a-f]{1,40}")
+
+
+class Signed(msgspec.Struct, frozen=True):
+    """A certificate that was signed."""
+
+    name: str
+    role: str
+    serial: str
+    last: str  # the day on which it expires
 
 
 class Members:
@@ -25,6 +37,7 @@ class Members:
         self._path = self.folder / "removed.json"
         self._names = folder / "removed.txt"  # of version 0.1: names only
         self._serials = self.folder / "revoked.txt"
+        self._signed = self.folder / "signed.jsonl"
 
     def refuses(self, peer: Peer) -> str:
         """Say why a certificate is refused; empty if it is not."""
@@ -35,22 +48,51 @@ class Members:
 
     def remove(self, name: str) -> None:
         """Refuse every certificate that was signed for a name so far."""
-        self._write(self._read() | {name: ()})
+        self.require_same_case(name)
+        with self._changing():
+            self._write(self._read() | {name: ()})
 
     def revoke(self, serial: str) -> None:
         """Refuse one certificate."""
         found = serial.casefold().replace(":", "").lstrip("0")
         if not _SERIAL.fullmatch(found):
             raise SettingError(f"A serial number must be hexadecimal digits; got {serial!r}.")
-        lines = "".join(f"{one}\n" for one in sorted({*self._revoked(), found}))
-        self.folder.mkdir(exist_ok=True, mode=0o700)
-        replace_file(self._serials, lines.encode())
+        with self._changing():
+            lines = "".join(f"{one}\n" for one in sorted({*self._revoked(), found}))
+            replace_file(self._serials, lines.encode())
 
     def admit(self, holder: Peer) -> None:
         """Accept a certificate that was just signed, also for a name that was removed."""
-        known = self._read()
-        if holder.name in known:
-            self._write(known | {holder.name: (*known[holder.name], holder.serial)})
+        with self._changing():
+            known = self._read()
+            if holder.name in known:
+                self._write(known | {holder.name: (*known[holder.name], holder.serial)})
+            last = holder.last.date().isoformat()
+            one = Signed(holder.name, holder.role, holder.serial, last)
+            kept = self._signed.read_bytes() if self._signed.exists() else b""
+            replace_file(self._signed, kept + msgspec.json.encode(one) + b"\n")
+
+    def require_same_case(self, name: str) -> None:
+        """Raise if a certificate was signed for the same name in other letters."""
+        for one in self.signed():
+            if one.name != name and one.name.casefold() == name.casefold():
+                raise SettingError(
+                    f"The federation has {one.name!r}. Names must differ by more than small and "
+                    f"capital letters; got {name!r}."
+                )
+
+    def signed(self) -> list[Signed]:
+        """Return the certificates that were signed, oldest first; version 0.1 kept no list."""
+        try:
+            lines = self._signed.read_bytes().splitlines()
+            return [msgspec.json.decode(line, type=Signed) for line in lines]
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError):
+            raise StorageError(
+                f"{str(self._signed)!r} cannot be read. Restore it from a backup, or delete it: "
+                "it only lists the certificates that were signed."
+            ) from None
 
     def removed(self) -> frozenset[str]:
         """Return the names of whom no certificate is accepted."""
@@ -78,5 +120,11 @@ class Members:
             return frozenset()
 
     def _write(self, known: dict[str, tuple[str, ...]]) -> None:
-        self.folder.mkdir(exist_ok=True, mode=0o700)
         replace_file(self._path, msgspec.json.encode(known))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Let one process at a time change the lists: none forgets what another has added."""
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+        with wait_for_lock(self.folder / "changing.lock"):
+            yield

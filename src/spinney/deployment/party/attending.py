@@ -92,7 +92,8 @@ class AttendingParty:
             if not resident.wait(seconds):
                 if seconds:
                     raise ProtocolError(
-                        "This party is still working on an earlier question. Try again later."
+                        "This party is still working on an earlier question. Try again later. If "
+                        "that does not help, its operator restarts it."
                     )
                 return  # the next attempt waits for it
             side.close()
