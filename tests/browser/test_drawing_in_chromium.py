@@ -41,6 +41,22 @@ def test_clicks_and_keys_open_and_close_nodes(page, opened):
     assert roles == {"treeitem"}
 
 
+def test_a_very_long_question_is_shortened_in_a_few_steps(page, opened):
+    """A category of 1,500 values froze the page: a letter was dropped and measured at a time."""
+    browser = opened(page)
+    n_measured, shown_text, whole = browser.execute_script(
+        "let n = 0; const real = pen.measureText.bind(pen);"
+        "pen.measureText = (text) => { n += 1; return real(text); };"
+        "const cut = clipped('is one of '.repeat(2000), 200); const whole = clipped('ward', 200);"
+        "delete pen.measureText;"
+        "return [n, cut, whole];"
+    )
+    assert n_measured < 20
+    assert whole == "ward"
+    assert shown_text.endswith("…")
+    assert 20 < len(shown_text) < 60
+
+
 def test_zoom_search_text_and_the_next_tree(page, opened, forest):
     browser = opened(page)
     width = browser.execute_script("return document.querySelector('.tree').clientWidth")

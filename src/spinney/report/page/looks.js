@@ -41,10 +41,16 @@ pen.font = "12px system-ui, sans-serif"; // as in page.css
 
 /* As much of a text as fits into the given number of pixels. */
 function clipped(text, width) {
-  if (pen.measureText(text).width <= width) return text;
-  const letters = Array.from(text);
-  while (letters.length && pen.measureText(`${letters.join("")}…`).width > width) letters.pop();
-  return `${letters.join("")}…`;
+  const fits = (shown) => pen.measureText(shown).width <= width;
+  if (text.length < 1000 && fits(text)) return text;
+  const letters = Array.from(text.slice(0, 1000)); // far more than a line holds
+  let [some, many] = [0, letters.length]; // `some` letters fit, `many` do not
+  while (many - some > 1) {
+    const middle = (some + many) >> 1;
+    if (fits(`${letters.slice(0, middle).join("")}…`)) some = middle;
+    else many = middle;
+  }
+  return `${letters.slice(0, some).join("")}…`;
 }
 
 /* A question in one line: the column's name is shortened before the condition. */
