@@ -63,6 +63,11 @@ class Ask(Generic[Reply]):
         return (0, 1 << 62)
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The parties whose replies are in its sum, if the others answer zeros; empty: all."""
+        return ()
+
+    @property
     def is_summable(self) -> bool:
         """Whether replies can be summed."""
         return hasattr(self.reply_type, "of_vectors")

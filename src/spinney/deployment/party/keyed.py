@@ -81,6 +81,7 @@ class KeyedSide:
         self._inside: Answering | None = None
         self._questions: dict[int, str] = {}  # round -> the question it is about
         self._nodes: dict[int, tuple[str, int, int]] = {}  # round -> the nodes it is about
+        self._counted: dict[int, frozenset[str]] = {}  # round -> whose replies are not zeros
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question of the job."""
@@ -134,10 +135,13 @@ class KeyedSide:
             )
         return GroupReply(len(settings.roster))
 
+    def _roster_names(self) -> frozenset[str]:
+        return frozenset() if self._taken is None else frozenset(self._taken[0].names)
+
     def _masked(self, ask: MaskedAsk, secure: SecureParty) -> MaskedReply:
         """Answer under masks; a round accepts only the first question that was answered in it."""
         question = ask.unwrapped({kind.__name__: kind for kind in self._summed})
-        meant = _meaning(question, ask)
+        meant = _meaning(question)
         number = ask.mask.round_number
         if self._questions.get(number, meant) != meant:
             raise ProtocolError(
@@ -145,9 +149,13 @@ class KeyedSide:
             )
         reply: MaskedReply = secure.answer(ask)
         self._questions.setdefault(number, meant)
-        if isinstance(question, StepAsk) and question.is_derived:
+        about = question
+        if isinstance(question, StepAsk):
+            if not question.is_derived:
+                return reply
             about = question.about
-            self._nodes[number] = (f"{about.called()} {about.step}", *about.covers)
+        self._nodes[number] = (f"{about.called()} {about.step}", *about.covers)
+        self._counted[number] = frozenset(about.counted)
         return reply
 
     def _was_opened_for_others(self, number: int, survivors: str) -> bool:
@@ -174,6 +182,12 @@ class KeyedSide:
             raise ProtocolError(
                 f"This party has no reply in round {number} of the masks. Nothing was released."
             )
+        counted, roster = self._counted.get(number, frozenset()), self._roster_names()
+        if counted < roster and not counted <= set(ask.unmask.survivors):
+            raise ProtocolError(
+                "A party whose numbers this sum is about has left, and the sum of the others would "
+                "show theirs. Nothing was released. Start the job again with the parties that stay."
+            )
         survivors = ",".join(sorted(ask.unmask.survivors))
         if self._was_opened_for_others(number, survivors) or not self._record.settle(
             f"opened {meant}", survivors
@@ -186,8 +200,11 @@ class KeyedSide:
         return reply
 
 
-def _meaning(question: Ask[Any], ask: MaskedAsk) -> str:
-    """Return what a masked question is about: a step, whatever else the question says."""
+def _meaning(question: Ask[Any]) -> str:
+    """Return what a masked question is about: a step, whatever else the question says.
+
+    Another question is told by its own encoding: a message may say more than a question holds.
+    """
     if isinstance(question, StepAsk):
         return f"step {question.number}"
-    return sha256(ask.kind.encode() + b"\0" + ask.question.pack()).hexdigest()
+    return sha256(question.called().encode() + b"\0" + question.meaning).hexdigest()

@@ -58,6 +58,11 @@ class DepthAsk(Ask[TotalsReply]):
     reveals: ClassVar[str] = "the depth that cross-validation chooses, counted"
     reply_type: ClassVar[type[Any]] = TotalsReply
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The active parties."""
+        return self.active
+
 
 @message
 class StructureReply:
@@ -87,6 +92,11 @@ class VotesAsk(Ask[TotalsReply]):
     reveals: ClassVar[str] = "two votes, on noise and on unique targets, counted"
     reply_type: ClassVar[type[Any]] = TotalsReply
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The active parties."""
+        return self.active
+
 
 @message
 class ScoresAsk(Ask[TotalsReply]):
@@ -100,6 +110,11 @@ class ScoresAsk(Ask[TotalsReply]):
     genes: Genes
     reveals: ClassVar[str] = "scores of structures, times the number of rows, and that number"
     reply_type: ClassVar[type[Any]] = TotalsReply
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The active parties."""
+        return self.active
 
     @property
     def step(self) -> int:

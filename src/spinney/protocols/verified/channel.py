@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from spinney.errors import PartyLostError
 from spinney.protocols.verified.derivation import SharedQuestions
 from spinney.protocols.verified.messages import (
     BLIND,
@@ -57,6 +58,8 @@ class VerifiedSums(Channel):
         results: tuple[Carried, ...] = ()
         tags = _NO_TAG
         if ask.is_relayed:
+            if not replies:
+                raise PartyLostError(f"Nobody answered {ask.called()}, which some party must.")
             results = tuple(Carried(reply.reply) for reply in replies.values())
             tags = np.stack([reply.tag for reply in replies.values()])
         self._tell(Opened(self._number, tuple(replies), results, tags), common=to is None)
@@ -81,7 +84,7 @@ class VerifiedSums(Channel):
         answered = self.rounds[-1].answered
         opened = Opened(self._number, answered, (Carried(HiddenSums(hidden.words)),), hidden.tag)
         words = [word.copy() for word in hidden.words]
-        keys.show(self._number, self._story, words, len(answered))
+        keys.show(self._number, self._story, words, answered)
         self._tell(opened, common=True)
         total: Summand = ask.from_ring(tuple(word.view(f"i{word.itemsize}") for word in words))
         return total

@@ -1,9 +1,10 @@
 """Which question comes next: a party runs the job's own `train` on what it has been told."""
 
+import logging
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from spinney.errors import ProtocolError, SpinneyError
 from spinney.protocols.training import Trained
@@ -11,6 +12,7 @@ from spinney.protocols.verified.messages import BLIND, StepAsk
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand
 
 Train = Callable[[Channel], Trained]
+_LOG: Final = logging.getLogger("spinney.party")
 
 
 class Derivation(Protocol):
@@ -18,6 +20,7 @@ class Derivation(Protocol):
 
     is_shared: bool  # whether a coordinator in the same process derives for all
     asks_all: bool  # whether the present question is put to all parties
+    parties: frozenset[str] | None  # who may be in a step; None: it is not checked
 
     def question(self, step: StepAsk) -> Ask[Any]:
         """Return the question of a step; raise if another step, or none, comes next."""
@@ -55,6 +58,7 @@ class SharedDerivation:
 
     is_shared = True
     asks_all = False  # nobody lies in one process
+    parties: frozenset[str] | None = None
 
     def __init__(self, questions: SharedQuestions) -> None:
         self._questions = questions
@@ -99,6 +103,7 @@ class OwnDerivation:
 
     def __init__(self, train: Train, parties: tuple[str, ...], *, is_masked: bool) -> None:
         self.asks_all = True
+        self.parties: frozenset[str] | None = frozenset(parties)
         self._channel = _Told(parties, is_masked=is_masked)
         self._train = train
         self._thread: Thread | None = None
@@ -181,6 +186,13 @@ class OwnDerivation:
             pass
         except SpinneyError as error:
             self.error = error
+        except Exception as error:  # noqa: BLE001  told what no training expects
+            _LOG.exception("The job cannot be derived.")
+            self.error = ProtocolError(
+                "This party cannot derive the job from what it was told. It answers no further "
+                "question of the run.",
+                local=str(error),
+            )
         finally:
             self._channel.questions.put(None)
 

@@ -25,6 +25,7 @@ from spinney.transport.channel import Answering, Ask
 from spinney.trees.threads import thread_count
 
 _NO_TAG = np.zeros(0, np.uint64)
+Form = tuple[tuple[int, ...], bool]  # a vector's shape, and whether its numbers have 64 bits
 
 
 class Steps(Protocol):
@@ -105,7 +106,7 @@ class VerifyingParty:
         self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
         self._ended: ProtocolError | None = None
         self._shown: tuple[Opened, Any] | None = None  # a sum that only parties can read
-        self._is_wide: list[bool] | None = None  # which vectors of the own reply have 64 bits
+        self._form: list[Form] | None = None  # of the vectors of the own reply
         for opened in self._steps.kept():
             self._go_on(opened)
 
@@ -165,11 +166,11 @@ class VerifyingParty:
         tag = self._tag(ring)
         bits = [8 * vector.itemsize for vector in ring]
         words = ring_words(ring, bits, copy=not about.ring_is_fresh)
-        self._keys.hide(self._number, self._story, words)
+        self._keys.hide(self._number, self._story, self._name, words)
         return HiddenReply(words, tag)
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
-        self._is_wide = [vector.itemsize == 8 for vector in vectors]
+        self._form = _form_of(vectors)
         n_threads = thread_count(None)
         return self._keys.tag(self._number, self._story, self._name, vectors, n_threads=n_threads)
 
@@ -183,13 +184,9 @@ class VerifyingParty:
                 return
             raise not_the_next()
         verb, about = present
-        is_there = opened.tags.size > 0 and self._name in opened.answered
         is_checked = verb == "sum" or about.is_relayed
-        if (
-            is_checked
-            and self._derivation.asks_all
-            and (not is_there or len(set(opened.answered)) < self._least)
-        ):
+        is_there = self._name in opened.answered and (opened.tags.size > 0 or not is_checked)
+        if self._derivation.asks_all and (not is_there or len(set(opened.answered)) < self._least):
             raise ProtocolError(
                 f"The sum of step {opened.number} leaves out too many parties, or this one. "
                 "Nothing was released."
@@ -205,7 +202,8 @@ class VerifyingParty:
 
     def _is_true(self, opened: Opened, verb: str, about: Ask[Any]) -> bool:
         """Return whether every number told has the tag of its parties."""
-        if len(set(opened.answered)) != len(opened.answered):
+        known, named = self._derivation.parties, set(opened.answered)
+        if not named or len(named) != len(opened.answered) or not (known is None or named <= known):
             return False
         if verb == "ask" and not about.is_relayed:
             return not opened.results and not opened.tags.size
@@ -219,8 +217,8 @@ class VerifyingParty:
     def _is_sum(self, opened: Opened, about: Ask[Any]) -> bool:
         total = self._total(opened, about)
         numbers = about.to_ring(total) if self._is_masked else total.vectors()
-        if [vector.itemsize == 8 for vector in numbers] != self._wide(about):
-            return False  # a tag of small numbers says less about large ones
+        if _form_of(numbers) != self._own_form(about):
+            return False  # a tag says nothing about shapes, and less about large numbers
         n_threads, here = thread_count(None), (self._number, self._story)
         tags = opened.tags
         if not self._keys.is_sum(*here, opened.answered, numbers, tags, n_threads=n_threads):
@@ -241,13 +239,12 @@ class VerifyingParty:
             for name, carried, tag in zip(names, opened.results, tags, strict=True)
         )
 
-    def _wide(self, about: Ask[Any]) -> list[bool]:
-        """Return which vectors of this party's own reply have 64 bits."""
-        if self._is_wide is None:  # the party started again after it had replied
+    def _own_form(self, about: Ask[Any]) -> list[Form]:
+        """Return the form of this party's own reply; sums have the same."""
+        if self._form is None:  # the party started again after it had replied
             reply = self._party.answer(about)
-            own = about.to_ring(reply) if self._is_masked else reply.vectors()
-            self._is_wide = [vector.itemsize == 8 for vector in own]
-        return self._is_wide
+            self._form = _form_of(about.to_ring(reply) if self._is_masked else reply.vectors())
+        return self._form
 
     def _total(self, opened: Opened, about: Ask[Any]) -> Any:
         """Return the sum that was told."""
@@ -255,7 +252,7 @@ class VerifyingParty:
             return opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
         if self._shown is None or self._shown[0] is not opened:
             words = [word.copy() for word in opened.results[0].open(HiddenSums).words]
-            self._keys.show(self._number, self._story, words, len(opened.answered))
+            self._keys.show(self._number, self._story, words, opened.answered)
             sums = tuple(word.view(f"i{word.itemsize}") for word in words)
             self._shown = (opened, about.from_ring(sums))
         return self._shown[1]
@@ -270,7 +267,7 @@ class VerifyingParty:
         is_shared = self._derivation.is_shared
         self._story = story_after(self._story, opened, is_shared=is_shared)
         self._number = opened.number + 1
-        self._answered = self._shown = self._is_wide = None
+        self._answered = self._shown = self._form = None
 
     def _result(self, opened: Opened, verb: str, about: Ask[Any]) -> Any:
         """Return what a step came to, as the training is told it."""
@@ -283,6 +280,10 @@ class VerifyingParty:
         known = self._answered
         own = known[1] if known is not None and known[0] is about else self._party.answer(about)
         return dict.fromkeys(opened.answered, own)
+
+
+def _form_of(vectors: Sequence[Vector]) -> list[Form]:
+    return [(vector.shape, vector.itemsize == 8) for vector in vectors]
 
 
 def _words_of(reply: Carried) -> tuple[Vector, ...]:

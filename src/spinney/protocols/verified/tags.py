@@ -77,16 +77,21 @@ class SumKeys:
         parts = zip(totals, tag.tolist(), PRIMES, strict=True)
         return all((total - said) % prime == 0 for total, said, prime in parts)
 
-    def hide(self, step: int, story: bytes, words: Sequence[Words]) -> None:
-        """Add a mask that all parties know and the coordinator does not; in place."""
-        add_stream(words, self._key("blind sums", step, story, ()))
+    def hide(self, step: int, story: bytes, name: str, words: Sequence[Words]) -> None:
+        """Add a party's mask, which all parties know and the coordinator does not; in place.
 
-    def show(self, step: int, story: bytes, words: Sequence[Words], times: int) -> None:
-        """Take off the masks of `times` parties from the sum of their words; in place."""
+        Every party has a mask of its own. A sum of equal masks would be a multiple of their number,
+        which shows the low bits of what it hides if that number is even.
+        """
+        add_stream(words, self._key("blind sums", step, story, (name,)))
+
+    def show(self, step: int, story: bytes, words: Sequence[Words], names: Sequence[str]) -> None:
+        """Take off the masks of some parties from the sum of their words; in place."""
         masks = [np.zeros_like(vector) for vector in words]
-        add_stream(masks, self._key("blind sums", step, story, ()))
+        for name in names:
+            add_stream(masks, self._key("blind sums", step, story, (name,)))
         for vector, mask in zip(words, masks, strict=True):
-            np.subtract(vector, mask * vector.dtype.type(times), out=vector)
+            np.subtract(vector, mask, out=vector)
 
     def checked(self, told: object, check: Callable[[], bool]) -> bool:
         """Return what a check says; parties in one process check the same object once."""
