@@ -167,6 +167,9 @@ def parts_of(kind, path=()):
 
 
 def leaves_of(hint, owner, name, path):
+    alias = getattr(get_origin(hint), "__value__", None)
+    if alias is not None:  # from NumPy 2.5 on, NDArray is an alias
+        hint = alias[get_args(hint)]
     if is_dataclass(hint):
         assert hint not in path, "a message must not nest in itself"
         yield from parts_of(hint, (*path, hint))
