@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
+from spinney.deployment.party.heads import LedgerHeads
 from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
 from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
@@ -60,7 +62,14 @@ class RunParty:
     """A party in one run; it opens its table when a question first needs it."""
 
     def __init__(
-        self, party: PartyFile, agreed: Agreed, run: str, attempt: int, *, asker: str
+        self,
+        party: PartyFile,
+        agreed: Agreed,
+        run: str,
+        attempt: int,
+        *,
+        asker: str,
+        present: tuple[str, ...] = (),
     ) -> None:
         self._party = party
         self._asker = asker
@@ -80,6 +89,14 @@ class RunParty:
         self._inside: Answering = _Later(self._opened)
         pins = Pins(self._name, party.policy.peers)
         self._identity = PinnedIdentity(party.kit, pins, MetPeers(party.records), run)
+        self.heads = LedgerHeads(
+            self._name,
+            self._identity,
+            party.records,
+            f"{run}/{attempt}",
+            lambda: self._ledger,
+            present or agreed.parties,
+        )
         if agreed.is_masked or agreed.is_verified:
             self._inside = KeyedSide(
                 self._name,
@@ -168,8 +185,7 @@ class RunParty:
             self._busy.enter_context(left_behind(whole))
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
-            ledger = open_ledger(self._party)
-            self._busy.callback(ledger.close)
+            ledger = self._ledger
             memory = open_label_memory(self._party, self._settings, whole)
             self._answering = Guarded(
                 self._side(table, ledger, memory),
@@ -181,6 +197,12 @@ class RunParty:
                 note_exact=self._noting(ledger),
             )
         return self._answering
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        ledger = open_ledger(self._party)
+        self._busy.callback(ledger.close)
+        return ledger
 
     def _advance(self) -> Advance:
         """Return the progress of this party."""
