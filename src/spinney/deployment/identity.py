@@ -2,6 +2,7 @@
 
 from functools import cached_property, lru_cache
 from pathlib import Path
+
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey

@@ -9,7 +9,7 @@ now, and the end of an attempt shows everybody the last of it, countersigned by 
 marks of some entries, and why a ledger was restarted. Nobody learns what an entry says.
 """
 
-from typing import TypeVar
+from typing import Self
 
 import msgspec
 from cryptography import x509
@@ -22,8 +22,6 @@ from spinney.privacy.ledger_store import Countersignature
 from spinney.privacy.signatures import text_of
 from spinney.transport.remote.certificates import CERTIFICATE_LIMIT, PARTY, SERVER
 
-T = TypeVar("T", bound="_Sent")
-
 
 class _Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that travels as bytes."""
@@ -33,7 +31,7 @@ class _Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.msgpack.encode(self)
 
     @classmethod
-    def of_bytes(cls: type[T], data: bytes) -> T:
+    def of_bytes(cls, data: bytes) -> Self:
         """Return what `to_bytes` wrote, checked."""
         try:
             return msgspec.msgpack.decode(data, type=cls)

@@ -71,6 +71,11 @@ def text_of(key: RSAPublicKey) -> str:
     return _RSA + key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo).hex()
 
 
+def fingerprint_of_key(public_key: str) -> str:
+    """Return a short text by which people compare keys."""
+    return f"SHA256:{sha256(public_key.encode()).hexdigest()[:16]}"
+
+
 def is_signed_by(public_key: str, signature: Any, data: bytes) -> bool:
     """Return whether a key made a signature; whatever a changed file holds instead is none."""
     try:

@@ -1,8 +1,8 @@
 """The party's gate: it judges every attempt that the coordinator offers, before anything is opened.
 
 A job is data: code never travels. The gate checks who signed the job for this run, the party's
-policy, how many jobs began within an hour, that an accepted job has not changed, and that the ledger
-goes on from where it ended. It does not open the table.
+policy, how many jobs began within an hour, that an accepted job has not changed, and that the
+ledger goes on from where it ended. It does not open the table.
 """
 
 import logging
@@ -33,9 +33,7 @@ def admit(party: PartyFile, offer: Offer) -> tuple[RunParty, bytes]:
     elif party.policy.askers and asker not in party.policy.askers:
         check_policy(name, party.policy, job, asker)  # raises
     count_job(party.records, name, party.policy.jobs_per_hour)  # only what is allowed counts
-    side = RunParty(
-        party, job, attempt.run, attempt.number, asker=asker, present=attempt.present
-    )
+    side = RunParty(party, job, attempt.run, attempt.number, asker=asker, present=attempt.present)
     try:
         return side, side.heads.join(offer.heads)
     except BaseException:

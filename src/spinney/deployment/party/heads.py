@@ -125,6 +125,7 @@ class LedgerHeads:
         name: str,
         identity: KitIdentity,
         records: Path,
+        *,
         attempt: str,
         ledger: Callable[[], Ledger],
         present: Sequence[str],
@@ -201,15 +202,20 @@ class LedgerHeads:
                 one = Kept.of_bytes(data)
                 if one.statement.head.party == self._name:
                     self._take_own(one)
+                    self._noted(())
                 else:
                     self._keep_newer(one)
             except SpinneyError as error:
                 _LOG.warning("The end of an attempt was not kept: %s", error)
 
     def _stated(self, places: Iterable[int]) -> Statement:
+        return Statement.of(self._identity, self._noted(places))
+
+    def _noted(self, places: Iterable[int]) -> Head:
+        """Return where the ledger ends now, once that is on record."""
         head = self._ledger().head(self._attempt, places)
         OwnMark(self._records).note(msgspec.structs.replace(head, past=()))
-        return Statement.of(self._identity, head)
+        return head
 
     def _take_own(self, kept: Kept) -> None:
         """Compare the own ledger with a head of it that somebody else keeps, and record that."""
@@ -217,9 +223,7 @@ class LedgerHeads:
         require_own(self._ledger(), head, keeper.name)
         self._countersigned(head, (keeper,))
 
-    def _take_from(
-        self, name: str, kept: Kept, by: dict[bytes, list[Countersignature]]
-    ) -> None:
+    def _take_from(self, name: str, kept: Kept, by: dict[bytes, list[Countersignature]]) -> None:
         head, keeper = kept.checked(self._identity)
         if keeper.name != name:
             raise ProtocolError(f"What party {name!r} keeps is countersigned by {keeper.name!r}.")
@@ -282,8 +286,7 @@ class LedgerHeads:
     def _held(self) -> dict[str, Statement]:
         """Return what this party keeps of others."""
         try:
-            data = (self._records / _OTHERS).read_bytes()
-            return msgspec.json.decode(data, type=dict[str, Statement])
+            return _decoded((self._records / _OTHERS).read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError) as error:
@@ -295,6 +298,15 @@ class LedgerHeads:
 
     def _keep(self, held: dict[str, Statement]) -> None:
         _write(self._records / _OTHERS, msgspec.json.encode(held))
+
+
+def heads_in(data: bytes) -> dict[str, Head]:
+    """Return the heads of other parties' ledgers in a file that one of them keeps."""
+    return {name: statement.head for name, statement in _decoded(data).items()}
+
+
+def _decoded(data: bytes) -> dict[str, Statement]:
+    return msgspec.json.decode(data, type=dict[str, Statement])
 
 
 def _goes_elsewhere(head: Head, held: Head) -> bool:

@@ -93,9 +93,9 @@ class RunParty:
             self._name,
             self._identity,
             party.records,
-            f"{run}/{attempt}",
-            lambda: self._ledger,
-            present or agreed.parties,
+            attempt=f"{run}/{attempt}",
+            ledger=lambda: self._ledger,
+            present=present or agreed.parties,
         )
         if agreed.is_masked or agreed.is_verified:
             self._inside = KeyedSide(
