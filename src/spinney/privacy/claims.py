@@ -30,6 +30,7 @@ from spinney.privacy.ledger_store import (
     Opened,
     Restarted,
     Row,
+    Told,
     decode_entry,
 )
 from spinney.privacy.scopes import (
@@ -84,6 +85,7 @@ class Books:
     restarts: list[Entry] = field(default_factory=list)
     countersigned: list[Countersigned] = field(default_factory=list)
     bound: dict[str, list[Bound]] = field(default_factory=dict)  # by data set, the newest last
+    told: dict[tuple[str, str], str] = field(default_factory=dict)
     last_time: str = ""
     set_back: list[int] = field(default_factory=list)  # entries before which the clock went back
 
@@ -112,7 +114,7 @@ class Books:
         if isinstance(body, Opened):
             self.opened = body
             self.keys += [body.public_key] if body.public_key else []
-        elif isinstance(body, Adopted | Countersigned | Restarted | Bound):
+        elif isinstance(body, Adopted | Countersigned | Restarted | Bound | Told):
             self._read_safeguard(entry, body)
         elif isinstance(body, LifeBudgets):
             self.life_accounts[body.data] = self.life_account(body)
@@ -133,7 +135,7 @@ class Books:
         return body
 
     def _read_safeguard(
-        self, entry: Entry, body: Adopted | Countersigned | Restarted | Bound
+        self, entry: Entry, body: Adopted | Countersigned | Restarted | Bound | Told
     ) -> None:
         """Add an entry that guards the ledger itself."""
         match body:
@@ -146,6 +148,8 @@ class Books:
                 self.restarts.append(entry)
             case Bound():
                 self.bound.setdefault(body.data, []).append(body)
+            case Told():
+                self.told.setdefault((body.run, body.what), body.digest)
 
     def _charge(self, job: JobTerms, lines: Sequence[Line]) -> None:
         self.job_accounts[job.name].add(lines)

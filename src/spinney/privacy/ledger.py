@@ -45,6 +45,7 @@ from spinney.privacy.ledger_store import (
     Opened,
     Restarted,
     Row,
+    Told,
 )
 from spinney.privacy.release import _LEDGER_TOKEN, Charge
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Question, Scope, Spend
@@ -341,6 +342,19 @@ class Ledger:
             )
         with self._turn("restart"):
             self._write([Restarted(said, lost)])
+
+    def settle(self, run: str, what: str, digest: str) -> str:
+        """Record what the party was told in a run, once; return the first that was recorded."""
+        with self._turn("settle") as books:
+            found = books.told.get((run, what))
+            if found is None:
+                self._write([Told(run, what, digest)])
+        return digest if found is None else found
+
+    def told(self, run: str, what: str) -> str | None:
+        """Return what the party was told in a run; None if nothing."""
+        with self._reading() as books:
+            return books.told.get((run, what))
 
     def bind(self, bound: Bound) -> None:
         """Record from which source a data set's rows come, and marks of some of them."""

@@ -214,8 +214,16 @@ class Bound:
     source: str  # digest
     words: str  # the source, for people
     key: str  # a check value of the key that made the marks
-    n_rows: int
     marks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the party was told in a run, once and for all: a digest."""
+
+    run: str
+    what: str
+    digest: str
 
 
 Body: TypeAlias = (
@@ -229,6 +237,7 @@ Body: TypeAlias = (
     | Countersigned
     | Restarted
     | Bound
+    | Told
 )
 _KINDS: Final[dict[str, type[Body]]] = {cls.__name__: cls for cls in Body.__args__}
 

@@ -18,6 +18,7 @@ from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
 from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
+from spinney.deployment.party.sources import bind_data, check_data
 from spinney.deployment.party.steps import StoredSteps
 from spinney.deployment.party.tables import (
     choose_rows,
@@ -82,7 +83,7 @@ class RunParty:
         self._settings = agreed.protocol_settings()
         self._record = RunRecord(party.records / "runs" / run)
         self._answering: Answering | None = None
-        self._steps = StoredSteps(self._record.folder / "steps")
+        self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
         self._verifying: VerifyingParty | None = None
         self._kept = False  # whether the finished model is kept
         self._derivation: OwnDerivation | None = None
@@ -160,6 +161,8 @@ class RunParty:
                 left_behind(open_table(self._party, self._agreed)) as table,
             ):
                 check_budget(self._party, self._agreed, table)
+                if not self._agreed.is_exact:
+                    check_data(self._party, self._ledger, table)
                 self._accepted.accept(self._agreed, fingerprint(table))
         except SpinneyError as error:
             _LOG.info("Job %r was refused: %s", self._agreed.name, error)
@@ -186,6 +189,8 @@ class RunParty:
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
             ledger = self._ledger
+            if not self._agreed.is_exact:
+                bind_data(self._party, ledger, whole)
             memory = open_label_memory(self._party, self._settings, whole)
             self._answering = Guarded(
                 self._side(table, ledger, memory),
