@@ -1,8 +1,11 @@
 """A ledger that cannot be turned back: attacks on it in a federation over real connections."""
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager
+from datetime import datetime
+from errno import ENOSPC
 
 import msgspec
 import pytest
@@ -15,11 +18,10 @@ from spinney.deployment.job import PROPOSE
 from spinney.deployment.party import heads as party_heads
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.tables import open_ledger
-from spinney.errors import LedgerError
-from spinney.privacy import ledger_store
+from spinney.errors import LedgerError, SettingError
+from spinney.files import replace_file
+from spinney.privacy import ledger_copies, ledger_store
 from spinney.privacy.ledger import Ledger
-
-HOME = r"Restore the newest copy: spinney ledger restore\. If there is none, say so to all parties"
 
 
 @pytest.fixture
@@ -276,7 +278,7 @@ def test_a_restart_needs_a_reason_and_something_to_restart(served):
     finished(served, "first")
     for reason in ("", "  ", "two\nlines", "x" * 301):
         said = restart(served, reason=reason)
-        assert said.exit_code == 11 or said.exit_code, said.output
+        assert said.exit_code == SettingError.exit_code
         assert "A restart needs a reason of at most 300 printable characters" in said.stderr
     write_party(served.folder, "new")
     said = restart(served, "new")
@@ -315,3 +317,99 @@ def test_a_head_of_another_attempt_cannot_be_shown_again(served, monkeypatch):
     assert "did not show the head of the ledger of party" in proposed(served, "fourth").message
     shown[0] = (b"nonsense",)
     assert "A ledger's head is malformed" in proposed(served, "fifth").message
+
+
+def no_room(*_, **__):
+    raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+def test_a_coordinator_that_cannot_keep_heads_leaves_those_it_has(served, monkeypatch):
+    finished(served, "first")
+    before = (served.file.kit / "heads.json").read_bytes()
+    monkeypatch.setattr("spinney.deployment.coordinator.heads.replace_file", no_room)
+    finished(served, "second")
+    assert (served.file.kit / "heads.json").read_bytes() == before
+    monkeypatch.undo()
+    finished(served, "third")  # what the parties keep is enough to go on
+
+
+def test_a_party_that_cannot_record_its_head_lets_nothing_leave(served, monkeypatch):
+    finished(served, "first")
+    records = served.folder / "north" / "records"
+    before = {name: (records / name).read_bytes() for name in ("ledger.json", "heads.json")}
+
+    def full(path, data, **how):
+        return no_room() if records in path.parents else replace_file(path, data, **how)
+
+    monkeypatch.setattr(party_heads, "replace_file", full)
+    status = proposed(served, "second")
+    assert "This party cannot record where ledgers end, so nothing leaves" in status.message
+    assert {name: (records / name).read_bytes() for name in before} == before
+    monkeypatch.undo()
+    finished(served, "third")
+
+
+def test_a_restart_that_is_interrupted_leaves_everything_as_it_was_or_is_whole(served, monkeypatch):
+    finished(served, "first")
+    path = ledger_of(served)
+    path.unlink()
+    beside = sorted(one.name for one in path.parent.iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger_copies, "_put", no_room)  # before the new file is in its place
+        assert restart(served).exit_code != 0
+    assert sorted(one.name for one in path.parent.iterdir()) == sorted({*beside, "ledger.db.lock"})
+    assert "north: This party's ledger is missing" in proposed(served, "second").message
+    with monkeypatch.context() as patched:
+        patched.setattr(party_heads, "replace_file", no_room)  # after it, before the records follow
+        assert restart(served).exit_code != 0
+    finished(served, "third")  # the restart is in the ledger, and explains itself
+    assert entries_of(path) > 2
+
+
+def test_a_copy_that_has_forgotten_entries_is_restored_only_together_with_a_reason(served):
+    finished(served, "first")
+    path = ledger_of(served)
+    kept = path.with_name("copy.db")
+    run = CliRunner().invoke
+    assert run(app, ["ledger", "backup", str(path), str(kept)]).exit_code == 0
+    had = entries_of(path)
+    finished(served, "second")
+    lacking = entries_of(path) - had
+    said = run(app, ["ledger", "restore", str(kept), str(path), "--forget", str(lacking)])
+    assert "The other parties notice, so say why: spinney ledger restart" in said.stdout
+    assert "north: This party's ledger has " in proposed(served, "third").message
+    assert restart(served, reason="the backup was a day old").exit_code == 0
+    finished(served, "fourth")
+
+
+def test_clocks_that_go_back_do_not_matter_between_parties(served, monkeypatch):
+    finished(served, "first")
+
+    class Yesterday(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2020, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(ledger_store, "datetime", Yesterday)
+    finished(served, "second")
+    said = CliRunner().invoke(app, ["ledger", "verify", str(ledger_of(served))])
+    assert "This machine's clock went back before entry" in said.stdout
+
+
+def test_a_coordinator_that_was_killed_or_lost_its_disk_raises_no_alarm(served, monkeypatch):
+    finished(served, "first")
+    with monkeypatch.context() as patched:  # killed before it could tell anybody
+        patched.setattr(type(served.keeper._heads), "closed", lambda _: ())
+        finished(served, "second")
+    finished(served, "third")
+    (served.file.kit / "heads.json").unlink()
+    finished(served, "fourth")
+
+
+def test_a_party_that_missed_the_end_of_an_attempt_raises_no_alarm(served, monkeypatch):
+    finished(served, "first")
+    with monkeypatch.context() as patched:
+        patched.setattr(party_heads.LedgerHeads, "end", lambda *_: None)
+        finished(served, "second")
+    finished(served, "third")
+    assert entries_of(ledger_of(served))

@@ -196,7 +196,8 @@ def restore_ledger(copy: Path, path: Path, forget: int | None) -> str:
     if done.forgotten:
         lines.append(
             f"Forgotten: {done.forgotten} entries. The budget that is left counts without them: "
-            "lower epsilon_total by what they cost ('spinney ledger show' of the replaced ledger)."
+            "lower epsilon_total by what they cost ('spinney ledger show' of the replaced ledger). "
+            "The other parties notice, so say why: spinney ledger restart party.toml --reason ..."
         )
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from spinney.deployment.party.config import PartyFile
 from spinney.deployment.statements import Joining, Kept, Statement, turned_back
 from spinney.errors import LedgerError, ProtocolError, SpinneyError, StorageError
 from spinney.files import replace_file
-from spinney.privacy.heads import Head
+from spinney.privacy.heads import Head, newest
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_copies import opened
 from spinney.privacy.ledger_store import Countersignature, Countersigned
@@ -27,6 +27,13 @@ _OWN: Final = "ledger.json"
 _OTHERS: Final = "heads.json"
 
 
+class _Remembered(msgspec.Struct, frozen=True):
+    """Where a ledger ended, and the places that were shown to others in the last attempts."""
+
+    head: Head
+    places: tuple[int, ...] = ()
+
+
 class OwnMark:
     """Where a party's ledger ended last, in its records."""
 
@@ -35,20 +42,31 @@ class OwnMark:
 
     def known(self) -> Head | None:
         """Return where it ended; None if there is no record."""
+        remembered = self._remembered()
+        return None if remembered is None else remembered.head
+
+    def places(self) -> tuple[int, ...]:
+        """Return the places that others may keep, though nobody has countersigned them."""
+        remembered = self._remembered()
+        return () if remembered is None else remembered.places
+
+    def _remembered(self) -> _Remembered | None:
         try:
-            return Head.of_bytes(self._path.read_bytes())
+            return msgspec.json.decode(self._path.read_bytes(), type=_Remembered)
         except FileNotFoundError:
             return None
-        except (OSError, LedgerError) as error:
+        except (OSError, msgspec.MsgspecError) as error:
             raise LedgerError(
                 "The record of where this party's ledger ended cannot be read. Restore records/ "
                 "from a backup. Nothing was released.",
                 local=str(error),
             ) from None
 
-    def note(self, head: Head) -> None:
-        """Record where it ends now."""
-        _write(self._path, head.to_bytes())
+    def note(self, head: Head, *, is_shown: bool = False) -> None:
+        """Record where it ends now, and whether all parties are shown that."""
+        places = {*self.places(), head.seq} if is_shown else self.places()
+        bare = msgspec.structs.replace(head, past=())
+        _write(self._path, msgspec.json.encode(_Remembered(bare, tuple(newest(places)))))
 
     def require_ledger(self, path: Path) -> None:
         """Raise if there is no ledger although there was one."""
@@ -154,8 +172,9 @@ class LedgerHeads:
                 places += [one.statement.head.seq, *one.places]
             else:
                 self._keep_newer(one)
-        kept_places = (one.entry for one in self._ledger().books.countersigned)
-        statement = self._stated([*places, *kept_places])
+        places += [one.entry for one in self._ledger().books.countersigned]
+        places += OwnMark(self._records).places()
+        statement = Statement.of(self._identity, self._noted(places, is_shown=True))
         held = self._held()
         others = tuple(
             Kept.by(self._identity, held[name]) for name in self._present if name in held
@@ -193,7 +212,7 @@ class LedgerHeads:
 
     def stated(self) -> bytes:
         """Return where the ledger ends now, after an answer; it is on record first."""
-        return self._stated(()).to_bytes()
+        return Statement.of(self._identity, self._noted()).to_bytes()
 
     def end(self, kept: Iterable[bytes]) -> None:
         """Keep what the attempt came to at everybody's ledger, as far as it is signed."""
@@ -202,19 +221,16 @@ class LedgerHeads:
                 one = Kept.of_bytes(data)
                 if one.statement.head.party == self._name:
                     self._take_own(one)
-                    self._noted(())
+                    self._noted()
                 else:
                     self._keep_newer(one)
             except SpinneyError as error:
                 _LOG.warning("The end of an attempt was not kept: %s", error)
 
-    def _stated(self, places: Iterable[int]) -> Statement:
-        return Statement.of(self._identity, self._noted(places))
-
-    def _noted(self, places: Iterable[int]) -> Head:
+    def _noted(self, places: Iterable[int] = (), *, is_shown: bool = False) -> Head:
         """Return where the ledger ends now, once that is on record."""
         head = self._ledger().head(self._attempt, places)
-        OwnMark(self._records).note(msgspec.structs.replace(head, past=()))
+        OwnMark(self._records).note(head, is_shown=is_shown)
         return head
 
     def _take_own(self, kept: Kept) -> None:
