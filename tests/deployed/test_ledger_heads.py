@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 from datetime import datetime
 from errno import ENOSPC
+from fractions import Fraction
 
 import msgspec
 import pytest
@@ -17,11 +18,16 @@ from spinney.cli.main import app
 from spinney.deployment.job import PROPOSE
 from spinney.deployment.party import heads as party_heads
 from spinney.deployment.party.config import load_party
+from spinney.deployment.party.guard import Guarded
 from spinney.deployment.party.tables import open_ledger
 from spinney.errors import LedgerError, SettingError
 from spinney.files import replace_file
 from spinney.privacy import ledger_copies, ledger_store
+from spinney.privacy.accounting import JobTerms
+from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import DiscreteLaplace
+from spinney.privacy.scopes import Budget, Question, Spend
 
 
 @pytest.fixture
@@ -413,3 +419,42 @@ def test_a_party_that_missed_the_end_of_an_attempt_raises_no_alarm(served, monke
         finished(served, "second")
     finished(served, "third")
     assert entries_of(ledger_of(served))
+
+
+def test_a_ledger_of_an_earlier_version_goes_on_with_all_its_charges(tmp_path):
+    made = Served(tmp_path)
+    for name in CLINICS:
+        write_party(tmp_path, name, policy="epsilon_total = 3.0\ntrust_coordinator = true")
+    with closing(Ledger.open(ledger_of(made), "north")) as old:  # as version 0.1 wrote it
+        old.allow_for_life("table", [Budget.pure(3, unit) for unit in Unit])
+        old.open_job(JobTerms.agreed("q0", "table", 3, [Budget.pure(1)]))
+        spend = Spend("counts", DiscreteLaplace(Fraction(1)))
+        old.reserve(Question.of("q0", 0, b""), [spend])
+        before = old.anchor()
+    with made.up(*CLINICS):
+        status = made.over(made.submit(job_called(made, "first")))
+        assert "allows less for the rest of the data set's life" in status.message or (
+            status.state == "failed"
+        ), status
+        with closing(Ledger.open(ledger_of(made))) as ledger:
+            assert ledger.verify(anchor=before).seq > before.seq
+            assert ledger.left_for_life("table", Unit.RECORD_REPLACE) == 1
+
+
+def test_a_file_that_is_replaced_under_a_running_party_is_noticed(served, monkeypatch):
+    finished(served, "first")
+    path = ledger_of(served)
+    shutil.copy(path, path.with_name("copy.db"))
+    answer = Guarded.answer
+
+    def replaced(side, ask):
+        reply = answer(side, ask)
+        if "north" in side._record.folder.parts and type(ask).__name__ == "ClaimsAsk":
+            shutil.copy(path.with_name("copy.db"), path)
+        return reply
+
+    monkeypatch.setattr(Guarded, "answer", replaced)
+    status = served.over(served.submit(job_called(served, "second")))
+    rest(served)
+    assert status.state == "paused"
+    assert "This party's ledger has " in status.message or "ledger" in status.message

@@ -315,7 +315,7 @@ class Ledger:
             if not books.salt:
                 raise LedgerError("The ledger has no key, so it has no head to show.")
             seq = books.anchor.seq
-            earlier = [place for place in newest(places) if place < seq]
+            earlier = newest(place for place in places if 0 < place < seq)
             return Head(
                 books.owner.party,
                 name_of(books.salt),
@@ -381,7 +381,10 @@ class Ledger:
 
     def _check_countersigned(self, row: Row, kept: Countersigned, salt: str) -> None:
         """Raise unless a head that others signed is that of this ledger."""
-        head = Head.of_bytes(bytes.fromhex(kept.head))
+        try:
+            head = Head.of_bytes(bytes.fromhex(kept.head))
+        except (LedgerError, ValueError):
+            raise LedgerError(f"Entry {row.seq} of the ledger cannot be decoded.") from None
         if head.seq >= row.seq or mark_of(salt, self._hash_of(head.seq)) != head.mark:
             raise LedgerError(
                 f"Entry {row.seq} of the ledger says that others keep entry {head.seq}, but they "

@@ -6,6 +6,7 @@ A public key is kept as text: an RSA key as "rsa:" and its DER in hexadecimal, a
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -79,16 +80,24 @@ def fingerprint_of_key(public_key: str) -> str:
 def is_signed_by(public_key: str, signature: Any, data: bytes) -> bool:
     """Return whether a key made a signature; whatever a changed file holds instead is none."""
     try:
-        if not public_key.startswith(_RSA):
-            raw = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-            raw.verify(signature, data)
-            return True
-        key = load_der_public_key(bytes.fromhex(public_key.removeprefix(_RSA)))
-        assert isinstance(key, RSAPublicKey)
-        key.verify(signature, data, PADDING, SHA256())
-    except (InvalidSignature, TypeError, ValueError, AssertionError):
+        key = _key_in(public_key)
+        if isinstance(key, Ed25519PublicKey):
+            key.verify(signature, data)
+        else:
+            key.verify(signature, data, PADDING, SHA256())
+    except (InvalidSignature, TypeError, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=16)
+def _key_in(public_key: str) -> Ed25519PublicKey | RSAPublicKey:
+    if not public_key.startswith(_RSA):
+        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+    key = load_der_public_key(bytes.fromhex(public_key.removeprefix(_RSA)))
+    if not isinstance(key, RSAPublicKey):
+        raise TypeError
+    return key
 
 
 def key_file_of(ledger: Path) -> Path:

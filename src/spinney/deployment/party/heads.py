@@ -155,6 +155,7 @@ class LedgerHeads:
         self._ledger = ledger
         self._present = tuple(present)
         self._met = False
+        self.n_shown = 0  # bytes that everybody was shown when this party joined
 
     def join(self, offered: Iterable[bytes]) -> bytes:
         """Return this party's head and what it keeps of others; raise if its ledger is not whole.
@@ -179,7 +180,9 @@ class LedgerHeads:
         others = tuple(
             Kept.by(self._identity, held[name]) for name in self._present if name in held
         )
-        return Joining(statement, others).to_bytes()
+        shown = Joining(statement, others).to_bytes()
+        self.n_shown = len(shown)
+        return shown
 
     def meet(self, shown: Sequence[bytes]) -> None:
         """Compare what all parties show with what this one keeps; raise if a ledger went back."""
@@ -229,8 +232,12 @@ class LedgerHeads:
 
     def _noted(self, places: Iterable[int] = (), *, is_shown: bool = False) -> Head:
         """Return where the ledger ends now, once that is on record."""
-        head = self._ledger().head(self._attempt, places)
-        OwnMark(self._records).note(head, is_shown=is_shown)
+        ledger, mark = self._ledger(), OwnMark(self._records)
+        known = mark.known()
+        if known is not None:  # the file may have been replaced under a party that runs
+            require_own(ledger, known)
+        head = ledger.head(self._attempt, places)
+        mark.note(head, is_shown=is_shown)
         return head
 
     def _take_own(self, kept: Kept) -> None:

@@ -180,6 +180,13 @@ class RunParty:
             raise PolicyError("This run belongs to another job. Start the job as a new run.")
         self._busy.enter_context(alone(self._party.records, _WAIT))
         _LOG.info("Job %r begins.", self._agreed.name)
+        if self.heads.n_shown:
+            self._record.disclose(
+                question="Head",
+                reveals="how many entries its ledger has, at the start and with every answer",
+                protection="marks of entries under a secret of the ledger",
+                bytes=self.heads.n_shown,
+            )
         self._begun = True
 
     def _opened(self) -> Answering:
