@@ -1,5 +1,6 @@
 """A ledger that cannot be turned back: attacks on it in a federation over real connections."""
 
+import json
 import os
 import re
 import shutil
@@ -263,8 +264,10 @@ def test_a_restart_is_seen_by_all_and_kept_on_record(served, caplog):
     caplog.clear()
     finished(served, "fifth")  # and is not told again
     assert not [r for r in caplog.records if "the disk burnt" in r.getMessage()]
-    kept = (served.folder / "st-mary" / "records" / "heads.json").read_bytes()
-    assert party_heads.heads_in(kept)["north"].restarts[0].reason == "the disk burnt"
+    asked = ["party", "peers", str(served.folder / "st-mary" / "party.toml"), "--json"]
+    (warned,) = json.loads(CliRunner().invoke(app, asked).stdout)["warnings"]
+    assert warned.startswith("north restarted its ledger on ")
+    assert warned.endswith(", and says why: the disk burnt")
     shown = CliRunner().invoke(app, ["ledger", "verify", str(path)]).stdout
     assert "Restarted once, the last time: the disk burnt" in shown
 

@@ -46,7 +46,10 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     past: tuple[tuple[int, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if any(len(one.reason) > MAY_SAY for one in self.restarts) or len(self.past) > _PAST:
+        words = [self.party, *(text for one in self.restarts for text in (one.at, one.reason))]
+        if not all(one.isprintable() and len(one) <= MAY_SAY for one in words):
+            raise ValueError  # people read them
+        if len(self.past) > _PAST:
             raise ValueError
 
     def to_bytes(self) -> bytes:

@@ -105,8 +105,9 @@ def test_what_is_no_head_is_refused():
     for data in (b"", b"{}", b'{"party": 1}'):
         with pytest.raises(LedgerError, match="The head of a ledger cannot be read"):
             Head.of_bytes(data)
-    with pytest.raises(ValueError, match=r"^$"):
-        head(1, restarts=(Restart(1, "", "x" * 301),))
+    for reason in ("x" * 301, "\x1b[2J"):
+        with pytest.raises(ValueError, match=r"^$"):
+            head(1, restarts=(Restart(1, "", reason),))
 
 
 def test_a_head_hides_what_entries_say(tmp_path):

@@ -176,7 +176,7 @@ class LedgerHeads:
         places += [one.entry for one in self._ledger().books.countersigned]
         places += OwnMark(self._records).places()
         statement = Statement.of(self._identity, self._noted(places, is_shown=True))
-        held = self._held()
+        held = _held_in(self._records)
         others = tuple(
             Kept.by(self._identity, held[name]) for name in self._present if name in held
         )
@@ -195,7 +195,7 @@ class LedgerHeads:
                     f"The coordinator did not show the head of the ledger of party {name!r}. "
                     "Nothing was released."
                 )
-        held = self._held()
+        held = _held_in(self._records)
         by: dict[bytes, list[Countersignature]] = {}
         for name in self._present:
             one = joined[name]
@@ -299,37 +299,34 @@ class LedgerHeads:
     def _keep_newer(self, kept: Kept) -> None:
         """Keep another party's head, if it goes on from the one that is kept."""
         head, _ = kept.checked(self._identity)
-        held = self._held()
+        held = _held_in(self._records)
         before = held.get(head.party)
         if before is None or (
             head.seq > before.head.seq and not _goes_elsewhere(head, before.head)
         ):
             self._keep(held | {head.party: kept.statement})
 
-    def _held(self) -> dict[str, Statement]:
-        """Return what this party keeps of others."""
-        try:
-            return _decoded((self._records / _OTHERS).read_bytes())
-        except FileNotFoundError:
-            return {}
-        except (OSError, msgspec.MsgspecError) as error:
-            raise StorageError(
-                "What this party keeps of the others' ledgers cannot be read. Restore records/ "
-                f"from a backup, or remove its file {_OTHERS} to begin anew.",
-                local=str(error),
-            ) from None
-
     def _keep(self, held: dict[str, Statement]) -> None:
         _write(self._records / _OTHERS, msgspec.json.encode(held))
 
 
-def heads_in(data: bytes) -> dict[str, Head]:
-    """Return the heads of other parties' ledgers in a file that one of them keeps."""
-    return {name: statement.head for name, statement in _decoded(data).items()}
+def kept_heads(records: Path) -> dict[str, Head]:
+    """Return the heads of other parties' ledgers that a party keeps in its records."""
+    return {name: statement.head for name, statement in _held_in(records).items()}
 
 
-def _decoded(data: bytes) -> dict[str, Statement]:
-    return msgspec.json.decode(data, type=dict[str, Statement])
+def _held_in(records: Path) -> dict[str, Statement]:
+    try:
+        data = (records / _OTHERS).read_bytes()
+        return msgspec.json.decode(data, type=dict[str, Statement])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StorageError(
+            "What this party keeps of the others' ledgers cannot be read. Restore records/ "
+            f"from a backup, or remove its file {_OTHERS} to begin anew.",
+            local=str(error),
+        ) from None
 
 
 def _goes_elsewhere(head: Head, held: Head) -> bool:

@@ -52,7 +52,8 @@ def check_data(party: PartyFile, ledger: Ledger, table: Table | Holding) -> Boun
                 f"under the name {name!r}, and rows have one budget (rule 'data'). Nothing was "
                 "released.",
                 local=f"Say data = {name!r} in [ledger]. If these are other records that bear the "
-                "same ids, tell their ids apart in the query of [table].",
+                "same ids, tell their ids apart in the query of [table]; if it has no row_id, name "
+                "one.",
             )
     own = known.get(found.data, [])
     if own and not any(_is_same(found, one) for one in own):
