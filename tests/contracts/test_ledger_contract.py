@@ -24,10 +24,11 @@ from spinney.privacy.ledger_store import Charged
 from spinney.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, PermuteAndFlip
 from spinney.privacy.release import Exact
 from spinney.privacy.scopes import ALL_ROWS, Budget, Question, Scope, Spend, Step
+from spinney.privacy.signatures import LocalKey
 
 RECORD = Unit.RECORD_ADD_REMOVE
 COUNTS = Exact(np.arange(4))
-KEY = Ed25519PrivateKey.generate()
+KEY = LocalKey(Ed25519PrivateKey.generate())
 KINDS = {
     "in memory": lambda _: Ledger.in_memory("north"),
     "on disk": lambda folder: Ledger.open(f"{folder}/ledger.db", "north"),

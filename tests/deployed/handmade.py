@@ -213,7 +213,7 @@ def coordinator_in(folder: Path) -> CoordinatorFile:
         "[limits]\nsilence_seconds = 5\nreply_seconds = 5\n"
     )
     file = load_coordinator(path)
-    msgspec.structs.force_setattr(file.limits, "silence_seconds", 0.2)  # as no file may say
+    msgspec.structs.force_setattr(file.limits, "silence_seconds", 2.0)  # as no file may say
     return file
 
 

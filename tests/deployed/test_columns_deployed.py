@@ -128,7 +128,7 @@ def test_signed_and_sealed_between_kits_the_forest_is_the_same(both):
     """Ids by private set intersection, labels encrypted: all is signed, by real certificates."""
     agreed = job_of(both, matching='"psi"', labels='"encrypted"', scheme='"paillier"')
     conducted(both, agreed)
-    with closing(Ledger.open(both / "shop" / "ledger.db", "shop")) as ledger:
+    with closing(Ledger.open(both / "shop" / "ledger.db")) as ledger:
         every = [entry.body for entry in ledger.entries()]
     told = [body.disclosure.what for body in every if isinstance(body, Disclosed)]
     n_ids = len(pd.read_csv(EXAMPLES / "bank.csv"))

@@ -7,9 +7,10 @@ import msgspec
 
 from spinney.errors import LedgerError
 from spinney.privacy.budget import Measure
-from spinney.privacy.claims import Claim, Entry, Verdict, claims
+from spinney.privacy.claims import Books, Claim, Entry, Verdict, claims
 from spinney.privacy.ledger_copies import back_up, opened, restore
-from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets
+from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets, Restarted
+from spinney.privacy.signatures import fingerprint_of_key
 from spinney.report.privacy import fold_claims, join_units
 from spinney.report.words import some
 
@@ -141,14 +142,40 @@ def _place(equal: Sequence[LedgerLine]) -> str:
 
 
 def verify_ledger(path: Path) -> str:
-    """Check a ledger's chain, signatures, replies and budgets; return its last entry."""
+    """Check a ledger's chain, signatures, replies, budgets and heads; return its last entry."""
     with opened(path) as ledger:
         anchor = ledger.verify()
-        return (
+        intact = (
             f"The ledger of {ledger.party!r} is intact: "
             f"{some(anchor.seq, 'entry', 'entries')}, none changed or missing. Keep this line "
             f"elsewhere to prove it later: {anchor.seq} {anchor.hash.hex()}"
         )
+        return "\n".join([intact, *_safeguards(ledger.books)])
+
+
+def _safeguards(books: Books) -> list[str]:
+    """Return who signed a ledger, who keeps its heads, and what people should know."""
+    keys = [fingerprint_of_key(key) for key in books.keys]
+    lines = [f"Signed with {some(len(keys), 'key', 'keys')}: {', '.join(keys)}"]
+    if not keys:
+        lines = ["Not signed: this is a ledger of an earlier version, or of a simulation."]
+    if books.countersigned:
+        last = max(books.countersigned, key=lambda kept: kept.entry)
+        names = [one.name for kept in books.countersigned if kept.entry == last.entry
+                 for one in kept.by]  # fmt: skip
+        lines.append(f"Others keep its head up to entry {last.entry}: {', '.join(names)}.")
+    if books.restarts:
+        last_restart = books.restarts[-1].body
+        assert isinstance(last_restart, Restarted)
+        times = "once" if len(books.restarts) == 1 else f"{len(books.restarts)} times"
+        lines.append(f"Restarted {times}, the last time: {last_restart.reason}")
+    if books.set_back:
+        shown = ", ".join(map(str, books.set_back[:3])) + ("..." if books.set_back[3:] else "")
+        lines.append(
+            f"This machine's clock went back before entry {shown}. The order of the entries is "
+            "certain all the same; only their times are not."
+        )
+    return lines
 
 
 def backup_ledger(path: Path, copy: Path) -> str:
@@ -169,7 +196,8 @@ def restore_ledger(copy: Path, path: Path, forget: int | None) -> str:
     if done.forgotten:
         lines.append(
             f"Forgotten: {done.forgotten} entries. The budget that is left counts without them: "
-            "lower epsilon_total by what they cost ('spinney ledger show' of the replaced ledger)."
+            "lower epsilon_total by what they cost ('spinney ledger show' of the replaced ledger). "
+            "The other parties notice, so say why: spinney ledger restart party.toml --reason ..."
         )
     return "\n".join(lines)
 

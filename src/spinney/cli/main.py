@@ -367,6 +367,19 @@ def ledger_restore(
     typer.echo(restore_ledger(copy, path, forget))
 
 
+@ledger.command("restart")
+@reporting
+def ledger_restart(
+    party: Annotated[Path, typer.Argument(help="The party's file, party.toml.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why entries are lost; all parties read it.")],
+) -> None:
+    """Go on although entries of the ledger are lost, and tell all parties why."""
+    from spinney.deployment.party.restart import restart_ledger  # noqa: PLC0415
+
+    typer.echo(restart_ledger(party, reason))
+
+
 def main() -> None:
     """Run the command line."""
     app()

@@ -40,6 +40,7 @@ from spinney.files import hold_lock, is_locked
 from spinney.jobs.secrets import keep_secret, secret_called
 from spinney.jobs.tables import cluster_of
 from spinney.privacy.ledger_copies import lock_of
+from spinney.privacy.signatures import key_file_of
 from spinney.transport.remote import kits
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.calling import NotAdmittedError, attend
@@ -186,7 +187,8 @@ def _party_cage(path: Path, file: PartyFile, port: int) -> Cage:
     journal = ledger.with_name(f"{ledger.name}-journal")
     journal.touch(mode=0o600)  # the ledger keeps it; a cage has no room for new files beside it
     read = [path.resolve(), *_table_files(file), *(cluster.files if cluster is not None else ())]
-    write = [file.kit, file.records, file.labels, ledger, journal, lock_of(ledger)]
+    key = key_file_of(ledger)
+    write = [file.kit, file.records, file.labels, ledger, journal, lock_of(ledger), key]
     return Cage(
         tuple(map(str, read)),
         tuple(map(str, write)),

@@ -17,15 +17,20 @@ from spinney.privacy.accounting import Account, JobTerms, Line, Shortfall, impli
 from spinney.privacy.budget import Measure, Unit, epsilon_of, exp_bounds
 from spinney.privacy.ledger_store import (
     START,
+    Adopted,
     Anchor,
     Answered,
     Body,
+    Bound,
     Charged,
+    Countersigned,
     Disclosed,
     JobOpened,
     LifeBudgets,
     Opened,
+    Restarted,
     Row,
+    Told,
     decode_entry,
 )
 from spinney.privacy.scopes import (
@@ -75,6 +80,14 @@ class Books:
     life_lines: dict[str, list[Line]] = field(default_factory=dict)
     unanswered: dict[Question, list[Entry]] = field(default_factory=dict)
     answered: dict[Question, tuple[int, str]] = field(default_factory=dict)  # entry, reply's digest
+    keys: list[str] = field(default_factory=list)  # that sign
+    salt: str = ""
+    restarts: list[Entry] = field(default_factory=list)
+    countersigned: list[Countersigned] = field(default_factory=list)
+    bound: dict[str, list[Bound]] = field(default_factory=dict)  # by data set, the newest last
+    told: dict[tuple[str, str], str] = field(default_factory=dict)
+    last_time: str = ""
+    set_back: list[int] = field(default_factory=list)  # entries before which the clock went back
 
     @property
     def owner(self) -> Opened:
@@ -95,8 +108,14 @@ class Books:
         body = entry.body
         if isinstance(body, Opened) is not (self.opened is None):
             raise LedgerError(f"Entry {row.seq} of the ledger is out of place.")
+        if row.at < self.last_time:
+            self.set_back.append(row.seq)
+        self.last_time = row.at
         if isinstance(body, Opened):
             self.opened = body
+            self.keys += [body.public_key] if body.public_key else []
+        elif isinstance(body, Adopted | Countersigned | Restarted | Bound | Told):
+            self._read_safeguard(entry, body)
         elif isinstance(body, LifeBudgets):
             self.life_accounts[body.data] = self.life_account(body)
         elif isinstance(body, JobOpened):
@@ -114,6 +133,23 @@ class Books:
             self.unanswered.setdefault(body.question, []).append(entry)
         self.anchor = row.anchor
         return body
+
+    def _read_safeguard(
+        self, entry: Entry, body: Adopted | Countersigned | Restarted | Bound | Told
+    ) -> None:
+        """Add an entry that guards the ledger itself."""
+        match body:
+            case Adopted():
+                self.keys += [] if body.public_key in self.keys else [body.public_key]
+                self.salt = self.salt or body.salt
+            case Countersigned():
+                self.countersigned.append(body)
+            case Restarted():
+                self.restarts.append(entry)
+            case Bound():
+                self.bound.setdefault(body.data, []).append(body)
+            case Told():
+                self.told.setdefault((body.run, body.what), body.digest)
 
     def _charge(self, job: JobTerms, lines: Sequence[Line]) -> None:
         self.job_accounts[job.name].add(lines)

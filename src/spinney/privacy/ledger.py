@@ -14,7 +14,7 @@ same question, asked again, draws under the same charge. Two processes may answe
 first to commit wins, and both send its bytes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import sha256
@@ -22,29 +22,36 @@ from pathlib import Path
 from threading import RLock
 from typing import Self
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from spinney.errors import LedgerError, SettingError
 from spinney.privacy.accounting import Account, JobTerms, Shortfall
 from spinney.privacy.budget import Measure, Unit
 from spinney.privacy.claims import Books, Entry
-from spinney.privacy.entropy import is_seeded
+from spinney.privacy.entropy import is_seeded, secret_bytes
+from spinney.privacy.heads import MAY_SAY, Head, Restart, mark_of, name_of, newest
 from spinney.privacy.ledger_store import (
     MEMORY,
     START,
+    Adopted,
     Anchor,
     Answered,
     Body,
+    Bound,
     Charged,
+    Countersigned,
     Disclosed,
     JobOpened,
     LedgerStore,
     LifeBudgets,
     Opened,
+    Restarted,
+    Row,
+    Told,
 )
 from spinney.privacy.release import _LEDGER_TOKEN, Charge
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Question, Scope, Spend
+from spinney.privacy.signatures import Signer, is_signed_by
 
+_SALT_BYTES = 32
 Watch = Callable[[str], None]  # called with the name of each step; tests kill the process there
 
 
@@ -67,7 +74,7 @@ class Ledger:
         path: Path | str,
         party: str | None = None,
         *,
-        key: Ed25519PrivateKey | None = None,
+        key: Signer | None = None,
         busy_seconds: float = 30.0,
         watch: Watch = lambda _: None,
     ) -> Self:
@@ -78,7 +85,8 @@ class Ledger:
         party
             The owner of the ledger. None: open an existing ledger read-only.
         key
-            The key that signs every entry; it must be the same from the first entry on.
+            The key that signs every entry from here on; a ledger that was begun without it, or
+            with another one, adopts it in an entry.
         """
         if party is None and not Path(path).is_file():
             raise LedgerError("The ledger file does not exist.", local=f"File: {path}.")
@@ -274,32 +282,123 @@ class Ledger:
         with self._reading() as books:
             return books.anchor
 
-    def verify(self, anchor: Anchor | None = None, public_key: bytes | None = None) -> Anchor:
-        """Check chain, signatures, replies and budgets; raise `LedgerError` at the first bad entry.
+    def verify(self, anchor: Anchor | None = None, public_key: str = "") -> Anchor:
+        """Check chain, signatures, replies, budgets and heads; raise at the first bad entry.
 
         Parameters
         ----------
         anchor
             An entry known from elsewhere; without it, a file reset to an earlier state passes.
         public_key
-            The key that must have signed; by default, the one in the first entry.
+            The key that must have signed; by default, those that the ledger names.
         """
         with self._lock:
-            key = public_key or bytes.fromhex(self._books.owner.public_key)
             books = Books()
-            for row in self._store.verified_rows(key):
+            for row in self._store.rows_after(START):
                 body = books.read(row, audit=True)
+                _check_signed(row, [public_key] if public_key else books.keys)
                 if isinstance(body, Answered):
                     self._reply(books, body.question)
+                if isinstance(body, Countersigned):
+                    self._check_countersigned(row, body, books.salt)
                 if anchor and row.seq == anchor.seq and row.hash != anchor.hash:
                     raise LedgerError(f"Entry {row.seq} of the ledger does not match the anchor.")
+            _ = books.owner  # raises if there is no first entry
+            self._store.check_end(books.anchor)
             if anchor and books.anchor.seq < anchor.seq:
                 raise LedgerError(f"Entry {books.anchor.seq + 1} of the ledger is missing.")
             return books.anchor
 
-    def _begin(self, party: str | None, key: Ed25519PrivateKey | None) -> None:
-        """Read all entries, write the first one if there is none, and check the owner."""
-        public_key = key.public_key().public_bytes_raw().hex() if key else ""
+    def head(self, run: str = "", places: Iterable[int] = ()) -> Head:
+        """Return the head that others may keep, with the marks of some earlier places."""
+        with self._reading() as books:
+            if not books.salt:
+                raise LedgerError("The ledger has no key, so it has no head to show.")
+            seq = books.anchor.seq
+            earlier = newest(place for place in places if 0 < place < seq)
+            return Head(
+                books.owner.party,
+                name_of(books.salt),
+                seq,
+                mark_of(books.salt, books.anchor.hash),
+                run,
+                tuple(_restart(entry) for entry in books.restarts),
+                tuple((place, mark_of(books.salt, self._hash_of(place))) for place in earlier),
+            )
+
+    def keep_countersigned(self, kept: Countersigned) -> None:
+        """Record once that others keep a head of this ledger."""
+        with self._turn("countersign") as books:
+            if kept not in books.countersigned:
+                self._write([kept])
+
+    def restart(self, reason: str, lost: int) -> None:
+        """Record that the party goes on although entries are lost."""
+        said = reason.strip()
+        if not said or not said.isprintable() or len(said) > MAY_SAY:
+            raise SettingError(
+                f"A restart needs a reason of at most {MAY_SAY} printable characters: the other "
+                "parties read it."
+            )
+        with self._turn("restart"):
+            self._write([Restarted(said, lost)])
+
+    def settle(self, run: str, what: str, digest: str) -> str:
+        """Record what the party was told in a run, once; return the first that was recorded."""
+        with self._turn("settle") as books:
+            found = books.told.get((run, what))
+            if found is None:
+                self._write([Told(run, what, digest)])
+        return digest if found is None else found
+
+    def told(self, run: str, what: str) -> str | None:
+        """Return what the party was told in a run; None if nothing."""
+        with self._reading() as books:
+            return books.told.get((run, what))
+
+    def bind(self, bound: Bound) -> None:
+        """Record from which source a data set's rows come, and marks of some of them."""
+        with self._turn("bind") as books:
+            if bound not in books.bound.get(bound.data, [])[-1:]:
+                self._write([bound])
+
+    def bindings(self) -> dict[str, list[Bound]]:
+        """Return what the names of data sets are bound to, the newest last."""
+        with self._reading() as books:
+            return {data: list(found) for data, found in books.bound.items()}
+
+    @property
+    def books(self) -> Books:
+        """What all entries come to, for readers."""
+        with self._reading() as books:
+            return books
+
+    def _hash_of(self, seq: int) -> bytes:
+        link = self._store.hash_of(seq)
+        if link is None:
+            raise LedgerError(f"Entry {seq} of the ledger is missing.")
+        return link
+
+    def _check_countersigned(self, row: Row, kept: Countersigned, salt: str) -> None:
+        """Raise unless a head that others signed is that of this ledger."""
+        try:
+            head = Head.of_bytes(bytes.fromhex(kept.head))
+        except (LedgerError, ValueError):
+            raise LedgerError(f"Entry {row.seq} of the ledger cannot be decoded.") from None
+        if head.seq >= row.seq or mark_of(salt, self._hash_of(head.seq)) != head.mark:
+            raise LedgerError(
+                f"Entry {row.seq} of the ledger says that others keep entry {head.seq}, but they "
+                "keep another one."
+            )
+        for one in kept.by:
+            if not is_signed_by(one.public_key, bytes.fromhex(one.signature), head.countersigned):
+                raise LedgerError(
+                    f"Entry {row.seq} of the ledger names {one.name!r}, who did not sign it."
+                )
+
+    def _begin(self, party: str | None, key: Signer | None) -> None:
+        """Read all entries, write the first one if there is none, check the owner and the key."""
+        public_key = key.public_key if key else ""
         self._catch_up()
         if party is None:
             return
@@ -310,11 +409,17 @@ class Ledger:
         owner = self._books.owner
         if owner.party != party:
             raise LedgerError(f"This is the ledger of party {owner.party!r}, not of {party!r}.")
-        if owner.public_key != public_key:
-            raise LedgerError(
-                "The ledger was created with another signing key, or without one. Open it the "
-                "same way."
-            )
+        if self._books.keys and not public_key:
+            raise LedgerError("The ledger's entries are signed. Open it with the party's key.")
+        if public_key and public_key not in self._books.keys:
+            self.adopt(public_key)
+
+    def adopt(self, public_key: str) -> None:
+        """Let a key sign from now on, and let the ledger have heads, unless both are so."""
+        with self._turn("adopt") as books:
+            if public_key not in books.keys or not books.salt:
+                salt = books.salt or secret_bytes(_SALT_BYTES).hex()
+                self._write([Adopted(public_key, salt)])
 
     @contextmanager
     def _turn(self, step: str) -> Iterator[Books]:
@@ -358,6 +463,18 @@ class Ledger:
         if reply is None or sha256(reply).hexdigest() != digest:
             raise LedgerError(f"The reply stored with entry {seq} of the ledger was changed.")
         return reply
+
+
+def _restart(entry: Entry) -> Restart:
+    assert isinstance(entry.body, Restarted)
+    return Restart(entry.seq, entry.at, entry.body.reason)
+
+
+def _check_signed(row: Row, keys: Sequence[str]) -> None:
+    """Raise unless an entry has the right signature: that of one of the keys, or none."""
+    is_right = any(is_signed_by(key, row.signature, row.hash) for key in reversed(keys))
+    if not is_right if keys else row.signature != b"":
+        raise LedgerError(f"Entry {row.seq} of the ledger does not carry the party's signature.")
 
 
 def _charged(question: Question, spend: Spend, job: JobTerms) -> Charged:

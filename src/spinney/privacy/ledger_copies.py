@@ -6,7 +6,7 @@ goes on with it could exceed its budget: nobody restores such a copy by mistake.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from spinney.errors import LedgerError
-from spinney.files import hold_lock, sync_to_disk
+from spinney.files import hold_lock, is_locked, sync_to_disk
 from spinney.privacy.claims import Entry
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Anchor
@@ -57,19 +57,35 @@ def restore(copy: Path, ledger: Path, forget: int | None = None) -> Restored:
     forget
         How many entries of the ledger the copy lacks, as a confirmation; None: it must lack none.
     """
-    with _alone_with(ledger), _copied(copy, ledger) as (part, last):
+    with alone_with(ledger), _copied(copy, ledger) as (part, last):
         lacking = _forgotten(part, ledger) if ledger.exists() else 0
         if lacking != (forget or 0):
             raise _forgets(copy, lacking, last, forget)
         kept = _keep(ledger) if ledger.exists() else None
-        # A journal belongs to the file that wrote it; SQLite would play it into the restored one.
-        journal = ledger.with_name(f"{ledger.name}-journal")
-        with suppress(FileNotFoundError):
-            journal.rename(ledger.with_name(f"{ledger.name}{_BEFORE}-journal"))
-        _give_to_owner(part, kept or ledger.parent)
-        part.replace(ledger)
-        _sync(ledger)
+        _put(part, ledger, kept or ledger.parent)
         return Restored(last, lacking, kept)
+
+
+def begin_anew(ledger: Path, begin: Callable[[Path], None]) -> None:
+    """Make a ledger where none is: whole, or not at all; only while it is held alone."""
+    part = ledger.with_name(f".{ledger.name}.{uuid4().hex}.part")
+    try:
+        begin(part)
+        _put(part, ledger, ledger.parent)
+    finally:
+        for rest in (part, part.with_name(f"{part.name}-journal")):
+            rest.unlink(missing_ok=True)
+
+
+def _put(part: Path, ledger: Path, owner: Path) -> None:
+    """Put a whole file in a ledger's place; it belongs to whom another file belongs."""
+    # A journal belongs to the file that wrote it; SQLite would play it into this one.
+    journal = ledger.with_name(f"{ledger.name}-journal")
+    with suppress(FileNotFoundError):
+        journal.rename(ledger.with_name(f"{ledger.name}{_BEFORE}-journal"))
+    _give_to_owner(part, owner)
+    part.replace(ledger)
+    _sync(ledger)
 
 
 @contextmanager
@@ -97,13 +113,19 @@ def _copy(ledger: Ledger, part: Path) -> None:
 
 
 @contextmanager
-def _alone_with(ledger: Path) -> Iterator[None]:
-    """Hold a ledger's lock; raise if a party that uses the ledger runs."""
+def alone_with(ledger: Path) -> Iterator[None]:
+    """Hold a ledger's lock; raise if its party runs, or somebody else replaces it."""
     lock = lock_of(ledger)
     with ExitStack() as held:
         try:
             held.enter_context(hold_lock(lock))
         except BlockingIOError:
+            if is_locked(lock):  # alone: a party that runs shares it
+                raise LedgerError(
+                    "Somebody else is just replacing this ledger. Wait until that is done, and "
+                    "look at what it holds then: spinney ledger verify.",
+                    local=f"File: {ledger}.",
+                ) from None
             raise LedgerError(
                 "The party that uses this ledger is running. Stop it, restore, and start it again.",
                 local=f"File: {ledger}.",

@@ -7,7 +7,8 @@ charges.)
 
 Each entry holds the hash of the previous one, so a change anywhere breaks every later link.
 Triggers prevent accidents; the chain detects what triggers cannot prevent. Whoever can rewrite the
-whole file can also rewrite an unsigned chain: sign the entries, or keep an `Anchor` elsewhere.
+whole file can also rewrite an unsigned chain, so a party signs its entries; and whoever has the key
+as well is noticed by others, who keep its heads (`privacy.heads`).
 
 The kinds of entry keep their names and fields for ever: old ledgers must stay readable.
 """
@@ -23,13 +24,12 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from spinney.errors import InternalError, LedgerError, SpinneyError
 from spinney.privacy.accounting import JobTerms, Line
 from spinney.privacy.budget import Cost
 from spinney.privacy.scopes import Budget, Disclosure, Question, Scope, View
+from spinney.privacy.signatures import Signer
 
 FORMAT: Final = 1
 MEMORY: Final = ":memory:"
@@ -167,7 +167,78 @@ class Answered:
     reply: str  # SHA-256, hex
 
 
-Body: TypeAlias = Opened | LifeBudgets | JobOpened | Charged | Disclosed | Answered
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """From here on a key signs the entries; the chain before it is thereby signed too.
+
+    A ledger may have several keys: a certificate is renewed, and federations may share a ledger.
+    """
+
+    public_key: str
+    salt: str  # hex; hides the hashes of entries from those who keep the ledger's heads
+
+
+@dataclass(frozen=True, slots=True)
+class Countersignature:
+    """Somebody's signature under a head of this ledger."""
+
+    name: str
+    public_key: str
+    signature: str  # hex
+
+
+@dataclass(frozen=True, slots=True)
+class Countersigned:
+    """Others keep a head of this ledger."""
+
+    run: str
+    federation: str  # the fingerprint of its authority
+    entry: int
+    head: str  # what they signed, hex
+    by: tuple[Countersignature, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The party goes on although entries are lost; all parties of its jobs see why."""
+
+    reason: str
+    lost: int  # the number of the last entry that was known to be lost; 0: unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A data set's name belongs to this source, and these are marks of some of its rows."""
+
+    data: str
+    source: str  # digest
+    words: str  # the source, for people
+    key: str  # a check value of the key that made the marks
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the party was told in a run, once and for all: a digest."""
+
+    run: str
+    what: str
+    digest: str
+
+
+Body: TypeAlias = (
+    Opened
+    | LifeBudgets
+    | JobOpened
+    | Charged
+    | Disclosed
+    | Answered
+    | Adopted
+    | Countersigned
+    | Restarted
+    | Bound
+    | Told
+)
 _KINDS: Final[dict[str, type[Body]]] = {cls.__name__: cls for cls in Body.__args__}
 
 
@@ -182,17 +253,6 @@ def decode_entry(row: Row) -> Body:
     return body
 
 
-def _is_signed(row: Row, verifier: Ed25519PublicKey | None) -> bool:
-    """Return whether an entry has the right signature: the party's, or none."""
-    if verifier is None:
-        return row.signature == b""
-    try:
-        verifier.verify(row.signature, row.hash)
-    except (InvalidSignature, TypeError):
-        return False
-    return True
-
-
 class LedgerStore:
     """An append-only chain of entries, and the replies they paid for.
 
@@ -201,7 +261,7 @@ class LedgerStore:
     """
 
     def __init__(
-        self, path: Path | str, key: Ed25519PrivateKey | None = None, *, busy_seconds: float = 30.0
+        self, path: Path | str, key: Signer | None = None, *, busy_seconds: float = 30.0
     ) -> None:
         self._where = str(path)
         self._key = key
@@ -282,17 +342,15 @@ class LedgerStore:
             row: tuple[bytes] | None = found.fetchone()
         return None if row is None else row[0]
 
-    def verified_rows(self, public_key: bytes | None) -> Iterator[Row]:
-        """Yield all entries with checked signatures; then check that none is missing at the end."""
-        verifier = Ed25519PublicKey.from_public_bytes(public_key) if public_key else None
-        last = START
-        for row in self.rows_after(START):
-            if not _is_signed(row, verifier):
-                raise LedgerError(
-                    f"Entry {row.seq} of the ledger does not carry the party's signature."
-                )
-            last = row.anchor
-            yield row
+    def hash_of(self, seq: int) -> bytes | None:
+        """Return the hash of an entry; None if there is none of this number."""
+        with self._plain_errors():
+            found = self._database.execute("SELECT hash FROM entries WHERE seq = ?", (seq,))
+            row: tuple[bytes] | None = found.fetchone()
+        return None if row is None else row[0]
+
+    def check_end(self, last: Anchor) -> None:
+        """Raise if entries are missing after the last one, or a reply belongs to none."""
         with self._plain_errors():
             counted = self._database.execute("SELECT seq FROM sqlite_sequence").fetchone()
             (loose,) = self._database.execute(

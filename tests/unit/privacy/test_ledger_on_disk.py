@@ -20,6 +20,7 @@ from spinney.privacy.scopes import (
     Question,
     Spend,
 )
+from spinney.privacy.signatures import LocalKey
 from unit.privacy.ledger_jobs import (  # type: ignore[import-not-found]
     RECORD,
     ask,
@@ -42,16 +43,19 @@ def test_an_account_outlives_the_process(tmp_path):
         assert ledger.job("q3").measure is Measure.PURE
 
 
-def test_a_ledger_belongs_to_one_party_and_one_key(tmp_path):
-    path, key = tmp_path / "ledger.db", Ed25519PrivateKey.generate()
+def test_a_ledger_belongs_to_one_party_and_is_signed_to_its_end(tmp_path):
+    path, key = tmp_path / "ledger.db", LocalKey(Ed25519PrivateKey.generate())
     Ledger.open(path, "north", key=key).close()
     Ledger.open(path, "north", key=key).close()
 
     with pytest.raises(LedgerError, match="This is the ledger of party 'north', not of 'south'"):
         Ledger.open(path, "south", key=key)
-    for other in (None, Ed25519PrivateKey.generate()):
-        with pytest.raises(LedgerError, match="created with another signing key, or without one"):
-            Ledger.open(path, "north", key=other)
+    with pytest.raises(LedgerError, match=r"entries are signed\. Open it with the party's key"):
+        Ledger.open(path, "north")
+    renewed = LocalKey(Ed25519PrivateKey.generate())
+    with closing(Ledger.open(path, "north", key=renewed)) as ledger:
+        assert ledger.verify().seq == 2  # the new key signs that it takes over
+        assert ledger.books.keys == [key.public_key, renewed.public_key]
 
 
 def test_a_ledger_opened_to_be_read_exists_and_is_not_written(tmp_path):

@@ -26,6 +26,7 @@ from spinney.privacy.scopes import (
     Question,
     Spend,
 )
+from spinney.privacy.signatures import LocalKey
 
 NOISE = DiscreteLaplace(Fraction(1, 4))
 
@@ -61,7 +62,7 @@ def copies(tmp_path_factory):
     """The bytes of a ledger without signatures and of one with."""
     folder = tmp_path_factory.mktemp("copies")
     filled(folder / "unsigned.db").close()
-    filled(folder / "signed.db", Ed25519PrivateKey.generate()).close()
+    filled(folder / "signed.db", LocalKey(Ed25519PrivateKey.generate())).close()
     return (folder / "unsigned.db").read_bytes(), (folder / "signed.db").read_bytes()
 
 
@@ -197,18 +198,18 @@ def test_a_missing_or_foreign_reply_is_found(path):
 
 
 def test_a_chain_rewritten_without_the_key_is_found(path, tmp_path):
-    key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    key, other = LocalKey(Ed25519PrivateKey.generate()), LocalKey(Ed25519PrivateKey.generate())
     filled(path, other).close()
     with closing(Ledger.open(path)) as ledger:
-        assert ledger.verify(public_key=other.public_key().public_bytes_raw()).seq == 7
+        assert ledger.verify(public_key=other.public_key).seq == 7
         with pytest.raises(LedgerError, match="Entry 1 of the ledger does not carry the party's"):
-            ledger.verify(public_key=key.public_key().public_bytes_raw())
+            ledger.verify(public_key=key.public_key)
     filled(tmp_path / "unsigned.db").close()
     with (
         closing(Ledger.open(tmp_path / "unsigned.db")) as ledger,
         pytest.raises(LedgerError, match="Entry 1 of the ledger does not carry the party's"),
     ):
-        ledger.verify(public_key=key.public_key().public_bytes_raw())
+        ledger.verify(public_key=key.public_key)
 
 
 def test_an_entry_of_a_later_version_is_not_guessed_at(path):

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from spinney.deployment.coordinator.config import CoordinatorFile
+from spinney.deployment.coordinator.heads import KeptHeads
 from spinney.deployment.coordinator.members import Members
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.coordinator.runs import (
@@ -68,6 +69,7 @@ class Keeper:
         self._file = file
         self._members = members
         self._attendance = attendance
+        self._heads = KeptHeads(file.kit)
         self._stop = Event()
         self._lock = Lock()
         self._active: _Active | None = None
@@ -255,21 +257,32 @@ class Keeper:
 
     def _attempted(self, folder: RunFolder, active: _Active, signature: Signature) -> None:
         """Run an attempt to its end, whatever that is."""
-        attempt, changes = active.attempt, {}
+        attempt, changes, why = active.attempt, {}, ""
         JsonLines.job = attempt.run
         try:
             changes = self._conducted(active, signature)
+            why = str(changes.get("message", ""))
         except AbortedError:
             _LOG.info("The attempt was ended.")
         except SpinneyError as error:  # `Run` has written down what becomes of the run
             _LOG.warning("The attempt ended: %s", error)
+            why = str(error)
         except Exception:  # noqa: BLE001  the run is tried again
             _LOG.exception("The attempt failed.")
         finally:
-            self._attendance.end(attempt.run, attempt.number, attempt.present)
+            heads = self._closed_heads()
+            self._attendance.end(attempt.run, attempt.number, attempt.present, heads, why)
             JsonLines.job = ""
             self._ended[attempt.run] = monotonic()
             self._close(folder, active, changes)
+
+    def _closed_heads(self) -> tuple[bytes, ...]:
+        """Return where the parties' ledgers end, once that is kept here."""
+        try:
+            return self._heads.closed()
+        except SpinneyError as error:  # the parties keep what they were shown
+            _LOG.warning("%s", error)
+            return ()
 
     def _close(self, folder: RunFolder, active: _Active, changes: dict[str, Any]) -> None:
         """Write down how an attempt changed its run, and let others begin, whatever fails."""
@@ -297,11 +310,16 @@ class Keeper:
             signature.job,
             signature.certificate,
             signature.signature,
+            self._heads.offered(attempt.present),
         )
         verdicts = self._attendance.offer(offer, self._file.limits.silence_seconds)
         refused = [
             f"{name}: {printable(said.reason)}" for name, said in verdicts.items() if said.kind
         ]
+        if not refused:
+            said = {name: verdict.head for name, verdict in verdicts.items() if verdict.head}
+            wrong = self._heads.joined(attempt, said)
+            refused = [printable(wrong)] if wrong else []
         if refused:
             # A run that had begun is not lost: someone may change a rule, wait, or clear a disk.
             state = FAILED if attempt.number == 1 else PAUSED
@@ -314,7 +332,7 @@ class Keeper:
             here, seconds = (attempt.run, attempt.number), self._file.limits.reply_seconds
             return self._attendance.ask(names, data, here, seconds, active.is_unwanted)
 
-        Run(self._file, agreed, attempt, send).conduct()
+        Run(self._file, agreed, attempt, send, self._heads).conduct()
         return {}
 
 

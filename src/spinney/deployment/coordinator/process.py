@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from spinney.deployment.coordinator.config import CoordinatorFile
+from spinney.deployment.coordinator.heads import KeptHeads
 from spinney.deployment.coordinator.runs import (
     FAILED,
     FINISHED,
@@ -62,9 +63,15 @@ class Run:
     """One attempt of a run."""
 
     def __init__(
-        self, file: CoordinatorFile, agreed: Agreed, attempted: Attempt, send: Send
+        self,
+        file: CoordinatorFile,
+        agreed: Agreed,
+        attempted: Attempt,
+        send: Send,
+        heads: KeptHeads | None = None,
     ) -> None:
         self._file = file
+        self._heads = heads or KeptHeads(file.kit)
         self._agreed = agreed
         self._send = send
         run, attempt = attempted.run, attempted.number
@@ -124,6 +131,7 @@ class Run:
             # An operator can clear a disk, restore a ledger, or bring back the table of a run.
             mended = isinstance(error, (StorageError, LedgerError))
             mended |= isinstance(error, TableError) and self._status.rounds > 0
+            mended &= self._agreed.kind != PROPOSE  # it is proposed again
             state = PAUSED if mended else FAILED
             self._tell(state=state, message=str(error), force=True)
             raise
@@ -287,6 +295,8 @@ class Run:
             least=least,
             limits=Limits(limits.silence_seconds, limits.message_bytes),
             watch=self._heard,
+            heads=self._heads.shown,
+            heard=self._heads.heard,
         )
 
     def _heard(self, hearing: Hearing) -> None:

@@ -1,7 +1,7 @@
 """A party at its coordinator: it takes part in one attempt at a time, and answers its questions."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -11,6 +11,7 @@ from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.gate import admit
 from spinney.deployment.party.process import RunParty
 from spinney.deployment.standing import StandingFile
+from spinney.deployment.text import printable
 from spinney.errors import InternalError, ProtocolError, SpinneyError, StorageError
 from spinney.transport.remote.frames import Decision, Offer
 from spinney.transport.remote.resident import Resident
@@ -41,8 +42,15 @@ class AttendingParty:
         try:
             self._leave(_WAIT)
             self._require_newer(offer)
-            side = admit(self._party_file(), offer)
-            resident = Resident(side, run=offer.run, attempt=offer.attempt, known=side.known)
+            side, joined = admit(self._party_file(), offer)
+            resident = Resident(
+                side,
+                run=offer.run,
+                attempt=offer.attempt,
+                known=side.known,
+                meet=side.heads.meet,
+                head=side.heads.stated,
+            )
         except SpinneyError as error:
             _LOG.warning("A job was refused: %s", error)
             return Decision(offer.number, type(error).__name__, error.public)
@@ -55,7 +63,7 @@ class AttendingParty:
             JsonLines.job = offer.run
             self._side, self._attempt = side, (offer.run, offer.attempt)
             self._resident = resident
-        return Decision(offer.number, "", "")
+        return Decision(offer.number, "", "", joined)
 
     def _require_newer(self, offer: Offer) -> None:
         """Refuse an attempt that is not newer than the last of its run: it has been offered."""
@@ -76,10 +84,16 @@ class AttendingParty:
         if resident is not None:
             yield from resident.answers(body)
 
-    def end(self, run: str, attempt: int) -> None:
-        """Stop taking part in an attempt."""
-        if (run, attempt) == self._attempt:
-            self._leave(0.0)
+    def end(self, run: str, attempt: int, heads: Sequence[bytes] = (), why: str = "") -> None:
+        """Stop taking part in an attempt; keep where the others' ledgers end."""
+        if (run, attempt) != self._attempt:
+            return
+        side = self._side
+        if side is not None:
+            side.heads.end(heads)
+        if why:
+            _LOG.warning("The attempt ended: %s", printable(why))
+        self._leave(0.0)
 
     def _leave(self, seconds: float) -> None:
         """Leave the present attempt; wait for an answer that is still being worked on."""
@@ -128,8 +142,8 @@ class Noted:
             yield said
         self.standing.count(answered=1, bytes_out=0)
 
-    def end(self, run: str, attempt: int) -> None:
+    def end(self, run: str, attempt: int, heads: Sequence[bytes] = (), why: str = "") -> None:
         """Stop taking part in an attempt."""
         self.standing.heard()
-        self._party.end(run, attempt)
+        self._party.end(run, attempt, heads, why)
         self.standing.note(run=self._party.attempt[0])

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from spinney.deployment.job import EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.config import PartyFile
+from spinney.deployment.party.heads import require_whole
 from spinney.errors import PolicyError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
@@ -58,7 +59,8 @@ def check_budget(party: PartyFile, job: Agreed, table: Table | Holding) -> None:
 @contextmanager
 def _opened(party: PartyFile) -> Iterator[Ledger]:
     """Open the party's ledger to read; a party without one has spent nothing."""
-    path = party.folder / party.ledger.path
+    require_whole(party)
+    path = party.ledger_file
     ledger = Ledger.open(path) if path.exists() else Ledger.in_memory(party.party.name)
     try:
         yield ledger

@@ -1,8 +1,8 @@
 """The party's gate: it judges every attempt that the coordinator offers, before anything is opened.
 
 A job is data: code never travels. The gate checks who signed the job for this run, the party's
-policy, how many jobs began within an hour, and that an accepted job has not changed. It does not
-open the table.
+policy, how many jobs began within an hour, that an accepted job has not changed, and that the
+ledger goes on from where it ended. It does not open the table.
 """
 
 import logging
@@ -20,8 +20,8 @@ from spinney.transport.remote.frames import Offer
 _LOG: Final = logging.getLogger("spinney.gate")
 
 
-def admit(party: PartyFile, offer: Offer) -> RunParty:
-    """Return the party's side of an attempt; raise if the party does not take part."""
+def admit(party: PartyFile, offer: Offer) -> tuple[RunParty, bytes]:
+    """Return the party's side of an attempt and where its ledger ends; raise if it refuses."""
     attempt = Attempt(offer.run, offer.attempt, offer.present)
     name, signed = party.party.name, words_signed(offer.run, offer.job)
     asker = KitIdentity(party.kit).lead_who_signed(offer.certificate, offer.signature, signed)
@@ -33,7 +33,12 @@ def admit(party: PartyFile, offer: Offer) -> RunParty:
     elif party.policy.askers and asker not in party.policy.askers:
         check_policy(name, party.policy, job, asker)  # raises
     count_job(party.records, name, party.policy.jobs_per_hour)  # only what is allowed counts
-    return RunParty(party, job, attempt.run, attempt.number, asker=asker)
+    side = RunParty(party, job, attempt.run, attempt.number, asker=asker, present=attempt.present)
+    try:
+        return side, side.heads.join(offer.heads)
+    except BaseException:
+        side.close()
+        raise
 
 
 def _require_own(name: str, job: Agreed, attempt: Attempt) -> None:

@@ -1,14 +1,16 @@
 """`spinney party peers`: the other parties, as this one's policy and records know them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from spinney.deployment.condition import in_utc
 from spinney.deployment.party.config import load_party
+from spinney.deployment.party.heads import kept_heads
 from spinney.deployment.party.pins import Met, MetPeers, fingerprint_of
+from spinney.privacy.heads import Head
 
 
 class OtherParty(msgspec.Struct, frozen=True):
@@ -39,7 +41,19 @@ def show_peers(path: Path) -> Peers:
     own = party.kit / "startup" / "client.crt"
     certificate = own.read_bytes() if own.is_file() else b""
     met = MetPeers(party.records).known()
-    return peers_of(party.party.name, certificate, party.policy.peers, met)
+    found = peers_of(party.party.name, certificate, party.policy.peers, met)
+    told = (*found.warnings, *_restarts(kept_heads(party.records).values()))
+    return msgspec.structs.replace(found, warnings=told)
+
+
+def _restarts(heads: Iterable[Head]) -> Iterator[str]:
+    """Yield what other parties said when they restarted their ledgers."""
+    for head in heads:
+        for restart in head.restarts:
+            yield (
+                f"{head.party} restarted its ledger on {restart.at[:10]}, and says why: "
+                f"{restart.reason}"
+            )
 
 
 def peers_of(own: str, certificate: bytes, pins: Mapping[str, str], met: Iterable[Met]) -> Peers:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
@@ -12,10 +13,12 @@ from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
+from spinney.deployment.party.heads import LedgerHeads
 from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
 from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
+from spinney.deployment.party.sources import bind_data, check_data
 from spinney.deployment.party.steps import StoredSteps
 from spinney.deployment.party.tables import (
     choose_rows,
@@ -60,7 +63,14 @@ class RunParty:
     """A party in one run; it opens its table when a question first needs it."""
 
     def __init__(
-        self, party: PartyFile, agreed: Agreed, run: str, attempt: int, *, asker: str
+        self,
+        party: PartyFile,
+        agreed: Agreed,
+        run: str,
+        attempt: int,
+        *,
+        asker: str,
+        present: tuple[str, ...] = (),
     ) -> None:
         self._party = party
         self._asker = asker
@@ -73,13 +83,21 @@ class RunParty:
         self._settings = agreed.protocol_settings()
         self._record = RunRecord(party.records / "runs" / run)
         self._answering: Answering | None = None
-        self._steps = StoredSteps(self._record.folder / "steps")
+        self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
         self._verifying: VerifyingParty | None = None
         self._kept = False  # whether the finished model is kept
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
         pins = Pins(self._name, party.policy.peers)
         self._identity = PinnedIdentity(party.kit, pins, MetPeers(party.records), run)
+        self.heads = LedgerHeads(
+            self._name,
+            self._identity,
+            party.records,
+            attempt=f"{run}/{attempt}",
+            ledger=lambda: self._ledger,
+            present=present or agreed.parties,
+        )
         if agreed.is_masked or agreed.is_verified:
             self._inside = KeyedSide(
                 self._name,
@@ -143,6 +161,8 @@ class RunParty:
                 left_behind(open_table(self._party, self._agreed)) as table,
             ):
                 check_budget(self._party, self._agreed, table)
+                if not self._agreed.is_exact:
+                    check_data(self._party, self._ledger, table)
                 self._accepted.accept(self._agreed, fingerprint(table))
         except SpinneyError as error:
             _LOG.info("Job %r was refused: %s", self._agreed.name, error)
@@ -160,6 +180,13 @@ class RunParty:
             raise PolicyError("This run belongs to another job. Start the job as a new run.")
         self._busy.enter_context(alone(self._party.records, _WAIT))
         _LOG.info("Job %r begins.", self._agreed.name)
+        if self.heads.n_shown:
+            self._record.disclose(
+                question="Head",
+                reveals="how many entries its ledger has, at the start and with every answer",
+                protection="marks of entries under a secret of the ledger",
+                bytes=self.heads.n_shown,
+            )
         self._begun = True
 
     def _opened(self) -> Answering:
@@ -168,8 +195,9 @@ class RunParty:
             self._busy.enter_context(left_behind(whole))
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
-            ledger = open_ledger(self._party)
-            self._busy.callback(ledger.close)
+            ledger = self._ledger
+            if not self._agreed.is_exact:
+                bind_data(self._party, ledger, whole)
             memory = open_label_memory(self._party, self._settings, whole)
             self._answering = Guarded(
                 self._side(table, ledger, memory),
@@ -181,6 +209,12 @@ class RunParty:
                 note_exact=self._noting(ledger),
             )
         return self._answering
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        ledger = open_ledger(self._party)
+        self._busy.callback(ledger.close)
+        return ledger
 
     def _advance(self) -> Advance:
         """Return the progress of this party."""

@@ -16,6 +16,7 @@ from spinney.deployment.job import agreement_of
 from spinney.deployment.party.budget import check_budget, left_per_unit
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.policy import check_policy
+from spinney.deployment.party.sources import check_data
 from spinney.deployment.party.tables import (
     choose_rows,
     fingerprint,
@@ -29,6 +30,7 @@ from spinney.jobs.file import load_job
 from spinney.jobs.tables import cluster_of, source_of
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.ledger_copies import opened
 from spinney.tables.cluster.parts import ParquetTable
 from spinney.tables.cluster.spread import names_on
 from spinney.tables.holding import Holding
@@ -54,6 +56,9 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
     whole = read_whole_table(party, agreed)
     with left_behind(choose_rows(whole, party, agreed)) as table:
         check_budget(party, agreed, table)
+        if party.ledger_file.exists() and not agreed.is_exact:
+            with opened(party.ledger_file) as ledger:
+                check_data(party, ledger, table)
         columns = table.columns if isinstance(table, Holding) else table.schema.columns
         rows, digest = table.n_rows, fingerprint(table)
     if isinstance(whole, SourceTable) and whole.changes:

@@ -1,16 +1,18 @@
 """What a party keeps of a run's steps, on its disk: the sums it was told and the shared secret.
 
 A run that goes on after a crash repeats none of its finished steps. So a party that starts again
-reads here what they came to, and derives its next question.
+reads here what they came to, and derives its next question. What it was told, and that it answers
+nothing more, is settled in its ledger too: files of an earlier time that somebody puts back do not
+let it be told, and so answer, anything else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from spinney.errors import ProtocolError, StorageError
 from spinney.files import replace_file
-from spinney.protocols.verified.messages import Opened
+from spinney.protocols.verified.messages import Opened, story_after
 from spinney.transport import codec
 
 _SHARED: Final = "secret"
@@ -18,11 +20,33 @@ _ENDED: Final = "ended"
 _DERIVED: Final = "derived"
 
 
-class StoredSteps:
-    """The steps of one run."""
+class Memory(Protocol):
+    """What cannot be told twice: the ledger."""
 
-    def __init__(self, folder: Path) -> None:
+    def settle(self, run: str, what: str, digest: str) -> str:
+        """Record what the party was told in a run, once; return the first that was recorded."""
+        ...
+
+    def told(self, run: str, what: str) -> str | None:
+        """Return what the party was told in a run; None if nothing."""
+        ...
+
+
+class StoredSteps:
+    """The steps of one run.
+
+    Parameters
+    ----------
+    folder
+        Where they are kept.
+    memory
+        Returns what settles them.
+    """
+
+    def __init__(self, folder: Path, memory: Callable[[], Memory]) -> None:
         self._folder = folder
+        self._run = folder.parent.name
+        self._memory = memory
 
     def held(self) -> bytes | None:
         """Return the secret that the parties share in this run, if this party has it."""
@@ -53,6 +77,7 @@ class StoredSteps:
 
     def keep(self, opened: Opened) -> None:
         """Keep what a step came to, after it was checked."""
+        self._require_same(opened)
         self._write(f"{opened.number:06d}.step", codec.encode(opened))
 
     def kept(self) -> Sequence[Opened]:
@@ -60,15 +85,29 @@ class StoredSteps:
         if not self._folder.is_dir():
             return ()
         paths = sorted(path for path in self._folder.iterdir() if path.suffix == ".step")
-        return [codec.decode(path.read_bytes(), Opened) for path in paths]
+        steps = [codec.decode(path.read_bytes(), Opened) for path in paths]
+        for opened in steps:
+            self._require_same(opened)
+        return steps
 
     def end(self, why: str) -> None:
         """Remember that this party answers no further question of the run."""
+        self._memory().settle(self._run, _ENDED, why)
         self._write(_ENDED, why.encode())
 
     def _require_going_on(self) -> None:
-        if (self._folder / _ENDED).exists():
-            raise ProtocolError((self._folder / _ENDED).read_text())
+        why = self._memory().told(self._run, _ENDED)
+        if why is not None:
+            raise ProtocolError(why)
+
+    def _require_same(self, opened: Opened) -> None:
+        """Raise if this party was told something else of a step before."""
+        digest = story_after(b"", opened, is_shared=False).hex()
+        if self._memory().settle(self._run, f"step {opened.number}", digest) != digest:
+            raise ProtocolError(
+                f"This party was told something else of step {opened.number} before. Somebody "
+                "tells it again, or has put back older files of its records. Nothing was released."
+            )
 
     def _write(self, name: str, data: bytes) -> None:
         try:

@@ -12,6 +12,7 @@ import numpy as np
 from spinney.deployment.job import EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.budget import life_budgets
 from spinney.deployment.party.config import PartyFile
+from spinney.deployment.party.heads import require_whole, signer_of
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.file import JobFile, SimulationConfig, TableConfig
 from spinney.jobs.holdings import for_columns, holding_of
@@ -38,8 +39,14 @@ _LOG: Final = logging.getLogger("spinney.party")  # stays at the party
 
 
 def open_ledger(party: PartyFile) -> Ledger:
-    """Open a party's ledger, with the lifetime budget that its policy sets for the data."""
-    ledger = Ledger.open(party.folder / party.ledger.path, party.party.name)
+    """Open a party's ledger, with the lifetime budget that its policy sets for the data.
+
+    A ledger that is not the one that the party had, or has lost entries, is refused.
+    """
+    require_whole(party)
+    signer = signer_of(party)
+    ledger = Ledger.open(party.ledger_file, party.party.name, key=signer)
+    ledger.adopt(signer.public_key)
     if budgets := life_budgets(party):
         ledger.allow_for_life(party.ledger.data, budgets)
     return ledger

@@ -102,6 +102,7 @@ class PartyStream:
                 offer.job,
                 offer.certificate,
                 offer.signature,
+                offer.heads,
             )
         )
         return self._number
@@ -256,14 +257,21 @@ class Attendance:
                 if len(came) == len(names) or not self._changed.wait(until - monotonic()):
                     return came
 
-    def end(self, run: str, attempt: int, names: Sequence[str]) -> None:
-        """Tell parties that an attempt is over."""
+    def end(
+        self,
+        run: str,
+        attempt: int,
+        names: Sequence[str],
+        heads: tuple[bytes, ...] = (),
+        why: str = "",
+    ) -> None:
+        """Tell parties that an attempt is over, and where their ledgers end."""
         with self._changed:
             for name in names:
                 stream = self._streams.get(name)
                 if stream is not None and stream.attempt == (run, attempt):
                     stream.rest()
-                    stream.send(End(run, attempt))
+                    stream.send(End(run, attempt, heads, why))
 
 
 def _started_again(name: str) -> PartyLostError:

@@ -1,7 +1,7 @@
 """The other end of the coordinator's port: a party that attends, a person that requests."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -54,7 +54,7 @@ class Attending(Protocol):
         """Yield that it is still working, as often as it likes, and then the answer."""
         ...
 
-    def end(self, run: str, attempt: int) -> None:
+    def end(self, run: str, attempt: int, heads: Sequence[bytes] = (), why: str = "") -> None:
         """Stop taking part in an attempt."""
         ...
 
@@ -105,7 +105,7 @@ class _Work:
     def do(self, frame: RemoteFrame) -> None:
         """Do what a frame asks, after what earlier ones asked."""
         if isinstance(frame, End):  # not after a long answer: it is no longer wanted
-            self._party.end(frame.run, frame.attempt)
+            self._party.end(frame.run, frame.attempt, frame.heads, frame.why)
         else:
             self._tasks.put(frame)
 

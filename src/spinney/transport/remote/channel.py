@@ -63,6 +63,10 @@ class RemoteChannel(Channel):
         How many must answer, unless the protocol needs more.
     watch
         Called whenever a party has answered.
+    heads
+        The heads of all parties' ledgers, for everybody's first question.
+    heard
+        Called with a party's name and where its ledger ends, after every answer.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class RemoteChannel(Channel):
         least: int,
         limits: Limits,
         watch: Callable[[Hearing], None] = lambda _: None,
+        heads: Sequence[bytes] = (),
+        heard: Callable[[str, bytes], None] = lambda *_: None,
     ) -> None:
         self.parties = tuple(parties)
         self.rounds: list[Round] = []
@@ -85,6 +91,9 @@ class RemoteChannel(Channel):
         self._least = least
         self._limits = limits
         self._watch = watch
+        self._heads = tuple(heads)
+        self._heard_head = heard
+        self._shown: set[str] = set()  # the parties that were shown the heads
         self._number = 0
 
     def ask(
@@ -121,7 +130,9 @@ class RemoteChannel(Channel):
             raise _too_few(ask, present, asked, quorum)
         self._number += 1
         kind = type(ask).__name__
-        question = Envelope(self._run, self._attempt, self._number, kind, _encoded(ask))
+        heads = self._heads if set(present) - self._shown else ()
+        self._shown |= set(present)
+        question = Envelope(self._run, self._attempt, self._number, kind, _encoded(ask), heads)
         hearing = Hearing(kind.removesuffix("Ask"), self._number, [], asked)
         answers = self._asked(question, present, hearing)
         if len(answers) < quorum:
@@ -146,6 +157,7 @@ class RemoteChannel(Channel):
                 found = self._checked(name, question, answer)
                 last_heard[name] = now
                 if found.state != WORKING:
+                    self._heard_head(name, found.head)
                     answers[name] = found
                     hearing.answered.append(name)
             pending = [

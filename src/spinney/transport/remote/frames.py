@@ -51,6 +51,7 @@ class Decision(RemoteFrame, frozen=True):
     number: int
     kind: str  # of the error; empty if it takes part
     reason: str
+    head: bytes = b""  # of the party's ledger, and what it keeps of others'
 
 
 class Said(RemoteFrame, frozen=True):
@@ -83,6 +84,7 @@ class Offer(RemoteFrame, frozen=True):
     job: bytes
     certificate: bytes
     signature: bytes
+    heads: tuple[bytes, ...] = ()  # of the parties' ledgers, as the coordinator keeps them
 
 
 class Inquiry(RemoteFrame, frozen=True):
@@ -93,10 +95,12 @@ class Inquiry(RemoteFrame, frozen=True):
 
 
 class End(RemoteFrame, frozen=True):
-    """The attempt is over."""
+    """The attempt is over; what it came to at the parties' ledgers, and why it ended early."""
 
     run: RunId
     attempt: int
+    heads: tuple[bytes, ...] = ()
+    why: str = ""
 
 
 # --- from a person --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ a caller that asks meanwhile learns that the work continues.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYetError
 from hashlib import sha256
@@ -45,6 +45,10 @@ class Resident:
         well below the time limit of a message.
     limit
         The largest question, in bytes.
+    meet
+        Is shown the heads of all parties' ledgers before a question is answered.
+    head
+        Returns where the party's own ledger ends, after an answer.
     """
 
     def __init__(
@@ -56,8 +60,12 @@ class Resident:
         known: Mapping[str, type[Ask[Any]]],
         hold: float = 2.0,
         limit: int = QUESTION_LIMIT,
+        meet: Callable[[Sequence[bytes]], None] = lambda _: None,
+        head: Callable[[], bytes] = bytes,
     ) -> None:
         self._party = party
+        self._meet = meet
+        self._head = head
         self._run, self._attempt = run, attempt
         self._known = dict(known)
         self._hold = hold
@@ -124,7 +132,8 @@ class Resident:
         """Return the pending answer; begin it if the question is new."""
         if (envelope.run, envelope.attempt) != (self._run, self._attempt):
             raise ProtocolError("The question belongs to a job that this party has not joined.")
-        digest = sha256(envelope.kind.encode() + b"\0" + envelope.body).digest()
+        shown = b"".join(sha256(head).digest() for head in envelope.heads)
+        digest = sha256(shown + envelope.kind.encode() + b"\0" + envelope.body).digest()
         with self._lock:
             if self._closed:  # not a refusal, which would end the run: a new attempt may continue
                 raise CancelledError
@@ -155,9 +164,12 @@ class Resident:
     def _worked(self, envelope: Envelope) -> Answer:
         try:
             kind = self._kind(envelope)
-            reply = self._party.answer(codec.decode(envelope.body, kind, limit=self._limit))
+            ask = codec.decode(envelope.body, kind, limit=self._limit)
+            self._meet(envelope.heads)
+            reply = self._party.answer(ask)
             here = (envelope.run, envelope.attempt, envelope.number)
-            return Answer(*here, REPLY, type(reply).__name__, "", codec.encode(reply))
+            body, head = codec.encode(reply), self._head()
+            return Answer(*here, REPLY, type(reply).__name__, "", body, head)
         except SpinneyError as error:
             _LOG.warning("Question %d was refused: %s", envelope.number, error)
             return refusal(envelope, error)

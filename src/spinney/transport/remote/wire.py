@@ -27,6 +27,7 @@ class Envelope:
     number: int  # rises by one with every question of an attempt
     kind: str
     body: bytes
+    heads: tuple[bytes, ...] = ()  # of all parties' ledgers, with the first question to a party
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Answer:
     kind: str  # the reply's type, or the error's
     text: str  # the public part of an error
     body: bytes
+    head: bytes = b""  # where the party's ledger ends now
 
 
 def refusal(envelope: Envelope, error: Exception) -> Answer:
