@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from deployed.handmade import (  # type: ignore[import-not-found]
     CLINICS,
+    EXAMPLES,
     Sites,
     agreed_job,
     attempt_of,
@@ -14,6 +16,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     coordinator_in,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
+from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
 from spinney.errors import ProtocolError, SettingError
 from spinney.protocols.verified.messages import HiddenReply, HiddenSums, StepAsk
@@ -68,6 +71,21 @@ def test_a_blind_coordinator_ends_with_the_pooled_model(tmp_path, case):
     seen = {entry.question: entry.protection for entry in report.disclosures}
     assert "the coordinator saw no sum" in seen["Facts"]
     assert report.quality
+
+
+def test_a_simulation_in_which_only_parties_see_sums_has_the_same_model(tmp_path):
+    text = (EXAMPLES / "three_clinics.toml").read_text()
+    for name in CLINICS:
+        text = text.replace(f'"{name}.csv"', f'"{EXAMPLES / name}.csv"')
+    models = []
+    for kind in ("sighted", "blind"):
+        path, folder = tmp_path / f"{kind}.toml", tmp_path / kind
+        settings = f'[settings]\nsecure_sum = true\ncoordinator = "{kind}"'
+        path.write_text(text.replace("[settings]", settings).replace("= 100", "= 5"))
+        told = CliRunner().invoke(app, ["simulate", str(path), "--out", str(folder)])
+        assert told.exit_code == 0, told.stderr
+        models.append((folder / "model.spinney").read_bytes())
+    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize("case", PRIVATE)

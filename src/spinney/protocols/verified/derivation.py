@@ -68,7 +68,7 @@ class SharedDerivation:
         """Return the coordinator's question."""
         about = self._questions.last
         assert about is not None
-        self._present = (step.verb, about)
+        self._present = ("sum" if step.verb == BLIND else step.verb, about)
         return about
 
     def present(self) -> tuple[str, Ask[Any]] | None:
