@@ -15,7 +15,7 @@ from spinney import load_model, load_report
 from spinney.errors import PartyLostError, SettingError
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.protocols import horizontal_forest
-from spinney.report.hardening_settings import Hardening
+from spinney.protocols.release_terms import Hardening
 from spinney.simulation import comparison
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import PolicyError, SettingError
+from spinney.protocols.release_terms import Hardening
 from spinney.report.hardening import harden
-from spinney.report.hardening_settings import Hardening
 from spinney.tables.frames import columns_of
 
 AS_IS = Hardening(1, 15, 15, exact_counts=True)
