@@ -40,6 +40,7 @@ from spinney.protocols import (
     private_tree,
     vertical_forest,
 )
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.secure_sums.roster import (
     GroupAsk,
     GroupReply,
@@ -52,7 +53,6 @@ from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.verified.messages import StepAsk
 from spinney.protocols.verified.simulated import connect_parties
-from spinney.protocols.release_terms import Hardening
 from spinney.protocols.vertical_forest import matching
 from spinney.protocols.vertical_forest.matching_party import MatchingParty
 from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows

@@ -133,7 +133,8 @@ def agreed_job(
     own = {"n_estimators": "5", "max_depth": "3"}
     if "private" not in job:
         own["secure_sum"] = "false"
-        own |= {} if "genetic" in job else {"min_samples_leaf": "1"}
+    if "protocol" not in job or "horizontal" in job or "extra" in job:
+        own["min_samples_leaf"] = "1"
     chosen = own | {k: str(v) for k, v in settings.items()}
     lines = "\n".join(f"{key} = {value}" for key, value in chosen.items() if value != "None")
     names = ", ".join(f'"{name}"' for name in parties)

@@ -112,7 +112,7 @@ def test_two_parties_are_enough_only_if_a_party_says_so(tmp_path):
     with pytest.raises(PolicyError, match=words):
         check_policy("north", Policy(), two, ASKER)
     check_policy("north", Policy(min_parties=2), two, ASKER)
-    with pytest.raises(PolicyError, match="would continue with 2 parties; .* requires 3 unless"):
+    with pytest.raises(PolicyError, match=r"would continue with 2 parties; .* requires 3 unless"):
         check_policy("north", Policy(), agreed_job(tmp_path, "quorum = 2"), ASKER)
 
 

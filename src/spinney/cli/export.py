@@ -57,6 +57,8 @@ def export_model(
     if agreed is not None:
         how.require_within(agreed)
     model, done = release(whole if party is None else whole.of_owner(party), how)
+    if not done and model.released is not None:
+        done = (f"before it left its run, with {model.released.in_words()}",)
     if form == "onnx":
         write_whole(target, onnx_forest(model).SerializeToString())
     elif form == "treelite":

@@ -50,6 +50,7 @@ def weaker_than_default(
             found.append(f"{told}: each can subtract its own counts from every sum")
     name = release.shows_more_than(Hardening())
     if name:
-        found.append(f"the model left with {release.told(name)}; the default is "
-                     f"{Hardening().told(name)}")
+        found.append(
+            f"the model left with {release.told(name)}; the default is {Hardening().told(name)}"
+        )
     return tuple(found)

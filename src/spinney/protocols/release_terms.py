@@ -78,6 +78,10 @@ class Hardening(msgspec.Struct, frozen=True):
         """Return one of the terms as files write it."""
         return f"{name}={str(getattr(self, name)).lower()}"
 
+    def in_words(self) -> str:
+        """Return all terms as files write them."""
+        return ", ".join(self.told(field.name) for field in msgspec.structs.fields(self))
+
     def changed(
         self,
         smallest_leaf: int | None,

@@ -8,9 +8,7 @@ records and its ledger say that a model left, on which terms, and its digest; of
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from spinney.deployment.job import Agreed
 from spinney.deployment.party.config import PartyFile
@@ -101,7 +99,7 @@ class LeavingModel:
         self._record.disclose(
             question=question,
             reveals=RELEASED,
-            protection=f"released with {_in_words(terms)}; sha256 {digest}",
+            protection=f"released with {terms.in_words()}; sha256 {digest}",
             bytes=len(model),
         )
         if self._agreed.spec.leaves != "own models":
@@ -118,10 +116,10 @@ class LeavingModel:
         ledger = self._ledger()
         job = self._job_in(ledger)
         if self._agreed.is_exact:
-            why = f"trees over exact counts, released with {_in_words(terms)}"
+            why = f"trees over exact counts, released with {terms.in_words()}"
             told = Disclosure(RELEASED, Protection.UNPROTECTED, why, tuple(Unit), (View.READER,))
             ledger.disclose(Question.of(job, 0, RELEASED.encode()), [told])
-        left = f"{digest} {_in_words(terms)}".encode()
+        left = f"{digest} {terms.in_words()}".encode()
         if ledger.kept(Question.of(job, 0, _ONE_MODEL + self._run.encode()), lambda: left) != left:
             raise PolicyError(
                 "Another model of this run has left this party before, and two of them would show "
@@ -138,8 +136,3 @@ class LeavingModel:
         job = JobTerms(f"{agreed.name} {self._run}", self._data, n_parties, honest)
         ledger.open_job(job)
         return job.name
-
-
-def _in_words(terms: Hardening) -> str:
-    names: tuple[Any, ...] = msgspec.structs.fields(Hardening)
-    return ", ".join(terms.told(field.name) for field in names)

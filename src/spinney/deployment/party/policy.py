@@ -12,6 +12,7 @@ from spinney.jobs.careful import FEWEST_PARTIES
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.report.words import some
 
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """A party's rules, checked before its table is opened. A rule that is not set has no effect.
 
