@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
@@ -78,8 +79,7 @@ class RunParty:
         self._steps = StoredSteps(self._record.folder / "steps")
         self._verifying: VerifyingParty | None = None
         self._released: bytes | None = None  # the model that this party derived, as it left
-        self._ledger: Ledger | None = None
-        self._leaving = LeavingModel(party, agreed, run, self._record, self._open_ledger)
+        self._leaving = LeavingModel(party, agreed, run, self._record, lambda: self._ledger)
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
         pins = Pins(self._name, party.policy.peers)
@@ -174,7 +174,7 @@ class RunParty:
             self._busy.enter_context(left_behind(whole))
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
-            ledger = self._open_ledger()
+            ledger = self._ledger
             memory = open_label_memory(self._party, self._settings, whole)
             self._answering = Guarded(
                 self._side(table, ledger, memory),
@@ -187,12 +187,11 @@ class RunParty:
             )
         return self._answering
 
-    def _open_ledger(self) -> Ledger:
-        """Return the party's ledger, which is open until the run ends here."""
-        if self._ledger is None:
-            self._ledger = open_ledger(self._party)
-            self._busy.callback(self._ledger.close)
-        return self._ledger
+    @cached_property
+    def _ledger(self) -> Ledger:
+        ledger = open_ledger(self._party)
+        self._busy.callback(ledger.close)
+        return ledger
 
     def _advance(self) -> Advance:
         """Return the progress of this party."""
