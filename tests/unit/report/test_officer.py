@@ -211,3 +211,14 @@ def test_the_command_writes_the_document_into_the_run(run, place):
     assert (code, "'job.toml' is not a run's folder" in line) == (10, True)
     told = place.run("report", "show", "runs/visits")  # the other commands are as they were
     assert "horizontal_forest" in told.stdout
+
+
+def test_the_guide_has_the_odds_that_the_document_has():
+    from pathlib import Path  # noqa: PLC0415
+
+    from spinney.report.officer.odds import _percent  # noqa: PLC0415
+
+    guide = (Path(__file__).parents[3] / "docs" / "choosing-epsilon.md").read_text("utf-8")
+    for epsilon in (0.1, 0.5, 1, 2, 4, 8):
+        told = " | ".join(_percent(posterior(prior, epsilon)) for prior in PRIORS)
+        assert re.search(rf"^\| {epsilon:g} \| \S+ \| {re.escape(told)} \|$", guide, re.MULTILINE)
