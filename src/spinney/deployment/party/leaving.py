@@ -7,6 +7,7 @@ records and its ledger say that a model left, on which terms, and its digest; of
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from hashlib import sha256
 from typing import Final
 
@@ -21,6 +22,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Disclosure, Protection, Question, View
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import EXACT, Hardening
+from spinney.protocols.settings import PrivacySettings
 from spinney.report.door import release, require_released
 from spinney.report.file_names import MODEL
 
@@ -49,12 +51,16 @@ class LeavingModel:
         ledger: Callable[[], Ledger],
     ) -> None:
         self._agreed = agreed
-        self._privacy = agreed.protocol_settings().privacy
         self._allowed = agreed.release.with_all([party.policy.terms])
         self._data = party.ledger.data
         self._run = run
         self._record = record
         self._ledger = ledger
+
+    @cached_property
+    def _privacy(self) -> PrivacySettings | None:
+        privacy: PrivacySettings | None = self._agreed.protocol_settings().privacy
+        return privacy
 
     def terms(self) -> TermsReply:
         """Return the terms on which the model may leave, for all that this party knows."""
