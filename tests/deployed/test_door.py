@@ -4,6 +4,7 @@ import json
 from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 )
 from spinney import load_report
 from spinney.cli.ledgers import describe_ledger
+from spinney.deployment.coordinator.hand_out import HandOut
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.job import Agreed
 from spinney.deployment.party.config import load_party
@@ -33,7 +35,9 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.report.door import release
 from spinney.transport import codec
+from spinney.transport.channel import Round
 from spinney.transport.remote.wire import Envelope
+from spinney.trees.leaf_counts import NodeNoise
 
 DEEP = {"max_depth": 8, "min_samples_leaf": 1}
 
@@ -120,11 +124,10 @@ def test_the_hand_out_costs_a_private_job_nothing_and_breaks_no_claim(tmp_path):
     agreed = agreed_job(tmp_path, 'protocol = "private_forest"', epsilon=4)
     folder = conducted(tmp_path, agreed)
     report = load_report(folder)
-    assert {claim.verdict for claim in report.privacy} >= {"EPSILON"}
-    before = {claim.text for claim in report.privacy}
+    assert "UNPROTECTED" not in {claim.verdict for claim in report.privacy}
+    assert {row.question for row in report.disclosures} >= {"Terms", "Derived"}
     (job,) = describe_ledger(tmp_path / "north" / "ledger.db", "q3").jobs
-    assert not any("UNPROTECTED" in claim for claim in job.claims if "reader" in claim)
-    assert before
+    assert not any("UNPROTECTED" in claim for claim in job.claims)
 
 
 def weakened(data):
@@ -166,6 +169,10 @@ def leaving(tmp_path):
     ledger.close()
 
 
+def no_noise(n_nodes):
+    return NodeNoise(**dict.fromkeys(NodeNoise.__dataclass_fields__, np.zeros(n_nodes)))
+
+
 LIES = {
     "as it was grown": lambda model: model,
     "in words only": lambda model: replace(model, released=Hardening()),
@@ -175,7 +182,9 @@ LIES = {
     "with exact counts": lambda model: replace(
         release(model, Hardening(5, exact_counts=True))[0], released=Hardening()
     ),
-    "as if it had noise": lambda model: replace(model, released=Hardening(), noise=object()),
+    "as if it had noise": lambda model: replace(
+        model, released=Hardening(), noise=no_noise(model.forest.n_nodes)
+    ),
 }
 
 
@@ -183,13 +192,6 @@ LIES = {
 def test_a_model_that_shows_more_than_a_party_allows_is_refused_whatever_it_says(leaving, lie):
     party, grown = leaving
     model = LIES[lie](grown)
-    if lie == "as if it had noise":
-        pytest.importorskip("spinney.trees.leaf_counts")
-        from spinney.trees.leaf_counts import NodeNoise  # noqa: PLC0415
-
-        zeros = np.zeros(model.forest.n_nodes)
-        names = NodeNoise.__dataclass_fields__
-        model = replace(model, noise=NodeNoise(**dict.fromkeys(names, zeros)))
     words = "shows more than this party allows, which is (smallest_leaf=5|exact_counts=false)"
     with pytest.raises(PolicyError, match=words):
         party.keep_handed(ModelAsk(model.to_bytes()))
@@ -204,6 +206,30 @@ def test_a_released_model_is_kept_and_no_other_of_the_same_run(leaving):
     other = release(grown, Hardening(20))[0].to_bytes()
     with pytest.raises(PolicyError, match="Another model of this run has left this party before"):
         party.keep_handed(ModelAsk(other))
+
+
+class Stating:
+    """A channel to parties that state these terms, and keep what they are handed."""
+
+    def __init__(self, terms):
+        self.terms = terms
+        self.rounds = []
+
+    def ask(self, ask, *, to):
+        up = dict.fromkeys(to, 1)
+        numbered = (len(self.rounds) + 1, ask.called(), "ask", ask.reveals, "none")
+        self.rounds.append(Round(*numbered, up, up, 0.0, tuple(to)))
+        return {name: self.terms[name] for name in to}
+
+
+def test_the_terms_of_a_party_that_left_still_count(tmp_path):
+    agreed = agreed_job(tmp_path)
+    stated = {name: TermsReply.of(Hardening(5 + i)) for i, name in enumerate(CLINICS)}
+    channel: Any = Stating(stated)
+    known = HandOut(agreed, CLINICS, {}).learn_terms(channel)
+    again = HandOut(agreed, CLINICS[:2], known)  # the strictest has left
+    assert again.learn_terms(channel)[CLINICS[2]] == Hardening(7)
+    assert again._strictest() == Hardening(7)
 
 
 def test_an_accepted_job_of_before_means_what_it_meant(tmp_path):

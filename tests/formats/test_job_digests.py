@@ -9,6 +9,7 @@ another job now, because job files have other defaults since (`jobs.careful`).
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ KNOWN = json.loads((Path(__file__).parent / "data" / "job_digests.json").read_te
 each_job = pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN.keys())
 
 
-SINCE = {  # what job files without noise that do not say it say now
+SINCE: dict[str, dict[str, Any]] = {  # what job files without noise that do not say it say now
     "docs/examples/three_clinics.toml": {"secure_sum": True},
     "forest, nothing said": {"min_samples_leaf": 5},
     "forest, adaptive, regression": {"min_samples_leaf": 5},  # cannot be masked

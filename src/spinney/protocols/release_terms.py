@@ -47,11 +47,6 @@ class Hardening(msgspec.Struct, frozen=True):
         """Whether a prediction may change."""
         return self.value_digits < _MOST_DIGITS
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether a model leaves as it was trained."""
-        return self == EXACT
-
     def with_all(self, others: Iterable["Hardening"]) -> "Hardening":
         """Return the strictest of these terms and the others."""
         terms = (self, *others)

@@ -1,5 +1,7 @@
 """A job file is careful where it says nothing; the report says where a job is not."""
 
+from typing import Any
+
 import pytest
 
 from spinney.jobs.careful import careful_settings, weaker_than_default
@@ -47,7 +49,7 @@ def test_what_cannot_be_masked_is_not(tmp_path, protocol, settings):
 
 
 def test_a_masked_search_that_asks_one_party_alone_is_not_masked():
-    spec = spec_of("genetic_tree")
+    spec: Any = spec_of("genetic_tree")
     alone = spec.job_settings(participation=0.3)
     assert careful_settings(spec, alone, 3).secure_sum is None
     assert careful_settings(spec, spec.job_settings(), 3).secure_sum is True

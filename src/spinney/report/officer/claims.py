@@ -50,6 +50,7 @@ def claims_section(report: ReportFacts, source: Source) -> Html:
         "details",
         tag("summary", "The claims in the words of the ledgers"),
         tag("ul", *(tag("li", claim.text) for claim in report.privacy)),
+        open=True,  # it is printed
     )
     return join_html(
         said("Each line is a promise, or says that there is none.", source),

@@ -38,7 +38,7 @@ code { font-size: 0.8rem; overflow-wrap: anywhere; }
 .sign td { height: 3.2rem; }
 @page { margin: 18mm; }
 @media print { body { margin: 0; max-width: none; font-size: 10.5pt; } h2 { break-after: avoid; }
-  tr, .warn { break-inside: avoid; } details > * { display: block; } a { color: inherit; } }
+  tr, .warn { break-inside: avoid; } a { color: inherit; } }
 """
 
 
@@ -223,6 +223,8 @@ def _how_it_left(
             if terms is None
             else f"The model was hardened before it left, with {terms.in_words()}."
         )
+        if model.noise is not None:
+            words += " Its counts carry noise: no leaf was closed and no count rounded."
         parts.append(said(words, model_source))
     if report.hardened:
         parts.append(said("What was done, and what left since:", source))
@@ -239,6 +241,7 @@ def _how_it_left(
             "details",
             tag("summary", "Settings of the job"),
             table("Settings", ["setting", "value"], shown),
+            open=True,
         )
     )
     return join_html(*parts)
