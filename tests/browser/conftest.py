@@ -13,6 +13,8 @@ from selenium.webdriver.chrome.service import Service
 
 from spinney import deal_rows
 from spinney.estimators.horizontal_forest import HorizontalForestClassifier
+from spinney.protocols.release_terms import Hardening
+from spinney.report.door import release
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -72,7 +74,9 @@ def forest():
     ill = (frame[MARKUP] > 55) ^ (frame[WARD] == "耳")
     y = np.where(ill, "<b>ill</b>", "well")
     site = np.array(["north", "<i>south</i>"])[deal_rows(y, 2, random_state=0)]
-    return HorizontalForestClassifier(4, max_depth=5, random_state=0).fit(frame, y, party=site)
+    found = HorizontalForestClassifier(4, max_depth=5, random_state=0).fit(frame, y, party=site)
+    found.model_ = release(found.model_, Hardening())[0]  # as the page holds it
+    return found
 
 
 @pytest.fixture(scope="session")

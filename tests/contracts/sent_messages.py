@@ -20,6 +20,8 @@ from spinney.deployment.questions import (
     OutcomeReply,
     ProposalAsk,
     ProposalReply,
+    TermsAsk,
+    TermsReply,
 )
 from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
@@ -38,6 +40,7 @@ from spinney.protocols import (
     private_tree,
     vertical_forest,
 )
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.secure_sums.roster import (
     GroupAsk,
     GroupReply,
@@ -174,7 +177,8 @@ def sent_messages():
     site = connect({"0": Willing()})
     site.ask(ProposalAsk("a digest"))
     site.ask(ModelAsk(grown.model.to_bytes()))
-    site.ask(DerivedAsk("a digest", verified.opened))
+    terms = site.ask(TermsAsk())["0"]
+    site.ask(DerivedAsk("a digest", verified.opened, terms))
     site.ask(OutcomeAsk(with_model=True))
     return noted
 
@@ -186,8 +190,10 @@ class Willing:
         if isinstance(ask, OutcomeAsk):
             judged = Judged("all parties", "training", 60, (("accuracy", 0.5),))
             return OutcomeReply(b"a model", (("Facts", "counts"),), (judged,), 0.5, ())
+        if isinstance(ask, TermsAsk):
+            return TermsReply.of(Hardening())
         return (
-            ModelReply("a digest")
+            ModelReply("a digest", "a digest")
             if isinstance(ask, ModelAsk | DerivedAsk)
             else ProposalReply(True, "")
         )

@@ -97,6 +97,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "NoisyJoinAsk": ("genetic_tree.noisy", "that it joins, its claims"),
     "OwnTreeAsk": ("genetic_tree.noisy", "that it has a tree of its own"),
     "ProposalAsk": ("deployment.questions", "whether a party takes part, or the rule"),
+    "TermsAsk": ("deployment.questions", "on which terms each party lets the model leave"),
     "ModelAsk": ("deployment.questions", "that the party has kept the model"),
     "OutcomeAsk": (
         "deployment.questions",

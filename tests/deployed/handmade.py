@@ -109,7 +109,8 @@ class Authority:
 
 
 def write_party(folder: Path, name: str, policy: str = "", table: str = "", more: str = "") -> Path:
-    """Write a party's file over the example's table."""
+    """Write a party's file over the example's table; it asks for two parties by name."""
+    policy = policy if "min_parties" in policy else f"min_parties = 2\n{policy}"
     own = name if name in CLINICS else CLINICS[0]
     table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"\nrow_id = "visit"'
     path = folder / name / "party.toml"
@@ -126,10 +127,15 @@ def agreed_job(
     held_out: float = 0.0,
     **settings: Any,
 ) -> Agreed:
-    """Return a job over the example's schema."""
+    """Return a job over the example's schema, with an estimator's defaults."""
     text = (EXAMPLES / "three_clinics.toml").read_text()
     schema = text.split("[schema]")[1].split("[[party]]")[0]
-    chosen = {"n_estimators": "5", "max_depth": "3"} | {k: str(v) for k, v in settings.items()}
+    own = {"n_estimators": "5", "max_depth": "3"}
+    if "private" not in job:
+        own["secure_sum"] = "false"
+    if "protocol" not in job or "horizontal" in job or "extra" in job:
+        own["min_samples_leaf"] = "1"
+    chosen = own | {k: str(v) for k, v in settings.items()}
     lines = "\n".join(f"{key} = {value}" for key, value in chosen.items() if value != "None")
     names = ", ".join(f'"{name}"' for name in parties)
     path = folder / "job.toml"

@@ -73,6 +73,7 @@ class Federation:
 
     def write_party(self, name: str, table: str = "", policy: str = "", more: str = "") -> None:
         """Write a party's file; its table is the example's unless given."""
+        policy = policy if "min_parties" in policy else f"min_parties = 2\n{policy}"
         own = name if name in CLINICS else CLINICS[0]
         query = "select * from source where age >= 18" if name == "north" else ""
         table = table or f'source = "csv"\npath = "{EXAMPLES / own}.csv"\nrow_id = "visit"\n'

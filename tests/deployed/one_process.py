@@ -16,11 +16,12 @@ from spinney.privacy.identities import simulated_identities
 from spinney.protocols.genetic_tree.gathered import gather_trees
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.spec import PartySite
+from spinney.report.door import release
 from spinney.transport.in_process import InProcess
 
 
 def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
-    """Return the coordinator's model, called "", and what each party keeps.
+    """Return the coordinator's model as it leaves, called "", and what each party keeps.
 
     Parties pay from their own ledgers: noise that was paid for is found there, and not drawn anew.
     """
@@ -44,15 +45,19 @@ def models_of(folder: Path, agreed: Agreed) -> dict[str, bytes]:
                 sides, InProcess, agreed.summed, job=agreed.name, honest=honest
             )
         training = agreed.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
-    common = {} if training.model is None else {"": training.model.to_bytes()}
-    return common | _kept(training, sides, agreed)
+    if training.model is None:
+        return _kept(training, sides, agreed)
+    policies = [load_party(folder / name / "party.toml").policy for name in agreed.parties]
+    terms = agreed.release.with_all(policy.terms for policy in policies)
+    left = release(training.model, terms)[0].to_bytes()
+    if agreed.spec.leaves == "one model":
+        return dict.fromkeys(("", *sides), left)
+    return {"": left} | _kept(training, sides, agreed)
 
 
 def _kept(training: Any, sides: dict[str, Any], agreed: Agreed) -> dict[str, bytes]:
     """Return the model that each party keeps; of a forest over columns its part."""
     if agreed.spec.divides == "columns":
         return {name: side.finished_model.to_bytes() for name, side in sides.items()}
-    if agreed.spec.leaves != "own models":
-        return dict.fromkeys(sides, training.model.to_bytes())
     everyones = gather_trees(training, sides).model
     return {name: everyones.of_owner(name).to_bytes() for name in sides}

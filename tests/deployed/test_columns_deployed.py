@@ -220,7 +220,8 @@ def test_rows_are_predicted_by_all_parties_and_written_where_the_labels_are(both
     bank, shop = (pd.read_csv(EXAMPLES / f"{name}.csv") for name in BOTH)
     rows = bank.merge(shop, on="customer").set_index("customer").loc[written["id"]]
     expected = model.predict_proba(rows[list(model.feature_names_in_)])
-    np.testing.assert_allclose(written[["no", "yes"]].to_numpy(), expected, atol=1e-12)
+    found = written[["no", "yes"]].to_numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-3)  # released values are rounded
 
 
 def test_only_a_forest_over_columns_is_predicted_by_a_job(tmp_path):

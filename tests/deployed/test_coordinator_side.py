@@ -31,7 +31,7 @@ from spinney.deployment.text import (
     seconds_left,
 )
 from spinney.errors import PartyLostError, ProtocolError, SettingError
-from spinney.report.hardening_settings import Hardening
+from spinney.protocols.release_terms import Hardening
 from spinney.report.report import load_report
 from spinney.transport import codec
 from spinney.transport.remote.wire import Envelope
@@ -60,7 +60,7 @@ def test_a_run_leaves_model_report_and_status_and_no_rounds(coordinator, tmp_pat
     assert not folder.rounds.exists()
     report = load_report(folder.folder)
     assert (report.release, report.attempts, report.dropped) == (Hardening(), 1, ())
-    assert report.hardened[0].startswith("in report.html: ")  # the model in it, by default
+    assert report.hardened[0].startswith("in model.spinney and report.html: ")
     assert report.hardened[0].endswith("no exact count is left")
 
 
@@ -115,7 +115,7 @@ def test_nobody_may_be_dropped_while_a_masked_sum_is_opened(
     sites.close()
     assert status_of(tmp_path).together is together
     # It holds until that round is finished, whatever else goes wrong.
-    with pytest.raises(PartyLostError, match="answered KeyAsk"):
+    with pytest.raises(PartyLostError, match="answered TermsAsk"):
         Run(coordinator, agreed, attempt_of(agreed, attempt=2), lambda *_: {}).conduct()
     assert status_of(tmp_path).together is together
     again = Sites(tmp_path, agreed, attempt=3)

@@ -71,7 +71,7 @@ def test_a_policy_refuses_by_rule_and_the_table_stays_shut(federation):
     proposed = federation.job("propose", str(path), "--json", check=False)
     assert proposed.returncode == 30
     reason = json.loads(proposed.stdout)["answers"]["lakeside"]
-    assert "min_samples_leaf=1; the policy of 'lakeside' requires" in reason
+    assert "min_samples_leaf=5; the policy of 'lakeside' requires" in reason
     started = federation.job("start", str(path), "--follow", check=False)
     assert started.returncode == 30
     assert "rule 'min_samples_leaf'" in started.stderr

@@ -21,7 +21,7 @@ from spinney.deployment.job import PROPOSE, Agreed, Attempt
 from spinney.deployment.party import admission as accepted
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.tables import open_table
-from spinney.deployment.questions import DerivedAsk, ModelAsk, ProposalAsk
+from spinney.deployment.questions import DerivedAsk, ModelAsk, ProposalAsk, TermsReply
 from spinney.errors import (
     PolicyError,
     ProtocolError,
@@ -33,12 +33,17 @@ from spinney.errors import (
 from spinney.protocols import horizontal_forest
 from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.horizontal_forest.messages import LevelAsk
+from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
 from spinney.protocols.verified.channel import VerifiedSums
 from spinney.protocols.verified.messages import StepAsk
+from spinney.report.door import release
 from spinney.tables.holding import Holding
 from spinney.transport.in_process import InProcess
 from spinney.transport.journal import Journal, Journaled
+
+TERMS = TermsReply.of(Hardening())
 
 
 @pytest.fixture
@@ -203,11 +208,12 @@ def test_a_finished_model_is_kept_at_the_party_that_derived_it(clinics):
     records = clinics / "north" / "records" / "runs" / "run-1"
     assert (records / "steps" / "secret").stat().st_mode & 0o777 == 0o600
     with pytest.raises(ProtocolError, match="model is not the one that this party derived"):
-        wire.ask(DerivedAsk("0" * 64, channel.opened), to=("lakeside",))
+        wire.ask(DerivedAsk("0" * 64, channel.opened, TERMS), to=("lakeside",))
     assert not (clinics / "lakeside" / "records" / "runs" / "run-1" / "model.spinney").exists()
-    wire.ask(DerivedAsk(sha256(model).hexdigest(), channel.opened))
+    wire.ask(DerivedAsk(sha256(model).hexdigest(), channel.opened, TERMS))
     sites.close()
-    assert (records / "model.spinney").read_bytes() == model
+    released = release(ForestModel.from_bytes(model, name="derived"), Hardening())[0].to_bytes()
+    assert (records / "model.spinney").read_bytes() == released
     assert sorted(path.name for path in (records / "steps").iterdir()) == ["derived", "secret"]
 
 
@@ -218,7 +224,7 @@ def test_a_model_is_not_kept_before_its_last_step(clinics):
     channel = VerifiedSums(sites.keyed(wire))
     channel.ask(SchemaAsk())
     with pytest.raises(ProtocolError, match="The job is not finished"):
-        wire.ask(DerivedAsk("0" * 64, channel.opened))
+        wire.ask(DerivedAsk("0" * 64, channel.opened, TERMS))
     sites.close()
 
 

@@ -6,7 +6,7 @@ import pytest
 from deployed.handmade import ASKER, agreed_job  # type: ignore[import-not-found]
 from spinney.deployment.party.policy import Policy, check_policy
 from spinney.errors import PolicyError, SettingError
-from spinney.report.hardening_settings import Hardening
+from spinney.protocols.release_terms import Hardening
 
 POLICIES = {
     "other protocols": (
@@ -32,7 +32,7 @@ def test_a_refusal_names_the_rule(tmp_path, case):
 
 
 def test_one_party_is_in_the_singular(tmp_path):
-    with pytest.raises(PolicyError, match="has 1 party; the policy of 'north' requires 2"):
+    with pytest.raises(PolicyError, match="has 1 party; the policy of 'north' requires 3 "):
         check_policy("north", Policy(), agreed_job(tmp_path, parties=("north",)), ASKER)
 
 
@@ -104,3 +104,20 @@ def test_policies_that_cannot_be_kept_are_refused():
         Policy(min_parties=0)
     with pytest.raises(SettingError, match="epsilon_total must be a finite number above 0"):
         Policy(epsilon_total=float("inf"))
+
+
+def test_two_parties_are_enough_only_if_a_party_says_so(tmp_path):
+    two = agreed_job(tmp_path, parties=("north", "lakeside"))
+    words = r"has 2 parties; .* requires 3 unless its \[policy\] says min_parties = 2 \(rule"
+    with pytest.raises(PolicyError, match=words):
+        check_policy("north", Policy(), two, ASKER)
+    check_policy("north", Policy(min_parties=2), two, ASKER)
+    with pytest.raises(PolicyError, match=r"would continue with 2 parties; .* requires 3 unless"):
+        check_policy("north", Policy(), agreed_job(tmp_path, "quorum = 2"), ASKER)
+
+
+def test_a_party_s_terms_are_its_leaves_and_its_counts():
+    assert Policy().terms == Hardening(1, 15, 15, exact_counts=False)
+    assert Policy(min_samples_leaf=20, exact_counts=True).terms == Hardening(
+        20, 15, 15, exact_counts=True
+    )

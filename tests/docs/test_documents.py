@@ -22,7 +22,7 @@ from spinney.jobs.file import (
     TableConfig,
 )
 from spinney.jobs.registry import SPECS
-from spinney.report.hardening_settings import Hardening
+from spinney.protocols.release_terms import Hardening
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md")])

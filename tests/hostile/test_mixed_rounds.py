@@ -14,7 +14,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 )
 from hostile.cheats import Run, tables_for, with_opened  # type: ignore[import-not-found]
 from spinney import HorizontalForestClassifier
-from spinney.deployment.questions import DerivedAsk
+from spinney.deployment.questions import DerivedAsk, TermsReply
 from spinney.errors import ProtocolError
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
@@ -175,7 +175,7 @@ def test_the_end_of_a_run_does_not_forgive_a_wrong_sum(tmp_path):
     junk = replace(last, results=last.results * 2, tags=np.zeros(4, np.uint64))
     for before in ((junk,), (last,)):
         with pytest.raises(ProtocolError, match="answers no further question of the run"):
-            wire.ask(DerivedAsk("0" * 64, before), to=(VICTIM,))
+            wire.ask(DerivedAsk("0" * 64, before, TermsReply.of(agreed.release)), to=(VICTIM,))
     sites.close()
 
 

@@ -41,7 +41,7 @@ def trained(seed, n_jobs, folder, *, kind, label, table, party, parameters):
     model = kind(**seeds, n_jobs=n_jobs, **parameters)
     party = party(labels(label)) if callable(party) else party
     model.fit(TABLES[table](), labels(label), **({} if party is None else {"party": party}))
-    model.save(folder / "saved")
+    model.save(folder / "saved", exact=True)
     score = repr(float(model.oob_score_)) if parameters.get("oob_score") else ""
     return (folder / "saved").read_bytes() + score.encode()
 

@@ -68,11 +68,24 @@ def write_tables(folder):
     X.iloc[:230, [0, 4, 5, 7]][::-1].to_csv(folder / "shop.csv", index=False)
 
 
+RELEASE = """
+[release]
+smallest_leaf = 1
+threshold_digits = 15
+value_digits = 15
+exact_counts = true
+"""
+LEAVES = ("horizontal_forest", "extra_trees", "vertical_forest")
+
+
 def simulated(seed, n_jobs, folder, *, protocol, task, settings, tables):
     write_tables(folder)
+    if protocol in LEAVES and "min_samples_leaf" not in settings:
+        settings = f"min_samples_leaf = 1\n{settings}"
     text = (
         f"[job]\nname = 'stored'\nprotocol = '{protocol}'\ntask = '{task}'\n"
         f"[settings]\nn_jobs = {n_jobs}\nrandom_state = {seed}\n{settings}\n{tables}"
+        f"{RELEASE}"  # a job file's defaults are not those of estimators; see `jobs.careful`
     )
     (folder / "job.toml").write_text(text, encoding="utf-8")
     arguments = ["spinney", "simulate", str(folder / "job.toml"), "--out", str(folder / "run")]

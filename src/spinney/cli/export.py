@@ -15,11 +15,10 @@ from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import Hardening
+from spinney.report.door import release
 from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
-from spinney.report.hardening import harden
-from spinney.report.hardening_settings import Hardening
 from spinney.report.report import Report, load_report
-from spinney.report.run_folder import for_page
 from spinney.tables.readers import NOTHING, Source
 from spinney.tables.schema import Label, Schema, join_words
 from spinney.tables.table import BATCH_ROWS
@@ -53,10 +52,13 @@ def export_model(
             "forest leaves its parties only if all of them consent; a job with join_parts = true "
             "asks them."
         )
-    how = wanted(Hardening() if report is None or report.release is None else report.release)
-    if report is not None and report.release is not None:
-        how.require_within(report.release)
-    model, done = harden(whole if party is None else whole.of_owner(party), how)
+    agreed = whole.released if report is None or report.release is None else report.release
+    how = wanted(agreed or Hardening())
+    if agreed is not None:
+        how.require_within(agreed)
+    model, done = release(whole if party is None else whole.of_owner(party), how)
+    if not done and model.released is not None:
+        done = (f"before it left its run, with {model.released.in_words()}",)
     if form == "onnx":
         write_whole(target, onnx_forest(model).SerializeToString())
     elif form == "treelite":
@@ -81,7 +83,7 @@ def _note_export(folder: Path, model: ForestModel, before: Report, told: str) ->
     """Record in a run's report what left, and how it was hardened."""
     report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
     report.save(folder / REPORT)
-    report.to_html(folder / PAGE, for_page(model, report.release)[0])
+    report.to_html(folder / PAGE, model)
 
 
 def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spinney.cli import deployed as cli_deployed
-from spinney.cli.errors import Debug, Ending, reporting
+from spinney.cli.errors import Debug, Ending, report_errors, reporting
 from spinney.cli.run_names import RUN_HELP, run_called
 from spinney.version import __version__
 
@@ -234,6 +234,35 @@ def model_predict(
     ending.written = True
     counted = f"{n_rows} {'row' if n_rows == 1 else 'rows'}"
     typer.echo(text if out is None else f"{counted}  {out}", nl=out is not None)
+
+
+@report.callback(invoke_without_command=True)
+def report_alone(
+    context: typer.Context,
+    for_officer: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the privacy officer's document of a run: its folder, or its name in runs/."
+        ),
+    ] = None,
+    ledger: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --for-officer: a party's ledger to tell the state of."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With --for-officer: the file.", show_default="officer.html in the run"),
+    ] = None,
+) -> None:
+    """Read a run's report, or write the document for the privacy officer."""
+    if for_officer is None:
+        return
+    with report_errors(debug=bool(context.obj)) as ending:
+        from spinney.cli.officers import write_document  # noqa: PLC0415
+
+        target = write_document(run_called(for_officer), tuple(ledger or ()), out)
+        ending.written = True
+        typer.echo(f"Document  {target}")
 
 
 @report.command("open")

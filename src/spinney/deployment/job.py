@@ -15,8 +15,8 @@ from spinney.errors import PolicyError, SettingError, StorageError
 from spinney.jobs.file import JobConfig, JobFile, SchemaConfig, SimulationConfig, settings_section
 from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.spec import Spec, is_blind, is_masked
-from spinney.report.hardening_settings import Hardening
 from spinney.transport.channel import Ask
 
 JOB_LIMIT = 1 << 20

@@ -1,13 +1,23 @@
-"""Questions before and after a protocol: whether a party takes part, and whether it kept the model.
+"""Questions before and after a protocol: whether a party takes part, and how the model leaves.
 
 **Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
-refuses. At the end it sends each party the model, or, where parties derive it, what the last step
-came to; it learns that the party has kept the model, and its digest. A blind coordinator then asks
-one party for the model, and learns the model that all parties have, and its quality.
+refuses. At the end it learns on which terms each party lets the model leave, and hands it out on
+the strictest of them. It sends each party the released model, or, where parties derive the model
+themselves, what the last step came to, and each party hardens what it derived; it learns that the
+party has kept the model, and its digest. So every party, and the lead, learn the released model. A
+blind coordinator then asks one party for it, and learns the model that all parties have, and its
+quality.
+
+**Who never learns what.** Who is handed the released model does not learn what was closed or
+rounded away. But parties that derive a model have seen its sums, and so has a coordinator that is
+not blind: for them, hardening takes nothing back.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Self
 
+import msgspec
+
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.training import PartyClaim
 from spinney.protocols.verified.messages import Opened
 from spinney.transport.channel import Ask
@@ -32,28 +42,69 @@ class ProposalAsk(Ask[ProposalReply]):
 
 
 @message
+class TermsReply:
+    """A party's terms for models that leave; see `protocols.release_terms.Hardening`."""
+
+    smallest_leaf: int
+    threshold_digits: int
+    value_digits: int
+    exact_counts: bool
+
+    @classmethod
+    def of(cls, terms: Hardening) -> Self:
+        """Return terms as they travel."""
+        return cls(*msgspec.structs.astuple(terms))
+
+    @property
+    def terms(self) -> Hardening:
+        """The terms, checked."""
+        return Hardening(
+            self.smallest_leaf,
+            self.threshold_digits,
+            self.value_digits,
+            exact_counts=self.exact_counts,
+        )
+
+
+@message
+class TermsAsk(Ask[TermsReply]):
+    """On which terms may the model leave?"""
+
+    reveals: ClassVar[str] = "the party's terms for models that leave; no data"
+    reply_type: ClassVar[type[Any]] = TermsReply
+
+
+RELEASED: Final = "the model to every party and the lead, hardened on the parties' strictest terms"
+
+
+@message
 class ModelReply:
-    """The model was kept."""
+    """The model was kept: the one that the party has, and as it was written down to leave."""
 
     digest: str
+    kept: str  # the digest of the released model
 
 
 @message
 class ModelAsk(Ask[ModelReply]):
-    """Will you keep the finished model?"""
+    """Will you keep the released model?"""
 
     model: bytes
-    reveals: ClassVar[str] = "nothing"
+    reveals: ClassVar[str] = RELEASED
     reply_type: ClassVar[type[Any]] = ModelReply
 
 
 @message
 class DerivedAsk(Ask[ModelReply]):
-    """Which model have you derived? (A party tells only whether it is this one.)"""
+    """Which model have you derived, and will you keep it on these terms?
+
+    (A party tells only whether it is this one.)
+    """
 
     digest: str  # empty if the coordinator is blind: then a party tells which it is
     before: tuple[Opened, ...]  # what the last steps came to
-    reveals: ClassVar[str] = "nothing"
+    terms: TermsReply  # the strictest of all parties'
+    reveals: ClassVar[str] = RELEASED
     reply_type: ClassVar[type[Any]] = ModelReply
 
 
@@ -83,5 +134,7 @@ class OutcomeAsk(Ask[OutcomeReply]):
     """What came of the job? (Asked by a coordinator that saw none of its sums.)"""
 
     with_model: bool
-    reveals: ClassVar[str] = "the model that all parties have, and its quality over all of them"
+    reveals: ClassVar[str] = (
+        "the model that all parties have, as released, and its quality over all of them"
+    )
     reply_type: ClassVar[type[Any]] = OutcomeReply

@@ -79,22 +79,42 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         columns = columns_of(X, model.schema, unknown_categories=self.unknown_categories)
         return model.predict(columns, n_threads=thread_count(self.n_jobs))
 
-    def _leaving(self) -> ForestModel:
-        """Return the model to be saved or exported, with the parties' consent if it needs it."""
+    def _consented(self) -> ForestModel:
+        """Return the model, with the names of the parties that consented, if it needs that."""
         check_is_fitted(self)
         return self.model_
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `load_model` reads; equal models give equal bytes."""
-        self._leaving().save(path)
+    def _leaving(self, *, exact: bool) -> ForestModel:
+        """Return the model to be saved or exported, as it may leave.
 
-    def to_sklearn(self) -> Any:
-        """Return a fitted scikit-learn forest with equal predictions.
+        A model that several parties grew is hardened, unless its only reader is who holds all their
+        rows and asks for it as it was trained. One party's own model stays as it is.
+        """
+        model = self._consented()
+        report = getattr(self, "report_", None)
+        if exact or report is None or report.release is None:
+            return model
+        from spinney.report.door import release  # noqa: PLC0415  loads the protocols
+
+        return release(model, report.release)[0]
+
+    def save(self, path: str | os.PathLike[str], *, exact: bool = False) -> None:
+        """Write the model to a file that `load_model` reads; equal models give equal bytes.
+
+        A model that several parties grew is hardened as `spinney model export` does it; with
+        `exact`, it is written as it was trained, with exact counts: do not pass that file on.
+        """
+        self._leaving(exact=exact).save(path)
+
+    def to_sklearn(self, *, exact: bool = False) -> Any:
+        """Return a fitted scikit-learn forest with the predictions of the model that may leave.
+
+        They are equal to this estimator's if one party grew it, or with `exact`; see `save`.
 
         If the model has categories, this is a pipeline that encodes them first. It treats unseen
         categories according to the present value of `unknown_categories`.
         """
-        model = self._leaving()
+        model = self._leaving(exact=exact)
         self._require_sound_parameters()
         from spinney.estimators.to_sklearn import sklearn_forest  # noqa: PLC0415  slow to load
 
@@ -102,23 +122,23 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         classes = getattr(self, "classes_", None)
         return sklearn_forest(model, classes, names, self.unknown_categories)
 
-    def to_onnx(self) -> Any:
+    def to_onnx(self, *, exact: bool = False) -> Any:
         """Return the forest as an `onnx.ModelProto` with float32 input and numbered categories.
 
-        Needs `spinney[export]`. `encoded` returns its input `X`.
+        Needs `spinney[export]`. `encoded` returns its input `X`. `exact` is that of `save`.
         """
         from spinney.estimators.to_onnx import onnx_forest  # noqa: PLC0415  only for exports
 
-        return onnx_forest(self._leaving())
+        return onnx_forest(self._leaving(exact=exact))
 
-    def to_treelite(self) -> Any:
+    def to_treelite(self, *, exact: bool = False) -> Any:
         """Return the forest as a `treelite.Model` with float32 input and numbered categories.
 
-        Needs `spinney[export]`. `encoded` returns its input.
+        Needs `spinney[export]`. `encoded` returns its input. `exact` is that of `save`.
         """
         from spinney.estimators.to_treelite import treelite_forest  # noqa: PLC0415  only for exports
 
-        return treelite_forest(self._leaving())
+        return treelite_forest(self._leaving(exact=exact))
 
     def encoded(self, X: Any) -> Values:
         """Return X as exported models take it: categories are numbers, missing values are NaN."""

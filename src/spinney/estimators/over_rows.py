@@ -173,9 +173,11 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
             self.n_classes_ = len(classes)
         assert training.model is not None  # jobs over rows always have one
         self._adopt(training.model)
+        from spinney.protocols.release_terms import Hardening  # noqa: PLC0415  loaded late
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
 
-        self.report_ = Report.of(training, ledgers=ledgers)
+        release = Hardening() if len(tables) > 1 else None
+        self.report_ = Report.of(training, ledgers=ledgers, release=release)
         self.ledger_ = ledgers
         if getattr(self, "oob_score", False):
             self.oob_score_ = training.score

@@ -12,6 +12,7 @@ from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator, classes_like, print_progress
 from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import ForestSettings, as_text, refuse_max_leaf_nodes
 from spinney.protocols.vertical_forest.settings import VerticalSettings
 from spinney.tables.columns import VectorColumns
@@ -140,7 +141,8 @@ class VerticalForest(ForestEstimator):
             names = table.schema.names
             columns = {name: [names[i] for i in own] for name, own in parties.columns.items()}
             held = holders_of(training.roles, columns, self._consenting(sides))
-        self.report_ = Report.of(training, label_leakage=leakage, holders=held)
+        release = Hardening() if len(sides) > 1 else None
+        self.report_ = Report.of(training, label_leakage=leakage, holders=held, release=release)
         self.ledger_ = ledgers
         self._schema = table.schema
         if self.oob_score:
@@ -166,7 +168,7 @@ class VerticalForest(ForestEstimator):
         """Return the parties that consent to joining the forest."""
         return tuple(parties) if self.consent == "all" else tuple(self.consent)
 
-    def _leaving(self) -> "ForestModel":
+    def _consented(self) -> "ForestModel":
         """Return the joined forest with the names of the parties that consented."""
         model = self.model_
         parts = tuple(self.__dict__.get("partial_models_", ()))

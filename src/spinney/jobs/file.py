@@ -13,11 +13,12 @@ from typing import Any, cast
 import msgspec
 
 from spinney.errors import SettingError
+from spinney.jobs.careful import careful_settings
 from spinney.jobs.registry import SPECS, spec_of
 from spinney.jobs.sections import ColumnConfig, section, sections
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import Task, require_choice
 from spinney.protocols.spec import JobFacts, Spec
-from spinney.report.hardening_settings import Hardening
 from spinney.tables.schema import Category, join_words
 
 _TASKS = ("classification", "regression")
@@ -169,7 +170,20 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
         release=section(given, "release", Hardening, where) if "release" in given else None,
     )
     _require_one_kind(job, where, deployed=deployed)
-    return job
+    return _with_careful_settings(job, deployed=deployed)
+
+
+def _with_careful_settings(job: JobFile, *, deployed: bool) -> JobFile:
+    """Return a job without noise with careful settings where its file gives none."""
+    try:
+        is_private = job.protocol_settings(job.schema.classes).privacy is not None
+    except SettingError:  # refused where it is used
+        return job
+    if is_private:
+        return job
+    parties = (job.job.parties or job.parties) if deployed else job.facts().parties
+    settings = careful_settings(job.spec, job.settings, len(parties))
+    return msgspec.structs.replace(job, settings=settings)
 
 
 def settings_section(given: dict[str, Any], spec: Spec[Any], where: str) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError, StorageError
+from spinney.protocols.release_terms import Hardening
 from spinney.tables.columns import Columns
 from spinney.tables.schema import Schema, join_words
 from spinney.trees import storage
@@ -35,6 +36,7 @@ class ForestModel:
     owners: tuple[str, ...] = ()  # personal trees: the party of each; else empty
     noise: NodeNoise | None = None  # for trees whose counts carry noise
     consent: tuple[str, ...] = ()  # a forest joined from parts: the parties that agreed to it
+    released: Hardening | None = None  # the terms on which it left its run; None: as it was trained
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -43,7 +45,8 @@ class ForestModel:
                 f"No party is called {party!r}. The model has trees of: {join_words(self.owners)}."
             )
         tree = self.forest.tree(self.owners.index(party))
-        return ForestModel(self.protocol, self.schema, tree, self.bin_of_category, (party,))
+        bins = self.bin_of_category
+        return ForestModel(self.protocol, self.schema, tree, bins, (party,), released=self.released)
 
     @property
     def n_outputs(self) -> int:
@@ -107,7 +110,9 @@ class ForestModel:
             if f"noise.{_NOISE[0]}" in arrays:
                 noise = NodeNoise(**{name: arrays.pop(f"noise.{name}") for name in _NOISE})
             consent = tuple(str(name) for name in meta.get("consent", ()))
-            model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise, consent)
+            released = msgspec.convert(meta.get("released"), type=Hardening | None)
+            named = (owners, noise, consent, released)
+            model = cls(str(meta["protocol"]), schema, forest, bins, *named)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{name!r} is not a complete model: {error}.") from None
         model.check(name)
@@ -177,10 +182,12 @@ class ForestModel:
 
     def _meta(self) -> dict[str, Any]:
         named = {"owners": self.owners, "consent": self.consent}
+        released = {} if self.released is None else {"released": msgspec.to_builtins(self.released)}
         return {
             "protocol": self.protocol,
             "schema": msgspec.to_builtins(self.schema),
             **{key: list(names) for key, names in named.items() if names},
+            **released,
         }
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

@@ -282,6 +282,11 @@ class Spec(ABC, Generic[S]):
         del settings
         return self.divides == "rows"
 
+    def masks(self, given: Any, n_parties: int) -> bool:
+        """Return whether a job file's sums can be masked."""
+        del given, n_parties
+        return self.divides == "rows"
+
     def permits_blind(self, settings: S) -> bool:
         """Return whether the job can do with a coordinator that does not see its sums."""
         del settings

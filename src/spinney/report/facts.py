@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Explanation, Importance
-from spinney.report.hardening_settings import Hardening
 from spinney.report.privacy import PrivacyClaim
 from spinney.version import __version__
 
@@ -82,6 +82,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     dropped: tuple[str, ...] = ()  # parties that left, and for which the job no longer waited
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     release: Hardening | None = None  # the agreed hardening of exported models; None: none
+    weaker: tuple[str, ...] = ()  # by what the job was weaker than a job file's defaults
     adds_up: bool = True  # whether nodes held all rows that their parents sent there
 
     @property

@@ -5,29 +5,31 @@ It hides three things from a reader of the model: exact counts, leaves that desc
 people, and thresholds that equal one person's value to the last digit.
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.protocols.model import ForestModel
-from spinney.report.hardening_settings import Hardening
+from spinney.protocols.release_terms import Hardening
 from spinney.report.words import some
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
 
 
 def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
-    """Return the hardened model, and a description of each change."""
+    """Return the hardened model, and a description of each change; `door.release` calls it.
+
+    Small leaves and exact counts are there to hide only where counts are exact. Counts with noise
+    are neither (`ForestModel.noise`): closing leaves by them would cost accuracy and hide nothing
+    that the noise does not. A tree that holds no rows, such as an evolved structure, has none.
+    """
     forest, done = model.forest, []
     is_class = model.schema.label.kind == "class"
-    if how.smallest_leaf > 1:
-        forest, keep, n_closed = _without_small_leaves(
-            forest, _rows(forest, is_class), how.smallest_leaf
-        )
-        if model.noise is not None:
-            of_node = {f.name: getattr(model.noise, f.name)[keep] for f in fields(model.noise)}
-            model = replace(model, noise=type(model.noise)(**of_node))
+    has_counts = holds_exact_rows(model)
+    if how.smallest_leaf > 1 and has_counts:
+        rows = fewest_rows(model)
+        forest, n_closed = _without_small_leaves(forest, rows, how.smallest_leaf)
         splits = some(n_closed, "split", "splits")
         done.append(f"{splits} with fewer than {how.smallest_leaf} rows on a side closed")
     if how.rounds_thresholds:
@@ -36,10 +38,9 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     if how.rounds_values:
         forest = replace(forest, value=_rounded_values(forest.value, how.value_digits, is_class))
         done.append(f"predictions of leaves rounded to {how.value_digits} digits")
-    if not how.exact_counts:
-        forest = replace(
-            forest, moments=_coarse(forest, is_class), gain=_significant(forest.gain, 2)
-        )
+    if not how.exact_counts and has_counts:
+        moments = coarse_counts(forest.value, _rows(forest, is_class), is_class=is_class)
+        forest = replace(forest, moments=moments, gain=_significant(forest.gain, 2))
         done.append("counts of nodes rounded to powers of two; no exact count is left")
     if not done:
         return model, ()
@@ -48,14 +49,29 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     return changed, tuple(done)
 
 
+def holds_exact_rows(model: ForestModel) -> bool:
+    """Return whether nodes hold rows that were counted without noise."""
+    return model.noise is None and bool(rows_in(model).any())
+
+
+def rows_in(model: ForestModel) -> Integers:
+    """Return how many rows each node holds, by its counts."""
+    return _rows(model.forest, model.schema.label.kind == "class")
+
+
+def fewest_rows(model: ForestModel) -> Floats:
+    """Return the fewest rows that each node may have held, if its count was rounded."""
+    rows: Floats = rows_in(model).astype(np.float64)
+    is_rounded = model.released is not None and not model.released.exact_counts
+    return rows / np.sqrt(2) if is_rounded else rows
+
+
 def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  it selects the moments
     rows: Integers = forest.moments.sum(axis=1) if is_class else forest.moments[:, 0]
     return rows
 
 
-def _without_small_leaves(
-    forest: Forest, rows: Integers, least: int
-) -> tuple[Forest, NDArray[np.bool_], int]:
+def _without_small_leaves(forest: Forest, rows: Floats, least: int) -> tuple[Forest, int]:
     """Return the forest after closing every split whose smaller child has too few rows."""
     left = forest.left.astype(np.int64)
     splits = np.flatnonzero(forest.feature >= 0)
@@ -82,7 +98,7 @@ def _without_small_leaves(
         np.where(is_leaf, 0.0, forest.gain[keep]),
         forest.value[keep],
     )
-    return kept, keep, int(np.isin(np.flatnonzero(keep), small).sum())
+    return kept, int(np.isin(np.flatnonzero(keep), small).sum())
 
 
 def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -137,13 +153,20 @@ def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # no
     return shares
 
 
-def _coarse(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001
-    """Return counts as powers of two, divided among the classes by the node's value."""
-    rows = np.maximum(_rows(forest, is_class), 1)
-    power = (2.0 ** np.rint(np.log2(rows))).astype(np.int64)
-    moments = np.zeros_like(forest.moments)
-    if is_class:
-        moments[:] = np.rint(forest.value * power[:, None]).astype(np.int64)
-    else:
-        moments[:, 0] = power
-    return moments
+def coarse_counts(value: Floats, rows: Integers, *, is_class: bool) -> Integers:
+    """Return counts as powers of two, divided among the classes by the node's value.
+
+    The largest remainders are rounded up, so that a node's counts add up to its power of two.
+    """
+    power = (2.0 ** np.rint(np.log2(np.maximum(rows, 1)))).astype(np.int64)
+    if not is_class:
+        return np.stack([power, np.zeros_like(power)], axis=1)
+    share = np.maximum(value, 0.0)
+    share = share / np.where(share.sum(axis=1) > 0, share.sum(axis=1), 1.0)[:, None]
+    wanted = share * power[:, None]
+    counts: Integers = np.floor(wanted).astype(np.int64)
+    left = power - counts.sum(axis=1)
+    order = np.argsort(counts - wanted, axis=1, kind="stable")
+    rank = np.argsort(order, axis=1, kind="stable")
+    counts += rank < left[:, None]
+    return counts

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
@@ -10,6 +10,9 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.scopes import PARTY_TOTALS, View
 from spinney.protocols.training import PartyClaim, Trained
 from spinney.transport.channel import Round
+
+_NO_ROWS: Final = ("Schema", "Terms", "Model", "Derived")
+"""Questions that ask for nothing about rows; of the model, the claim against readers tells."""
 
 
 class PrivacyClaim(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ def with_exact_rounds(
     rounds
         The further rounds.
     """
-    after = [Seen.of(r) for r in rounds]
+    after = [Seen.of(r) for r in rounds if r.question not in _NO_ROWS]
     if not claims or not after:
         return tuple(claims)
     if not any(claim.verdict == "EPSILON" for claim in claims):
@@ -145,12 +148,12 @@ def join_units(units: Sequence[str]) -> str:
 def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[PrivacyClaim, ...]:
     """Return the claims of a job without noise: what it reveals, and what masks hide."""
     record, coordinator, reader = Unit.RECORD_ADD_REMOVE.value, View.COORDINATOR, View.READER
-    counted = [r for r in rounds if r.question != "Schema"]
+    counted = [r for r in rounds if r.question not in _NO_ROWS]
     shown = _named([r for r in counted if not is_masked(r)])
     masked = _named([r for r in counted if is_masked(r)])
     open_to_all = (
         f"One record, added or removed, against {reader.value}s of the model: UNPROTECTED: no "
-        "noise was added, and a forest's leaves hold exact counts. No epsilon holds."
+        "noise was added, and a forest's leaves count rows, exactly or rounded. No epsilon holds."
     )
     against = f"against the {coordinator.value}: "
     all_of_it = "; ".join(dict.fromkeys([*shown, *masked]))

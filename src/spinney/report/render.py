@@ -49,6 +49,8 @@ def as_text(report: ReportFacts) -> str:
     _print_course(report, console)
     _print_privacy(report, console)
     _print_budgets(report, console)
+    for way in report.weaker:
+        _print_under(console, "weaker", f"{way} (weaker than a job file's defaults)")
     for step in report.hardened:
         _print_under(console, "hardened", step)
     if report.label_leakage is not None:

@@ -12,9 +12,10 @@ from spinney.files import write_whole
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.training import Trained
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
-from spinney.report import plots
+from spinney.report import door, plots
 from spinney.report.budgets import budgets_of
 from spinney.report.explained import explanation_of, impurity_importances, with_losses
 from spinney.report.facts import (
@@ -47,6 +48,7 @@ class Report(ReportFacts, frozen=True, dict=True):
         ledgers: Mapping[str, Ledger] | None = None,
         label_leakage: LabelLeakage | None = None,
         holders: tuple[Holder, ...] = (),
+        release: Hardening | None = None,
         ended: str = "",
     ) -> "Report":
         """Return the report of a training.
@@ -61,6 +63,8 @@ class Report(ReportFacts, frozen=True, dict=True):
             For a vertical training: the finding of the party with the labels.
         holders
             For a vertical training: what each party holds of the forest.
+        release
+            The terms on which the model may leave; None: as it was trained.
         ended
             For an `Unfinished` training: a sentence that says why it stopped.
         """
@@ -89,6 +93,7 @@ class Report(ReportFacts, frozen=True, dict=True):
             budgets=budgets_of(ledgers or {}),
             ended=ended,
             holders=holders,
+            release=release,
             adds_up=training.adds_up,
         )
         report.__dict__["model"] = forest  # for drawing; not part of the value
@@ -159,8 +164,12 @@ class Report(ReportFacts, frozen=True, dict=True):
         return as_json(self)
 
     def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
-        """Write the report as one page that needs no network; it shows the trees of `model`."""
-        write_whole(path, page_of(self, model).encode())
+        """Write the report as one page that needs no network; it shows the trees of `model`.
+
+        The model passes the door: it is hardened on the terms of this report, if it has any.
+        """
+        drawn = None if model is None else door.release(model, self.release or EXACT)[0]
+        write_whole(path, page_of(self, drawn).encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all."""
@@ -227,7 +236,9 @@ def _traffic(r: Round, number: int) -> RoundTraffic:
 
 
 def _seen_by(r: Round) -> str:
-    """Return who sees the replies, and whether only as a sum."""
+    """Return who sees the replies, and whether only as a sum; of a hand-out, who gets it."""
+    if r.question in ("Model", "Derived"):
+        return "every party and the lead"
     if r.verb == "ask":
         return "the coordinator, party by party"
     return "the coordinator, as a sum" if is_masked(r) else "the coordinator, summed, not masked"

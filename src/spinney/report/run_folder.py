@@ -10,9 +10,9 @@ import msgspec
 from spinney.errors import StorageError
 from spinney.files import replace_file
 from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import EXACT
+from spinney.report.door import release
 from spinney.report.file_names import MODEL, PAGE, REPORT, RUN_FILES
-from spinney.report.hardening import harden
-from spinney.report.hardening_settings import Hardening
 from spinney.report.page.page import page_of
 from spinney.report.report import Report
 
@@ -63,15 +63,15 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
     The coordinator writes a run that stopped and was resumed into the same folder; for a new run,
     choose the folder with `free_folder`.
 
-    The files are written to a temporary folder and moved when all are complete. People pass pages
-    on, so a page holds the hardened model if the parties agreed on hardening. `model` is None for
-    a run that stopped before it had a model.
+    The files are written to a temporary folder and moved when all are complete. People pass them
+    on, so model and page hold the model as it may leave, on the terms of the report. `model` is
+    None for a run that stopped before it had a model.
     """
-    drawn, done = for_page(model, report.release)
-    if done:
-        told = f"in {PAGE}: {'; '.join(done)}"
-        others = (one for one in report.hardened if one != told)
-        report = msgspec.structs.replace(report, hardened=(told, *others))
+    if model is not None:
+        model, done = release(model, report.release or EXACT)
+        if done:
+            told = f"in {MODEL} and {PAGE}: {'; '.join(done)}"
+            report = msgspec.structs.replace(report, hardened=(told, *report.hardened))
     made = _missing_parents(folder)
     part = f".{os.getpid()}.part"
     beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")
@@ -80,7 +80,7 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
         if model is not None:
             replace_file(beside / MODEL, model.to_bytes())
         replace_file(beside / REPORT, report.to_json().encode())
-        replace_file(beside / PAGE, page_of(report, drawn).encode())
+        replace_file(beside / PAGE, page_of(report, model).encode())
         _move(beside, folder)
     except BaseException as error:
         rmtree(beside, ignore_errors=True)
@@ -88,15 +88,6 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
         if isinstance(error, OSError):
             raise _unwritable(folder, error.strerror or str(error)) from None
         raise
-
-
-def for_page(
-    model: ForestModel | None, release: Hardening | None
-) -> tuple[ForestModel | None, tuple[str, ...]]:
-    """Return the model that a page may hold, and a description of each change to it."""
-    if model is None or release is None:
-        return model, ()
-    return harden(model, release)
 
 
 def _move(beside: Path, folder: Path) -> None:

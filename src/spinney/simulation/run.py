@@ -8,14 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from spinney.jobs.careful import weaker_than_default
 from spinney.jobs.file import JobFile, load_job
 from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
 from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import outside_of, with_read_facts
 from spinney.protocols.spec import is_blind, is_masked
 from spinney.report.file_names import PAGE, RUNS
-from spinney.report.hardening_settings import Hardening
 from spinney.report.run_folder import free_folder, require_no_run, require_writable, write_run
 from spinney.simulation.columns import compare_columns
 from spinney.simulation.comparison import Comparison, Running, compare
@@ -64,7 +65,7 @@ def simulate(
         write_run(into, None, ended.report)
         stages.remark(f"Training stopped early. Report of the completed rounds: {into / PAGE}")
         raise ended.reason from None
-    return write_outcome(job.job.name, comparison, into, job.release)
+    return write_outcome(job.job.name, comparison, into, job)
 
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
@@ -92,10 +93,15 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
 
 
 def write_outcome(
-    name: str, comparison: Comparison, folder: Path, release: Hardening | None = None
+    name: str, comparison: Comparison, folder: Path, job: JobFile | None = None
 ) -> Outcome:
     """Write the joint forest and its report, never over another run's; return the outcome."""
     folder = free_folder(folder)
-    report = msgspec.structs.replace(comparison.report(), release=release)
+    release, weaker = Hardening(), tuple[str, ...]()
+    if job is not None:
+        release = job.release or release
+        settings, n_parties = job.protocol_settings(job.schema.classes), len(job.facts().parties)
+        weaker = weaker_than_default(job.spec, job.settings, settings, n_parties, release)
+    report = msgspec.structs.replace(comparison.report(), release=release, weaker=weaker)
     write_run(folder, comparison.training.model, report)
     return outcome_of(name, comparison, report, folder)

@@ -14,7 +14,7 @@ from spinney import load_model, load_report
 from spinney.errors import PartyLostError, SettingError
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.protocols import horizontal_forest
-from spinney.report.hardening_settings import Hardening
+from spinney.protocols.release_terms import Hardening
 from spinney.simulation import comparison
 
 
@@ -41,10 +41,28 @@ def test_a_run_has_a_page_with_trees_intervals_and_explanations(run):
 
 
 AS_IS = ("--smallest-leaf", "1", "--threshold-digits", "15", "--value-digits", "15")
+RELEASE_AS_IS = """
+[release]
+smallest_leaf = 1
+threshold_digits = 15
+value_digits = 15
+exact_counts = true
+"""
 
 
-def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
-    told = run.run("model", "export", "runs/visits", "out.onnx", *AS_IS)
+@pytest.fixture
+def exact_run(place):
+    job = place.JOB.replace("max_depth = 3", "max_depth = 3\nmin_samples_leaf = 1")
+    place.visits()
+    place.job(job + place.TABLE + RELEASE_AS_IS)
+    assert place.run("simulate", "job.toml").exit_code == 0
+    return place
+
+
+def test_export_to_onnx_predicts_the_same_and_says_what_was_done(exact_run):
+    run = exact_run
+    rounded = ("--no-exact-counts",)
+    told = run.run("model", "export", "runs/visits", "out.onnx", *AS_IS, *rounded)
     assert told.exit_code == 0, told.stderr
     assert told.stdout == (
         "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
@@ -62,24 +80,43 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(run):
     assert np.allclose(found, model.predict_proba(frame), atol=1e-6)
 
 
-def test_what_leaves_is_hardened_unless_told_otherwise(run):
+def test_what_leaves_is_hardened_once_and_the_run_has_no_other_model(run):
+    terms = "smallest_leaf=5, threshold_digits=4, value_digits=3, exact_counts=false"
+    (told,) = load_report("runs/visits").hardened
+    assert told.startswith("in model.spinney and report.html: ")
+    assert told.endswith("counts of nodes rounded to powers of two; no exact count is left")
+    held = load_model("runs/visits").model_
+    rows = held.forest.moments.sum(axis=1)
+    assert np.array_equal(np.log2(rows), np.rint(np.log2(rows)))
     told = run.run("model", "export", "runs/visits", "out.spinney", "--to", "spinney")
-    assert told.stdout.splitlines()[-5:] == [
-        "Hardened: 3 splits with fewer than 5 rows on a side closed.",
-        "Hardened: thresholds rounded to 4 digits of their column's span.",
-        "Hardened: predictions of leaves rounded to 3 digits.",
-        "Hardened: counts of nodes rounded to powers of two; no exact count is left.",
+    assert told.stdout.splitlines() == [
+        f"Hardened: before it left its run, with {terms}.",
         "Model   out.spinney",
     ]
-    moments = load_model("runs/visits").model_.forest.moments
-    assert not np.array_equal(load_model("out.spinney").model_.forest.moments, moments)
-    told = run.run(
-        "model", "export", "runs/visits", "all.spinney", "--to", "spinney", *AS_IS, "--exact-counts"
-    )
+    model = (run.folder / "runs/visits/model.spinney").read_bytes()
+    assert (run.folder / "out.spinney").read_bytes() == model
+    asked = ("model", "export", "out.spinney", "again.spinney", "--to", "spinney")
+    code, line = run.refused(*asked, "--exact-counts")  # the file knows how it left
+    assert code == 30
+    assert "The parties of this run agreed to exact_counts=false for exported models" in line
+    told = run.run(*asked, "--smallest-leaf", "30")
+    assert "with fewer than 30 rows on a side closed" in told.stdout
+
+
+def test_exact_bytes_leave_only_on_terms_that_say_so(exact_run):
+    run = exact_run
+    told = run.run("model", "export", "runs/visits", "all.spinney", "--to", "spinney")
     assert told.stdout == "Model   all.spinney\n"
-    assert (run.folder / "all.spinney").read_bytes() == (
-        run.folder / "runs/visits/model.spinney"
-    ).read_bytes()
+    model = (run.folder / "runs/visits/model.spinney").read_bytes()
+    assert (run.folder / "all.spinney").read_bytes() == model
+    assert load_model("all.spinney").model_.released is None
+    weaker = " ".join(load_report("runs/visits").weaker)
+    assert "min_samples_leaf = 1: a leaf may hold fewer than 5 rows" in weaker
+    assert "the model left with smallest_leaf=1; the default is smallest_leaf=5" in weaker
+    told = " ".join(run.run("report", "show", "runs/visits").stdout.split())
+    assert "weaker min_samples_leaf = 1: a leaf may hold fewer than 5 rows (weaker than" in told
+    page = (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
+    assert "Weaker than a job file" in page
 
 
 def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
@@ -88,13 +125,13 @@ def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
     report = load_report("runs/visits")
     assert report.release == Hardening(12, 4, 2)
     (told,) = report.hardened
-    assert told.startswith("in report.html: ")
+    assert told.startswith("in model.spinney and report.html: ")
     assert "splits with fewer than 12 rows on a side closed; thresholds rounded" in told
     page = (place.folder / "runs/visits/report.html").read_text(encoding="utf-8")
     assert escape(told) in page
     (head,) = re.findall(r'id="trees-head">(.*?)</script>', page)
     model = load_model("runs/visits").model_
-    assert sum(json.loads(head)["n_nodes"]) < model.forest.n_nodes
+    assert sum(json.loads(head)["n_nodes"]) == model.forest.n_nodes
     code, line = place.refused("model", "export", "runs/visits", "x.onnx", "--exact-counts")
     assert code == 30
     assert "The parties of this run agreed to exact_counts=false" in line
@@ -111,6 +148,7 @@ def test_what_parties_agreed_on_is_kept_to_on_the_page_and_in_exports(place):
 
 
 def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatch):
+    run.job(run.JOB.replace("n_jobs", "secure_sum = false\nn_jobs") + run.TABLE)
     asked = []
     answer = horizontal_forest.Party.answer
 
@@ -146,7 +184,8 @@ def test_a_run_that_ended_early_leaves_a_report_of_what_there_is(run, monkeypatc
     assert "stopped early: " in told.stdout
 
 
-def test_export_to_other_forms_and_hardened(run):
+def test_export_to_other_forms_and_hardened(exact_run):
+    run = exact_run
     given = ("--smallest-leaf", "10", "--threshold-digits", "2", "--exact-counts")
     told = run.run("model", "export", "runs/visits", "small.spinney", "--to", "spinney", *given)
     assert told.exit_code == 0, told.stderr
@@ -252,7 +291,7 @@ def test_a_run_is_found_by_the_name_that_runs_lists(run):
         by_path = run.run(*words, "runs/visits")
         assert run.run(*words, "visits").stdout == by_path.stdout
         assert by_path.exit_code == 0
-    told = run.run("model", "export", "visits", "out.onnx", *AS_IS)
+    told = run.run("model", "export", "visits", "out.onnx")
     assert told.stdout.endswith("Model   out.onnx\n")
     told = run.run("runs", "compare", "visits", "runs/visits")
     assert "Both runs have the same settings." in told.stdout

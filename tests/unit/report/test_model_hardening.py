@@ -6,8 +6,10 @@ import pytest
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import PolicyError, SettingError
+from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import EXACT, Hardening
+from spinney.report.door import release, require_released
 from spinney.report.hardening import harden
-from spinney.report.hardening_settings import Hardening
 from spinney.tables.frames import columns_of
 
 AS_IS = Hardening(1, 15, 15, exact_counts=True)
@@ -125,3 +127,33 @@ def test_no_more_leaves_than_was_agreed(asked, words):
     with pytest.raises(PolicyError, match=words):
         msgspec.structs.replace(Hardening(), **asked).require_within(Hardening())
     Hardening(9, 2, 1).require_within(Hardening())
+
+
+def test_a_model_leaves_once_and_later_only_stricter(model):
+    left, done = release(model, Hardening())
+    assert (len(done), left.released) == (4, Hardening())
+    assert release(left, Hardening()) == (left, ())
+    assert release(left, AS_IS) == (left, ())  # nothing comes back
+    again = ForestModel.from_bytes(left.to_bytes(), name="left")
+    assert again.released == Hardening()
+    require_released(again, Hardening(), is_private=False)
+    stricter, _ = release(left, Hardening(30))
+    assert stricter.released == Hardening(30)
+    exact, _ = harden(model, only(smallest_leaf=30))
+    assert stricter.forest.n_nodes <= exact.forest.n_nodes  # a rounded count is read as its least
+    require_released(stricter, Hardening(30), is_private=False)
+
+
+def test_rounded_counts_add_up_to_a_power_of_two(model):
+    left, _ = release(model, Hardening())
+    power = np.log2(rows_of(left))
+    assert np.array_equal(power, np.rint(power))
+
+
+def test_the_strictest_terms_are_the_strictest_of_each():
+    found = Hardening(9, 5, 2, exact_counts=True).with_all([Hardening(3, 4, 6)])
+    assert found == Hardening(9, 4, 2, exact_counts=False)
+    assert EXACT == AS_IS
+    assert found.in_words() == (
+        "smallest_leaf=9, threshold_digits=4, value_digits=2, exact_counts=false"
+    )

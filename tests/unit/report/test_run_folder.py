@@ -17,6 +17,8 @@ from spinney.report.run_folder import require_writable, write_run
 
 
 class Model:
+    released = None
+
     def __init__(self, data=b"model"):
         self.data = data
 

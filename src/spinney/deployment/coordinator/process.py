@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from spinney.deployment.coordinator.config import CoordinatorFile
+from spinney.deployment.coordinator.hand_out import HandOut
 from spinney.deployment.coordinator.heads import KeptHeads
 from spinney.deployment.coordinator.runs import (
     FAILED,
@@ -23,7 +24,7 @@ from spinney.deployment.coordinator.unfinished import add_run_facts
 from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.questions import DerivedAsk, ModelAsk, OutcomeAsk, ProposalAsk
+from spinney.deployment.questions import OutcomeAsk, ProposalAsk
 from spinney.deployment.text import standing_of
 from spinney.errors import (
     LedgerError,
@@ -101,6 +102,7 @@ class Run:
             since=time(),
             rounds=before.rounds if before else 0,
             together=before.together if before else False,
+            terms=before.terms if before else {},
             phase=before.phase if before else "",
             level=before.level if before else 0,
             levels=before.levels if before else 0,
@@ -188,6 +190,7 @@ class Run:
         journal = self._journal()
         present = self._status.present
         wire = self._channel(len(present))  # the keeper waits for a lost party, or drops it
+        leaving = self._hand_out(wire)
         journaled = self._over(wire, journal)
 
         def progress(phase: str, done: int, total: int) -> None:
@@ -198,15 +201,13 @@ class Run:
         verified = VerifiedSums(journaled)
         channel = verified if agreed.is_verified else journaled
         training = agreed.spec.train(channel, settings, n_jobs=n_jobs, progress=progress)
-        model = b"" if training.model is None else training.model.to_bytes()
-        digest = digest_of(model) if model else ""  # without one, each party has only its part
-        if agreed.is_verified:
-            wire.ask(DerivedAsk(digest_of(model), verified.opened), to=present)
-        elif model:
-            wire.ask(ModelAsk(model), to=present)
+        model, report, digest = training.model, self._report(training), ""
+        if model is not None:  # without one, each party has only its part
+            digest = digest_of(leaving.hand_out(journaled, model, verified.opened))
+            report = leaving.told_in(report)
         if training.roles is not None:
             write_whole(self._folder.folder / _ROLES, codec.encode(training.roles))
-        self._finish(training.model, self._report(training), journaled)
+        self._finish(model, report, journaled)
         self._tell(state=FINISHED, model=digest, force=True)
         journal.clear()
 
@@ -214,30 +215,30 @@ class Run:
         journal = self._journal()
         wire = self._channel(len(self._status.present))
         journaled = self._over(wire, journal)
-        training = self._relayed(wire, journaled)
-        self._finish(training.model, self._report(training), journaled)
+        training, report = self._relayed(wire, journaled)
+        self._finish(training.model, report, journaled)
         self._tell(state=FINISHED, model=digest_of(training.model.to_bytes()), force=True)
         journal.clear()
 
-    def _relayed(self, wire: RemoteChannel, journaled: Journaled) -> Training:
+    def _relayed(self, wire: RemoteChannel, journaled: Journaled) -> tuple[Training, Report]:
         """Let the parties take their steps, of which this side learns nothing; return the outcome.
 
-        Every party must have derived the same model. The first of them hands it over.
+        Every party must have derived the same model. The first of them hands it over, released.
         """
         agreed, present, begin = self._agreed, self._status.present, monotonic()
+        leaving = self._hand_out(wire)
 
         def told(number: int) -> None:
             self._count()
             self._tell(phase="growing", level=number - 1, levels=ENDLESS)
 
         last = relay_steps(journaled, told)
-        replies = wire.ask(DerivedAsk("", last), to=present)
-        if len({reply.digest for reply in replies.values()}) > 1:
-            raise ProtocolError("The parties derived different models. Nothing was kept here.")
+        # Asked in every attempt: a party that was started again has yet to derive its model.
+        kept = leaving.hand_out_derived(wire, "", last)
         outcomes = wire.ask(OutcomeAsk(with_model=False), to=present)
         first = present[0]
         shown = wire.ask(OutcomeAsk(with_model=True), to=(first,))[first]
-        if digest_of(shown.model) != replies[first].digest:
+        if digest_of(shown.model) != kept:
             raise ProtocolError(f"Party {first!r} sent another model than it derived.")
         rounds = tuple(
             replace(
@@ -245,7 +246,7 @@ class Run:
             )
             for done, (question, reveals) in zip(journaled.rounds, shown.steps, strict=False)
         )
-        return Training(
+        training = Training(
             ForestModel.from_bytes(shown.model, name="the parties' model"),
             present,
             rounds,
@@ -255,6 +256,7 @@ class Run:
             agreed.spec.described(agreed.protocol_settings()),
             tuple(claim for outcome in outcomes.values() for claim in outcome.claims),
         )
+        return training, leaving.told_in(self._report(training))
 
     def _report(self, training: Trained) -> Report:
         """Return the report; for a forest over columns, with the owner of each split."""
@@ -265,6 +267,12 @@ class Run:
         columns = split_columns(training.roles, training.model)
         agree = training.parties  # they accepted the job on these terms
         return Report.of(training, holders=holders_of(training.roles, columns, agree))
+
+    def _hand_out(self, wire: RemoteChannel) -> HandOut:
+        """Return the hand-out of the model, on the terms that the parties now state."""
+        found = HandOut(self._agreed, self._status.present, self._status.terms)
+        self._tell(terms=found.learn_terms(wire), force=True)
+        return found
 
     def _over(self, wire: RemoteChannel, journal: Journal) -> Journaled:
         """Return the channel for the protocol: with masked sums, and with a journal of rounds."""
@@ -281,7 +289,8 @@ class Run:
         return SecureSums(wire, settings) if self._agreed.is_masked else wire
 
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
-        write_run(self._folder.folder, model, add_run_facts(report, self._agreed, self._status))
+        report = add_run_facts(report, self._agreed, self._status)
+        write_run(self._folder.folder, model, report)
         self._tell(rounds=len(journaled.rounds))
 
     def _channel(self, least: int) -> RemoteChannel:

@@ -13,6 +13,7 @@ import msgspec
 from spinney.deployment.job import RUN_ID
 from spinney.errors import StorageError
 from spinney.files import replace_file, write_whole
+from spinney.protocols.release_terms import Hardening
 from spinney.report.file_names import MODEL, PAGE, REPORT
 
 QUEUED, RUNNING, WAITING, PAUSED = "queued", "running", "waiting", "paused"
@@ -52,6 +53,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0.0
     model: str = ""  # of a finished run: the model's digest, for evaluations
     submitter: str = ""  # who started it; empty: a run of version 0.1
+    terms: dict[str, Hardening] = {}  # on which each party lets the model leave
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
 
     @property

@@ -5,6 +5,7 @@ import msgspec
 from spinney.deployment.coordinator.runs import ABORTED, FAILED, PAUSED, RunFolder, Status
 from spinney.deployment.job import TRAIN, Agreed
 from spinney.errors import SpinneyError
+from spinney.jobs.careful import weaker_than_default
 from spinney.protocols.training import Unfinished
 from spinney.report.report import Report
 from spinney.report.run_folder import write_run
@@ -29,6 +30,13 @@ def write_unfinished(folder: RunFolder, status: Status) -> None:
 def add_run_facts(report: Report, agreed: Agreed, status: Status) -> Report:
     """Return a report with the facts that only a deployed run has."""
     dropped = tuple(name for name in agreed.parties if name not in status.present)
+    release = report.release or agreed.release
+    settings = agreed.protocol_settings()
+    n_parties = len(agreed.parties) - len(dropped)
     return msgspec.structs.replace(
-        report, attempts=status.attempt, dropped=dropped, release=agreed.release
+        report,
+        attempts=status.attempt,
+        dropped=dropped,
+        release=release,
+        weaker=weaker_than_default(agreed.spec, agreed.given, settings, n_parties, release),
     )

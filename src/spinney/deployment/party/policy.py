@@ -8,6 +8,8 @@ import msgspec
 from spinney.deployment.job import PROPOSE, TRAIN, Agreed
 from spinney.deployment.party.pins import check_pins
 from spinney.errors import PolicyError, SettingError
+from spinney.jobs.careful import FEWEST_PARTIES
+from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.report.words import some
 
 
@@ -19,7 +21,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     protocols
         The protocols that may run.
     min_parties
-        The fewest parties of a job, and the fewest that must answer every question.
+        The fewest parties of a job, and the fewest that must answer every question. None: 3 in
+        jobs over rows, whose sums hide one party among the others, and 2 in jobs over columns.
     secure_sum
         Whether sums must be masked (secure aggregation).
     epsilon_per_job
@@ -38,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         rows, and forests whose trees all count the same rows. Jobs with noise need no such rule,
         and in jobs over columns all parties hold all rows. 0: it is counted everywhere.
     exact_counts
-        Whether a model that leaves the federation may keep exact counts.
+        Whether a model that leaves a run may keep exact counts; see `terms`.
     never
         Columns that no job may use.
     askers
@@ -54,7 +57,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     protocols: tuple[str, ...] | None = None
-    min_parties: int = 2
+    min_parties: int | None = None
     secure_sum: bool = False
     epsilon_per_job: float | None = None
     epsilon_total: float | None = None
@@ -70,7 +73,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1; got {getattr(self, name)}.")
         if self.min_own_rows < 0:
             raise SettingError(f"min_own_rows must be at least 0; got {self.min_own_rows}.")
@@ -81,6 +84,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and not 0 < value < float("inf"):
                 raise SettingError(f"{name} must be a finite number above 0; got {value}.")
         check_pins(self.peers)
+
+    @property
+    def terms(self) -> Hardening:
+        """The terms on which a model may leave a run of this party."""
+        return msgspec.structs.replace(
+            EXACT, smallest_leaf=self.min_samples_leaf, exact_counts=self.exact_counts
+        )
+
+    def fewest_parties(self, job: Agreed) -> int:
+        """Return the fewest parties that a job must have, and keep."""
+        if self.min_parties is not None:
+            return self.min_parties
+        return FEWEST_PARTIES if job.spec.divides == "rows" else 2
 
 
 def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> None:
@@ -117,22 +133,16 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
 
 
 def _check_parties(party: str, policy: Policy, job: Agreed) -> None:
-    if len(job.parties) < policy.min_parties:
-        raise _refused(
-            party,
-            job,
-            "min_parties",
-            f"has {some(len(job.parties), 'party', 'parties')}",
-            f"requires {policy.min_parties}",
-        )
-    if job.quorum < policy.min_parties:
-        raise _refused(
-            party,
-            job,
-            "min_parties",
-            f"would continue with {some(job.quorum, 'party', 'parties')}",
-            f"requires {policy.min_parties}",
-        )
+    fewest = policy.fewest_parties(job)
+    allowed = f"requires {fewest}"
+    if policy.min_parties is None and min(len(job.parties), job.quorum) > 1:
+        allowed += " unless its [policy] says min_parties = 2"
+    if len(job.parties) < fewest:
+        asked = f"has {some(len(job.parties), 'party', 'parties')}"
+        raise _refused(party, job, "min_parties", asked, allowed)
+    if job.quorum < fewest:
+        asked = f"would continue with {some(job.quorum, 'party', 'parties')}"
+        raise _refused(party, job, "min_parties", asked, allowed)
 
 
 def _check_leaf(party: str, policy: Policy, job: Agreed, settings: Any) -> None:

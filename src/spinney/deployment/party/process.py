@@ -15,6 +15,7 @@ from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import Guarded, RunRecord
 from spinney.deployment.party.heads import LedgerHeads
 from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
+from spinney.deployment.party.leaving import LeavingModel
 from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
@@ -38,6 +39,7 @@ from spinney.deployment.questions import (
     OutcomeReply,
     ProposalAsk,
     ProposalReply,
+    TermsAsk,
 )
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
 from spinney.privacy.label_memory import LabelMemory
@@ -85,7 +87,8 @@ class RunParty:
         self._answering: Answering | None = None
         self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
         self._verifying: VerifyingParty | None = None
-        self._kept = False  # whether the finished model is kept
+        self._released: bytes | None = None  # the model that this party derived, as it left
+        self._leaving = LeavingModel(party, agreed, run, self._record, lambda: self._ledger)
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
         pins = Pins(self._name, party.policy.peers)
@@ -120,13 +123,13 @@ class RunParty:
         if self._agreed.kind == EVALUATE:
             kinds = (*self._agreed.summed, *masks)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
-            kinds = (*KEY_ASKS, StepAsk, *masks, DerivedAsk)
+            kinds = (*KEY_ASKS, StepAsk, *masks, TermsAsk, DerivedAsk)
             kinds += (OutcomeAsk,) if self._agreed.is_blind else ()
         elif self._agreed.kind == PREDICT:
             assert isinstance(self._agreed.spec, spec.ColumnsSpec)
             kinds = self._agreed.spec.prediction_asks
         elif self._agreed.kind != PROPOSE:
-            kinds = (*self._agreed.spec.asks, *masks, ModelAsk)
+            kinds = (*self._agreed.spec.asks, *masks, TermsAsk, ModelAsk)
         return {kind.__name__: kind for kind in kinds}
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -134,8 +137,10 @@ class RunParty:
         if isinstance(ask, ProposalAsk):
             return self._proposal(ask)
         self._begin()
+        if isinstance(ask, TermsAsk):
+            return self._leaving.terms()
         if isinstance(ask, ModelAsk):
-            return self._keep_model(ask.model)
+            return self._leaving.keep_handed(ask)
         if isinstance(ask, DerivedAsk):
             return self._finish(ask)
         if isinstance(ask, OutcomeAsk):
@@ -296,28 +301,27 @@ class RunParty:
             raise ProtocolError("This party has not derived a model.")
         known = self._steps.finished()
         if known is not None and known == ask.digest:  # the coordinator died before it knew
-            return ModelReply(known)
+            return self._leaving.kept_before(known)
         self._verifying.take(ask.before)
         model = self._derivation.finished().model
-        data = b"" if model is None else model.to_bytes()
-        told = "" if self._agreed.is_blind else sha256(data).hexdigest()
+        assert model is not None  # parties derive the models of jobs over rows, which have one
+        told = "" if self._agreed.is_blind else sha256(model.to_bytes()).hexdigest()
         if told != ask.digest:
             raise ProtocolError(
                 "The coordinator's model is not the one that this party derived from the job's "
                 "sums. This party keeps neither."
             )
-        reply = self._keep_model(data)
-        self._kept = True
+        reply, self._released = self._leaving.keep_derived(model, ask)
         if not self._agreed.is_blind:  # its coordinator has more to ask
             self._steps.finish(reply.digest)
         return reply
 
     def _outcome(self, ask: OutcomeAsk) -> OutcomeReply:
         """Tell a blind coordinator what came of the job, once the model is kept."""
-        if self._derivation is None or not self._kept:
+        if self._derivation is None or self._released is None:
             raise ProtocolError("This party has not yet kept a model. Nothing was released.")
         training = self._derivation.finished()
-        model = b"" if training.model is None or not ask.with_model else training.model.to_bytes()
+        model = self._released if ask.with_model else b""
         self._record.disclose(
             question=ask.called(), reveals=ask.reveals, protection="none", bytes=len(model)
         )
@@ -328,11 +332,6 @@ class RunParty:
             for name, found in training.quality.items()
         )
         return OutcomeReply(model, steps, quality, training.score, tuple(dict.fromkeys(claims)))
-
-    def _keep_model(self, model: bytes) -> ModelReply:
-        if self._agreed.spec.leaves != "own models":
-            self._record.keep_model(model)
-        return ModelReply(sha256(model).hexdigest())
 
 
 def _changed_on_the_way() -> ProtocolError:

@@ -79,6 +79,11 @@ class ExtraTreesSpec(RowForestSpec):
             others=setup_rounds(settings) + _AFTER,
         )
 
+    def masks(self, given: ExtraJobSettings, n_parties: int) -> bool:
+        """Return whether sums can be masked: not if the coordinator compares smallest values."""
+        del n_parties
+        return given.thresholds != "exchanged"
+
     def permits_blind(self, settings: ForestSettings) -> bool:
         """Return whether cuts are public: exchanged ones rest on each party's own values."""
         return settings.thresholds == "public"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from spinney.protocols.accounts.account import Plan
-from spinney.protocols.genetic_tree.coordinator import Evolved, train
+from spinney.protocols.genetic_tree.coordinator import LEAST_ACTIVE, Evolved, train
 from spinney.protocols.genetic_tree.gathered import gather_trees, home_model, own_model
 from spinney.protocols.genetic_tree.messages import ASKS, SUMMED
 from spinney.protocols.genetic_tree.noisy import NoisyPlan
@@ -87,6 +87,11 @@ class GeneticTreeSpec(OwnModelsSpec[GeneticSettings]):
         """Return an empty string: in a private search everything the coordinator sees has noise."""
         del settings
         return ""
+
+    def masks(self, given: GeneticJobSettings, n_parties: int) -> bool:
+        """Return whether sums can be masked: not if one party may be asked alone."""
+        share = 1.0 if given.participation is None else given.participation
+        return round(share * n_parties) >= LEAST_ACTIVE
 
     def smallest_leaf(self, settings: GeneticSettings) -> int | float:
         """Return 1: trees stay at their parties, so leaves may have any size."""

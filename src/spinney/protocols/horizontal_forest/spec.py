@@ -77,6 +77,11 @@ class HorizontalForestSpec(RowForestSpec):
             others=setup_rounds(settings) + _AFTER,
         )
 
+    def masks(self, given: ForestJobSettings, n_parties: int) -> bool:
+        """Return whether sums can be masked: not if the coordinator merges histograms."""
+        del n_parties
+        return given.binning != "adaptive"
+
     def permits_blind(self, settings: ForestSettings) -> bool:
         """Return whether counts are summed: parties' own bins are merged by the coordinator."""
         return settings.binning != "adaptive"

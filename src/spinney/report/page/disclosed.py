@@ -29,6 +29,9 @@ def what_left(report: ReportFacts) -> Html:
         parts.append(_claims(report))
     if report.budgets:
         parts += [tag("h3", "Budget"), _budgets(report.budgets), _charges(report.budgets)]
+    if report.weaker:
+        parts.append(tag("h3", "Weaker than a job file's defaults"))
+        parts.append(tag("ul", *(tag("li", way) for way in report.weaker)))
     if report.hardened:
         parts.append(tag("h3", "Before the model left"))
         parts.append(tag("ul", *(tag("li", step) for step in report.hardened)))

@@ -1,4 +1,7 @@
-"""Terms for hardening a model before it leaves, agreed by the parties and used by an export."""
+"""The terms on which a model leaves a run: how it is hardened, as its parties allow."""
+
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -44,6 +47,36 @@ class Hardening(msgspec.Struct, frozen=True):
         """Whether a prediction may change."""
         return self.value_digits < _MOST_DIGITS
 
+    def with_all(self, others: Iterable["Hardening"]) -> "Hardening":
+        """Return the strictest of these terms and the others."""
+        terms = (self, *others)
+        return Hardening(
+            max(one.smallest_leaf for one in terms),
+            min(one.threshold_digits for one in terms),
+            min(one.value_digits for one in terms),
+            exact_counts=all(one.exact_counts for one in terms),
+        )
+
+    def shows_more_than(self, agreed: "Hardening") -> str:
+        """Return the first term by which a model would show more than agreed; empty: none."""
+        for name, is_more in (
+            ("smallest_leaf", self.smallest_leaf < agreed.smallest_leaf),
+            ("threshold_digits", self.threshold_digits > agreed.threshold_digits),
+            ("value_digits", self.value_digits > agreed.value_digits),
+            ("exact_counts", self.exact_counts and not agreed.exact_counts),
+        ):
+            if is_more:
+                return name
+        return ""
+
+    def told(self, name: str) -> str:
+        """Return one of the terms as files write it."""
+        return f"{name}={str(getattr(self, name)).lower()}"
+
+    def in_words(self) -> str:
+        """Return all terms as files write them."""
+        return ", ".join(self.told(field.name) for field in msgspec.structs.fields(self))
+
     def changed(
         self,
         smallest_leaf: int | None,
@@ -64,19 +97,14 @@ class Hardening(msgspec.Struct, frozen=True):
 
     def require_within(self, agreed: "Hardening") -> None:
         """Raise `PolicyError` if a model would show more than the parties agreed to."""
-        for name, is_more in (
-            ("smallest_leaf", self.smallest_leaf < agreed.smallest_leaf),
-            ("threshold_digits", self.threshold_digits > agreed.threshold_digits),
-            ("value_digits", self.value_digits > agreed.value_digits),
-            ("exact_counts", self.exact_counts and not agreed.exact_counts),
-        ):
-            if is_more:
-                raise PolicyError(
-                    f"The parties of this run agreed to {name}={_told(agreed, name)} for exported "
-                    f"models; {name}={_told(self, name)} would show more. Leave the option out, "
-                    "or agree on another [release] in a new job."
-                )
+        name = self.shows_more_than(agreed)
+        if name:
+            raise PolicyError(
+                f"The parties of this run agreed to {agreed.told(name)} for exported models; "
+                f"{self.told(name)} would show more. Leave the option out, or agree on another "
+                "[release] in a new job."
+            )
 
 
-def _told(terms: Hardening, name: str) -> str:
-    return str(getattr(terms, name)).lower()
+EXACT: Final = Hardening(1, _MOST_DIGITS, _MOST_DIGITS, exact_counts=True)
+"""The terms on which a model leaves as it was trained."""

@@ -1,0 +1,77 @@
+"""The state of parties' ledgers: how far they go, what they still allow, and whether they hold."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from spinney.errors import LedgerError
+from spinney.privacy.budget import Unit
+from spinney.privacy.ledger_copies import opened
+from spinney.privacy.ledger_store import LifeBudgets
+from spinney.report.budgets import amount
+from spinney.report.facts import ReportFacts
+from spinney.report.officer.sources import Source, said
+from spinney.report.page.markup import Content, Html, join_html, table, tag
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """A ledger as it was read."""
+
+    party: str
+    n_entries: int
+    head: str
+    verdict: str
+    left: str
+
+
+def state_of(path: Path) -> LedgerState:
+    """Read and check a ledger."""
+    with opened(path) as ledger:
+        entries = ledger.entries()
+        try:
+            verdict, head = "every entry holds", ledger.verify()
+        except LedgerError as error:
+            verdict, head = f"DOES NOT HOLD: {error}", ledger.anchor()
+        names = dict.fromkeys(e.body.data for e in entries if isinstance(e.body, LifeBudgets))
+        left = [
+            f"{name}: {amount(str(found))} for {unit.in_words}"
+            for name in names
+            for unit in Unit
+            if (found := ledger.left_for_life(name, unit)) is not None
+        ]
+        told = "; ".join(left) or "no limit for life"
+        return LedgerState(ledger.party, len(entries), head.hash.hex(), verdict, told)
+
+
+def ledger_section(
+    report: ReportFacts, report_source: Source, states: list[tuple[LedgerState, Source]]
+) -> Html:
+    """Return the state of the ledgers that were given, and what the report says of budgets."""
+    parts: list[Content] = []
+    if states:
+        lines: list[list[Content]] = [
+            [
+                join_html(state.party, " ", source.mark),
+                f"{state.n_entries:,}",
+                tag("code", state.head),
+                state.verdict,
+                state.left,
+            ]
+            for state, source in states
+        ]
+        headings = ["ledger of", "entries", "hash of the last entry", "check", "left for life"]
+        parts.append(table("Ledgers", headings, lines))
+    else:
+        words = (
+            "No ledger was given. Each party has its own, and names it with --ledger; its last "
+            "entry's hash, kept elsewhere, shows later that nothing was taken back."
+        )
+        parts.append(tag("p", words, class_="warn"))
+    if report.budgets:
+        spent: list[list[Content]] = [
+            [one.party, one.unit, amount(one.spent), amount(one.left)] for one in report.budgets
+        ]
+        headings = ["party", "unit", "spent in this run", "left for this job"]
+        parts += [said("What the run cost each party:", report_source)]
+        parts.append(table("Budgets", headings, spent))
+    return join_html(*parts)
