@@ -15,6 +15,7 @@ from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
+from spinney.report.audited import audit_in
 from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.hardening import harden
 from spinney.report.hardening_settings import Hardening
@@ -81,7 +82,7 @@ def _note_export(folder: Path, model: ForestModel, before: Report, told: str) ->
     """Record in a run's report what left, and how it was hardened."""
     report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
     report.save(folder / REPORT)
-    report.to_html(folder / PAGE, for_page(model, report.release)[0])
+    report.to_html(folder / PAGE, for_page(model, report.release)[0], audit_in(folder))
 
 
 def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.training import Trained
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report import plots
+from spinney.report.audited import Audit
 from spinney.report.budgets import budgets_of
 from spinney.report.explained import explanation_of, impurity_importances, with_losses
 from spinney.report.facts import (
@@ -158,9 +159,16 @@ class Report(ReportFacts, frozen=True, dict=True):
         """Return the report as JSON."""
         return as_json(self)
 
-    def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
-        """Write the report as one page that needs no network; it shows the trees of `model`."""
-        write_whole(path, page_of(self, model).encode())
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        model: ForestModel | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        """Write the report as one page that needs no network: with the trees of `model`, if given,
+        and with what an audit found.
+        """
+        write_whole(path, page_of(self, model, audit).encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all."""

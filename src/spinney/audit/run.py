@@ -1,0 +1,270 @@
+"""`spinney audit`: find the model and the job, try every attack that they allow, write it down."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from spinney.audit.attributes import infer_attribute
+from spinney.audit.epsilon import claim_of, find_epsilon, runs_needed
+from spinney.audit.groups import groups_of
+from spinney.audit.halves import Halves, train_halves
+from spinney.audit.membership import infer_membership
+from spinney.audit.reconstruction import rebuild_from_trees
+from spinney.audit.rehearsal import Rehearsal, rehearsal_of
+from spinney.audit.sums import listen, rebuild_from_sums, views_of
+from spinney.errors import SettingError, StorageError
+from spinney.protocols.model import ForestModel
+from spinney.report.audit_limits import AuditLimits, claims_refuted
+from spinney.report.audited import AS_TRAINED, HARDENED, Audit, EpsilonFound, Rebuilt, Released
+from spinney.report.file_names import MODEL, REPORT, file_in
+from spinney.report.hardening import harden
+from spinney.report.hardening_settings import Hardening
+from spinney.report.report import load_report
+from spinney.simulation.scores import scores_of
+from spinney.typing import Progress, silent
+
+_LEAST_GROUP = 5
+_JOURNAL = "rounds"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much an audit may train: models on halves, and runs for the bound on epsilon."""
+
+    n_models: int = 16
+    n_runs: int = 200
+
+    def __post_init__(self) -> None:
+        if self.n_models < 4 or self.n_models % 2:
+            raise SettingError(f"--models must be an even number from 4 on; got {self.n_models}.")
+        if self.n_runs < 20:
+            raise SettingError(f"--runs must be at least 20; got {self.n_runs}.")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is audited: a model, how it would be hardened, and the job that grows it, if known."""
+
+    name: str
+    model: ForestModel
+    release: Hardening
+    rehearsal: Rehearsal | None
+    is_private: bool
+    notes: tuple[str, ...] = ()
+    sums: tuple[Rebuilt, ...] = ()
+    claim: tuple[float, float] | None = None
+
+
+def audit(
+    target: Path,
+    *,
+    job: Path | None = None,
+    table: Path | None = None,
+    limits: AuditLimits | None = None,
+    effort: Effort | None = None,
+    progress: Progress = silent,
+) -> Audit:
+    """Try all attacks on a run's folder, a model file, or a job file.
+
+    Parameters
+    ----------
+    target
+        A run's folder, a model file, or a job file (TOML) that is trained here first.
+    job
+        For a folder or a model: the job file that grew it.
+    table
+        Rows to audit with, instead of the tables that the job file names.
+    limits
+        What the party's policy lets an audit find.
+    effort
+        How much to train.
+    progress
+        Receives the progress.
+    """
+    progress("reading", 0, 0)
+    if target.suffix == ".toml":
+        if job is not None:
+            raise SettingError("The target is a job file already. Leave --job out.")
+        subject = _of_job(target, table)
+    else:
+        subject = _of_model(target, job, table)
+    found = audit_subject(subject, limits, effort or Effort(), progress)
+    return msgspec.structs.replace(found, broken=broken_in(found, limits))
+
+
+def broken_in(found: Audit, limits: AuditLimits | None) -> tuple[str, ...]:
+    """Return every limit that an audit does not keep, for the model that would leave."""
+    leaving = found.models[-1]
+    told = () if limits is None else limits.broken_by(found, leaving)
+    return (*claims_refuted(found), *told)
+
+
+def _of_job(path: Path, table: Path | None) -> Subject:
+    rehearsal, job = rehearsal_of(path, table)
+    training, heard = listen(rehearsal)
+    sums = rebuild_from_sums(training.model, rehearsal, heard, views=views_of(rehearsal))
+    return Subject(
+        job.job.name,
+        training.model,
+        job.release or Hardening(),
+        rehearsal,
+        rehearsal.is_private,
+        sums=sums,
+        claim=claim_of(training),
+    )
+
+
+def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
+    file = file_in(target, MODEL)
+    if target.is_dir() and not file.is_file():
+        raise StorageError(
+            f"The folder {str(target)!r} holds no {MODEL}: it is no run, or one that has not "
+            "finished. Give the folder of a finished run, a model file, or a job file."
+        )
+    model = ForestModel.load(file)
+    report = load_report(target) if (target / REPORT).is_file() else None
+    release = (report.release if report is not None else None) or Hardening()
+    is_private = model.noise is not None or (report is not None and report.is_private)
+    if job is None:
+        if table is not None:
+            raise SettingError(
+                "A table alone does not say how the model was grown. Give its job file too: "
+                "--job FILE."
+            )
+        return Subject(str(target), model, release, None, is_private, notes=_without_job(target))
+    subject = _of_job(job, table)
+    _require_same(model, subject)
+    own = release if report is not None and report.release is not None else subject.release
+    return Subject(
+        str(target),
+        model,
+        own,
+        subject.rehearsal,
+        subject.is_private,
+        sums=subject.sums,
+        claim=subject.claim,
+    )
+
+
+def _without_job(target: Path) -> tuple[str, ...]:
+    missing = (
+        "Membership, attributes, the sums and epsilon were not tried: they need the job that grew "
+        "the model. Give its job file: --job FILE."
+    )
+    if target.is_dir() and not (target / _JOURNAL).is_dir():
+        return (
+            missing,
+            "The folder has no journal of its rounds (a finished run keeps none), so the sums can "
+            "be had only by growing the job again.",
+        )
+    return (missing,)
+
+
+def _require_same(model: ForestModel, subject: Subject) -> None:
+    """Raise unless a job grows the given model; one with noise never grows the same twice."""
+    if model.schema != subject.model.schema or model.protocol != subject.model.protocol:
+        raise SettingError(
+            "The job file grows a model of other columns, another label or another protocol than "
+            "the model that is audited. Give the job that grew it."
+        )
+    known = (subject.model, harden(subject.model, subject.release)[0])
+    if not subject.is_private and model.to_bytes() not in [one.to_bytes() for one in known]:
+        raise SettingError(
+            "The job file, with these rows, grows another model than the one that is audited. "
+            "Give the job and the rows that grew it."
+        )
+
+
+def audit_subject(
+    subject: Subject, limits: AuditLimits | None, effort: Effort, progress: Progress
+) -> Audit:
+    """Try every attack that a subject allows."""
+    rehearsal = subject.rehearsal
+    halves, notes = None, subject.notes
+    if rehearsal is not None:
+        halves = train_halves(rehearsal, effort.n_models, progress)
+        if halves is None:
+            notes += (
+                f"Membership and attributes were not tried: {rehearsal.rows.n} rows are too few to "
+                "train on halves of them; 40 are needed.",
+            )
+        if subject.sums and not rehearsal.is_private and not _has_histograms(rehearsal):
+            notes += (
+                f"The cells of the sums are read in horizontal forests only; in "
+                f"{subject.model.protocol} the view of the sums has the counts of its nodes.",
+            )
+    progress("attacking", 0, 0)
+    least = _LEAST_GROUP if limits is None or limits.least_group is None else limits.least_group
+    models = tuple(
+        _released(subject, name, how, halves, least)
+        for name, how in ((AS_TRAINED, None), (HARDENED, subject.release))
+    )
+    found = _epsilon(subject, effort, progress)
+    if rehearsal is not None and rehearsal.is_private and found is None:
+        notes += ("The job claims no epsilon for one record against a reader: none was tried.",)
+    if found is not None and found.most < found.claim:
+        notes += (
+            f"{effort.n_runs} runs can show an epsilon of {found.most:.2f} at most, below the "
+            f"claim of {found.claim:g}; {runs_needed(found.claim):,} could disprove it.",
+        )
+    return Audit(
+        subject.name,
+        subject.model.protocol,
+        0 if rehearsal is None else rehearsal.rows.n,
+        models,
+        subject.sums,
+        found,
+        notes,
+    )
+
+
+def _has_histograms(rehearsal: Rehearsal) -> bool:
+    return rehearsal.running.protocol.name == "horizontal_forest"
+
+
+def _epsilon(subject: Subject, effort: Effort, progress: Progress) -> EpsilonFound | None:
+    if subject.rehearsal is None or not subject.is_private or subject.claim is None:
+        return None
+    return find_epsilon(subject.rehearsal, subject.claim, effort.n_runs, progress)
+
+
+def _released(
+    subject: Subject, name: str, how: Hardening | None, halves: Halves | None, least: int
+) -> Released:
+    """Return what a reader gets out of the model, hardened or not."""
+    model, counted = subject.model, None
+    if how is not None:
+        model = harden(subject.model, how)[0]
+        counted = harden(subject.model, msgspec.structs.replace(how, exact_counts=True))[0]
+    membership, attribute, auc = None, None, None
+    rehearsal = subject.rehearsal
+    if rehearsal is not None and halves is not None:
+        models = tuple(one if how is None else harden(one, how)[0] for one in halves.models)
+        membership = infer_membership(models, halves.saw, rehearsal.rows)
+        attribute = infer_attribute(models, halves, rehearsal.rows)
+    if rehearsal is not None:
+        auc = _quality(model, rehearsal)
+    return Released(
+        name,
+        sha256(model.to_bytes()).hexdigest(),
+        groups_of(model, least, counted, is_noisy=subject.is_private),
+        rebuild_from_trees(model, rehearsal, is_noisy=subject.is_private),
+        membership,
+        attribute,
+        auc,
+    )
+
+
+def _quality(model: ForestModel, rehearsal: Rehearsal) -> float | None:
+    """Return the AUC, or R2, on the rows that were held back; None: there are none."""
+    rows = rehearsal.others
+    if not rows.n:
+        return None
+    (told,) = model.predict_batches(iter([rows.values]))
+    is_class = model.schema.label.kind == "class"
+    scores = scores_of(rows.target, told, is_class=is_class)
+    found = scores.get("auc" if is_class else "r2")
+    return None if found is None or not np.isfinite(found) else float(found)
