@@ -7,13 +7,14 @@ column is chosen with one model and tried with another.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.audit.halves import Halves
 from spinney.audit.rehearsal import Rows
 from spinney.audit.shares import share_of
 from spinney.protocols.model import ForestModel
 from spinney.report.audited import Attribute
-from spinney.typing import Bools, Floats, Values
+from spinney.typing import Bools, Floats, Integers, Values
 
 _MOST_COLUMNS = 8  # the most important ones
 _MOST_VALUES = 8  # the commonest categories
@@ -67,9 +68,7 @@ def _right(model: ForestModel, rows: Rows, column: int) -> Bools | None:
     return found
 
 
-def _groups(
-    model: ForestModel, values: Values, column: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _groups(model: ForestModel, values: NDArray[np.float32], column: int) -> Integers:
     """Return the group of each value: its category, or its part of the numbers; -1: none."""
     known = np.isfinite(values)
     found = np.full(values.size, -1, np.int64)

@@ -9,7 +9,7 @@ from spinney.protocols.model import ForestModel
 from spinney.seeds import generator
 from spinney.typing import Bools, Progress
 
-_LEAST_ROWS = 40
+LEAST_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Halves:
 def train_halves(rehearsal: Rehearsal, n_models: int, progress: Progress) -> Halves | None:
     """Train models on halves of the rows; None: there are too few rows to train on a half."""
     n = rehearsal.rows.n
-    if n < _LEAST_ROWS:
+    if n < LEAST_ROWS:
         return None
     random = generator(1)
     order = np.argsort(random.random((n_models, n)), axis=0)

@@ -11,7 +11,6 @@ import numpy as np
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from spinney.audit.halves import Halves
 from spinney.audit.rehearsal import Rows
 from spinney.audit.shares import share_of
 from spinney.protocols.model import ForestModel
@@ -29,17 +28,19 @@ def infer_membership(models: tuple[ForestModel, ...], saw: Bools, rows: Rows) ->
     told = np.stack([_confidence(model, rows) for model in models])
     score = np.stack([_ratio(told, saw, number) for number in range(len(models))])
     chosen, tried = slice(0, None, 2), slice(1, None, 2)
+    needed = {rate: rows_needed(rate, len(models)) for rate in RATES}
     at = tuple(
-        _at(rate, score[chosen][~saw[chosen]], score[tried], saw[tried], rows.n, len(models))
-        for rate in RATES
+        _at(
+            rate,
+            score[chosen][~saw[chosen]],
+            score[tried],
+            saw[tried],
+            needed=0 if rows.n >= least else least,
+        )
+        for rate, least in needed.items()
     )
     area = float(roc_auc_score(saw.ravel(), score.ravel()))
     return Membership(len(models), rows.n, area, at)
-
-
-def membership_of(halves: Halves, rows: Rows) -> Membership:
-    """Attack models as they were trained."""
-    return infer_membership(halves.models, halves.saw, rows)
 
 
 def rows_needed(rate: float, n_models: int) -> int:
@@ -73,17 +74,14 @@ def _ratio(told: Floats, saw: Bools, target: int) -> Floats:
     return ratio
 
 
-def _at(
-    rate: float, outside: Floats, score: Floats, saw: Bools, n_rows: int, n_models: int
-) -> MembershipAt:
+def _at(rate: float, outside: Floats, score: Floats, saw: Bools, *, needed: int) -> MembershipAt:
     """Choose a threshold on some pairs, and try it on others."""
     allowed = int(rate * outside.size)
     threshold = np.sort(outside)[::-1][min(allowed, outside.size - 1)]
     called = score > threshold
-    needed = rows_needed(rate, n_models)
     return MembershipAt(
         rate,
         share_of(int((called & saw).sum()), int(saw.sum())),
         share_of(int((called & ~saw).sum()), int((~saw).sum())),
-        0 if n_rows >= needed else needed,
+        needed,
     )

@@ -6,6 +6,8 @@ class. Where only one leaf does, the box shrinks to what both share. Ferry, Fuka
 Vidal (2024) solve all these constraints at once; this is their propagation without the search.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -86,7 +88,7 @@ class _Rebuilder:
         starts = forest.tree_start
         self._leaves = [
             np.flatnonzero(forest.feature[first:last] < 0) + first
-            for first, last in zip(starts[:-1], starts[1:], strict=True)
+            for first, last in pairwise(starts.tolist())
         ]
         self._of_leaf = [self._boxes.part(leaves) for leaves in self._leaves]
 
@@ -112,7 +114,7 @@ class _Rebuilder:
         """Return the middle of a box, and the likeliest category that it leaves open."""
         truth = self._truth
         low, high = np.maximum(box.low[0], truth.low), np.minimum(box.high[0], truth.high)
-        guess = (low + high) / 2
+        guess: Floats = (low + high) / 2
         for place, column in enumerate(box.categories):
             bits = (box.bins[0, place][:, None] & _BITS).astype(np.bool_).ravel()
             usual = int(truth.typical[column])

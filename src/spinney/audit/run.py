@@ -1,5 +1,6 @@
 """`spinney audit`: find the model and the job, try every attack that they allow, write it down."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from spinney.audit.attributes import infer_attribute
 from spinney.audit.epsilon import claim_of, find_epsilon, runs_needed
 from spinney.audit.groups import groups_of
-from spinney.audit.halves import Halves, train_halves
+from spinney.audit.halves import LEAST_ROWS, Halves, train_halves
 from spinney.audit.membership import infer_membership
 from spinney.audit.reconstruction import rebuild_from_trees
 from spinney.audit.rehearsal import Rehearsal, rehearsal_of
@@ -149,18 +150,20 @@ def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
     )
 
 
+_NO_JOB = (
+    "Membership, attributes, the sums and epsilon were not tried: they need the job that grew the "
+    "model. Give its job file: --job FILE."
+)
+_NO_JOURNAL = (
+    "The folder has no journal of its rounds (a finished run keeps none), so the sums can be had "
+    "only by growing the job again."
+)
+
+
 def _without_job(target: Path) -> tuple[str, ...]:
-    missing = (
-        "Membership, attributes, the sums and epsilon were not tried: they need the job that grew "
-        "the model. Give its job file: --job FILE."
-    )
-    if target.is_dir() and not (target / _JOURNAL).is_dir():
-        return (
-            missing,
-            "The folder has no journal of its rounds (a finished run keeps none), so the sums can "
-            "be had only by growing the job again.",
-        )
-    return (missing,)
+    """Say what cannot be tried without a job."""
+    has_none = target.is_dir() and not (target / _JOURNAL).is_dir()
+    return (_NO_JOB, _NO_JOURNAL) if has_none else (_NO_JOB,)
 
 
 def _require_same(model: ForestModel, subject: Subject) -> None:
@@ -183,19 +186,9 @@ def audit_subject(
 ) -> Audit:
     """Try every attack that a subject allows."""
     rehearsal = subject.rehearsal
-    halves, notes = None, subject.notes
+    halves = None
     if rehearsal is not None:
         halves = train_halves(rehearsal, effort.n_models, progress)
-        if halves is None:
-            notes += (
-                f"Membership and attributes were not tried: {rehearsal.rows.n} rows are too few to "
-                "train on halves of them; 40 are needed.",
-            )
-        if subject.sums and not rehearsal.is_private and not _has_histograms(rehearsal):
-            notes += (
-                f"The cells of the sums are read in horizontal forests only; in "
-                f"{subject.model.protocol} the view of the sums has the counts of its nodes.",
-            )
     progress("attacking", 0, 0)
     least = _LEAST_GROUP if limits is None or limits.least_group is None else limits.least_group
     models = tuple(
@@ -203,13 +196,9 @@ def audit_subject(
         for name, how in ((AS_TRAINED, None), (HARDENED, subject.release))
     )
     found = _epsilon(subject, effort, progress)
-    if rehearsal is not None and rehearsal.is_private and found is None:
-        notes += ("The job claims no epsilon for one record against a reader: none was tried.",)
-    if found is not None and found.most < found.claim:
-        notes += (
-            f"{effort.n_runs} runs can show an epsilon of {found.most:.2f} at most, below the "
-            f"claim of {found.claim:g}; {runs_needed(found.claim):,} could disprove it.",
-        )
+    notes = list(subject.notes)
+    if rehearsal is not None:
+        notes.extend(_not_tried(subject, rehearsal, halves, found))
     return Audit(
         subject.name,
         subject.model.protocol,
@@ -217,8 +206,31 @@ def audit_subject(
         models,
         subject.sums,
         found,
-        notes,
+        tuple(notes),
     )
+
+
+def _not_tried(
+    subject: Subject, rehearsal: Rehearsal, halves: Halves | None, found: EpsilonFound | None
+) -> Iterator[str]:
+    """Say what could not be tried, and what it would need."""
+    if halves is None:
+        yield (
+            f"Membership and attributes were not tried: {rehearsal.rows.n} rows are too few to "
+            f"train on halves of them; {LEAST_ROWS} are needed."
+        )
+    if subject.sums and not rehearsal.is_private and not _has_histograms(rehearsal):
+        yield (
+            "The cells of the sums are read in horizontal forests only; in "
+            f"{subject.model.protocol} the view of the sums has the counts of its nodes."
+        )
+    if rehearsal.is_private and found is None:
+        yield "The job claims no epsilon for one record against a reader: none was tried."
+    if found is not None and found.most < found.claim:
+        yield (
+            f"{found.n_runs} runs can show an epsilon of {found.most:.2f} at most, below the "
+            f"claim of {found.claim:g}; {runs_needed(found.claim):,} could disprove it."
+        )
 
 
 def _has_histograms(rehearsal: Rehearsal) -> bool:

@@ -4,7 +4,6 @@ A node in whose histograms a class has one row shows the cell of that row in eve
 node drew. In a job with noise no count is exact, so that none singles out a row.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.audit.guesses import Truth
-from spinney.audit.reconstruction import classes_of, isolating_leaves, structures_told
+from spinney.audit.reconstruction import isolating_leaves, structures_told
 from spinney.audit.rehearsal import Rehearsal, Sides
 from spinney.audit.shares import share_of
 from spinney.audit.told import counts_told
@@ -109,12 +108,8 @@ def rebuild_from_sums(
         _read(ask, heard.rows[place], truth, guess, width)
     found = truth.judged(alone, guess[alone])
     blind = truth.judged(alone, np.broadcast_to(truth.typical, guess[alone].shape))
-    return tuple(
-        Rebuilt(
-            view, structures, isolated, found.cells, blind.cells.share, found.error, blind.error
-        )
-        for view in views
-    )
+    shown = (found.cells, blind.cells.share, found.error, blind.error)
+    return tuple(Rebuilt(view, structures, isolated, *shown) for view in views)
 
 
 def _read(

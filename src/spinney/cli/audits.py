@@ -34,6 +34,7 @@ def audit_target(
     target: Path,
     job: Path | None,
     table: Path | None,
+    *,
     party: Path | None,
     effort: Effort,
     out: Path | None,

@@ -185,8 +185,9 @@ def audit(
         stages.begin("starting")
         from spinney.cli import audits as work  # noqa: PLC0415
 
+        effort = work.Effort(models, runs)
         found, file = work.audit_target(
-            target, job, table, party, work.Effort(models, runs), out, stages
+            target, job, table, party=party, effort=effort, out=out, stages=stages
         )
     ending.written = file is not None
     work.show(found, file, as_json=as_json)

@@ -159,18 +159,17 @@ def claims_refuted(audit: Audit) -> tuple[str, ...]:
     found = audit.epsilon
     if found is None or not found.is_refuted:
         return ()
+    said = f"runs show an epsilon of at least {found.bound:.2f}, but the job claims {found.claim:g}"
     if found.always_same:
-        return (
+        said = (
             f"the job claims epsilon = {found.claim:g}, but {found.n_runs} runs gave the same "
-            "numbers: there is no noise",
+            "numbers: there is no noise"
         )
-    return (
-        f"runs show an epsilon of at least {found.bound:.2f}, but the job claims {found.claim:g}",
-    )
+    return (said,)
 
 
 def refuse_unaudited(limits: AuditLimits | None, folder: Path, model: bytes) -> None:
-    """Raise `PolicyError` unless these bytes were audited in their run's folder and keep the limits.
+    """Raise `PolicyError` unless a model was audited in its run's folder and keeps the limits.
 
     Without limits nothing is asked, but an audit that disproved a claim still refuses.
     """

@@ -165,8 +165,9 @@ class Report(ReportFacts, frozen=True, dict=True):
         model: ForestModel | None = None,
         audit: Audit | None = None,
     ) -> None:
-        """Write the report as one page that needs no network: with the trees of `model`, if given,
-        and with what an audit found.
+        """Write the report as one page that needs no network.
+
+        It shows the trees of `model`, and what an audit found.
         """
         write_whole(path, page_of(self, model, audit).encode())
 

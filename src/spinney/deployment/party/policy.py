@@ -89,10 +89,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_audit(self) -> None:
         """Raise if the limits of an audit contradict the other rules."""
-        most, claimed = (
-            None if self.audit is None else self.audit.most_epsilon,
-            self.epsilon_per_job,
-        )
+        most = None if self.audit is None else self.audit.most_epsilon
+        claimed = self.epsilon_per_job
         if most is not None and claimed is not None and most > claimed:
             raise SettingError(
                 f"[policy.audit] contradicts [policy]: most_epsilon = {most:g} lets runs show more "

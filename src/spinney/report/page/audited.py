@@ -20,8 +20,8 @@ def what_attacks_get(audit: Audit) -> Html:
     """Return the section: limits first, then what each view gets."""
     parts: list[Content] = [tag("p", _WHAT, class_="soft")]
     if audit.broken:
-        said = tag("ul", *(tag("li", f"{one}.") for one in audit.broken))
-        parts.append(tag("div", tag("p", "Limits that are not kept:"), said, class_="warn"))
+        kept = tag("ul", *(tag("li", f"{one}.") for one in audit.broken))
+        parts.append(tag("div", tag("p", "What is not kept:"), kept, class_="warn"))
     lines: list[list[Content]] = [list(line) for line in model_lines(audit)]
     parts.append(table("What a reader of the model gets", list(headings(audit)), lines))
     if audit.sums:
