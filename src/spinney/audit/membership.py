@@ -2,9 +2,9 @@
 
 Every model trained on a half is attacked in turn, with the others as shadows: how likely is its
 confidence in a row's label if the row was in training, and how likely if it was not? With so few
-shadows the variances are those over all rows, as the authors advise. The threshold for a rate of
-false alarms is chosen on half of the models and tried on the other half. Intervals take the pairs
-of row and model as independent, which they are not quite: a row meets several models.
+shadows the variances are those over all rows, as the authors advise. The pairs of row and model
+make one ROC curve. Intervals take the pairs as independent, which they are not quite: a row meets
+several models.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from spinney.report.audited import Membership, MembershipAt
 from spinney.typing import Bools, Floats
 
 RATES = (0.001, 0.01)
-_LEAST_ALARMS = 5  # false ones among the tried pairs, or a rate cannot be judged
+_LEAST_ALARMS = 10  # false ones, or a rate cannot be judged
 _FLOOR = 1e-3  # of a probability; forests give 0 and 1
 _TINY = 1e-6
 
@@ -27,16 +27,9 @@ def infer_membership(models: tuple[ForestModel, ...], saw: Bools, rows: Rows) ->
     """Attack models that saw some of the rows; return how many members are found."""
     told = np.stack([_confidence(model, rows) for model in models])
     score = np.stack([_ratio(told, saw, number) for number in range(len(models))])
-    chosen, tried = slice(0, None, 2), slice(1, None, 2)
     needed = {rate: rows_needed(rate, len(models)) for rate in RATES}
     at = tuple(
-        _at(
-            rate,
-            score[chosen][~saw[chosen]],
-            score[tried],
-            saw[tried],
-            needed=0 if rows.n >= least else least,
-        )
+        _at(rate, score, saw, needed=0 if rows.n >= least else least)
         for rate, least in needed.items()
     )
     area = float(roc_auc_score(saw.ravel(), score.ravel()))
@@ -45,7 +38,7 @@ def infer_membership(models: tuple[ForestModel, ...], saw: Bools, rows: Rows) ->
 
 def rows_needed(rate: float, n_models: int) -> int:
     """Return how many rows a table needs so that a rate of false alarms can be judged."""
-    return int(np.ceil(_LEAST_ALARMS / (rate * (n_models // 2) / 2)))
+    return int(np.ceil(_LEAST_ALARMS / (rate * (n_models // 2))))
 
 
 def _confidence(model: ForestModel, rows: Rows) -> Floats:
@@ -74,11 +67,10 @@ def _ratio(told: Floats, saw: Bools, target: int) -> Floats:
     return ratio
 
 
-def _at(rate: float, outside: Floats, score: Floats, saw: Bools, *, needed: int) -> MembershipAt:
-    """Choose a threshold on some pairs, and try it on others."""
-    allowed = int(rate * outside.size)
-    threshold = np.sort(outside)[::-1][min(allowed, outside.size - 1)]
-    called = score > threshold
+def _at(rate: float, score: Floats, saw: Bools, *, needed: int) -> MembershipAt:
+    """Return who is called a member above the threshold that raises so many false alarms."""
+    outside = np.sort(score[~saw])[::-1]
+    called = score > outside[min(int(rate * outside.size), outside.size - 1)]
     return MembershipAt(
         rate,
         share_of(int((called & saw).sum()), int(saw.sum())),

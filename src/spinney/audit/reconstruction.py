@@ -70,9 +70,12 @@ def isolating_leaves(
     """Return a leaf in which each row is told to be alone in its class; -1: there is none."""
     label = classes_of(model, rehearsal)
     found = np.full(label.size, -1, np.int64)
+    n_classes = told.shape[1]
     for tree in range(model.forest.n_trees):
         leaf = model.forest.leaves(cells, tree).astype(np.int64)
-        alone = (told[leaf, label] == 1) & (rehearsal.drawn(tree) > 0)
+        drawn, group = rehearsal.drawn(tree), leaf * n_classes + label
+        is_true = np.bincount(group, weights=drawn)[group] == 1  # read rightly, not only told
+        alone = (told[leaf, label] == 1) & is_true & (drawn > 0)
         found[alone & (found < 0)] = leaf[alone & (found < 0)]
     return found
 

@@ -57,6 +57,7 @@ class Subject:
     notes: tuple[str, ...] = ()
     sums: tuple[Rebuilt, ...] = ()
     claim: tuple[float, float] | None = None
+    leaving: str = HARDENED
 
 
 def audit(
@@ -65,6 +66,7 @@ def audit(
     job: Path | None = None,
     table: Path | None = None,
     limits: AuditLimits | None = None,
+    exact_counts: bool = False,
     effort: Effort | None = None,
     progress: Progress = silent,
 ) -> Audit:
@@ -79,7 +81,10 @@ def audit(
     table
         Rows to audit with, instead of the tables that the job file names.
     limits
-        What the party's policy lets an audit find.
+        What the party's policy lets an audit find; a model file is compared with them as it is,
+        the model of a run or a job as it will be hardened.
+    exact_counts
+        The rule of that name in the party's policy.
     effort
         How much to train.
     progress
@@ -93,14 +98,10 @@ def audit(
     else:
         subject = _of_model(target, job, table)
     found = audit_subject(subject, limits, effort or Effort(), progress)
-    return msgspec.structs.replace(found, broken=broken_in(found, limits))
-
-
-def broken_in(found: Audit, limits: AuditLimits | None) -> tuple[str, ...]:
-    """Return every limit that an audit does not keep, for the model that would leave."""
-    leaving = found.models[-1]
-    told = () if limits is None else limits.broken_by(found, leaving)
-    return (*claims_refuted(found), *told)
+    broken = claims_refuted(found)
+    if limits is not None:
+        broken += limits.broken_by(found, found.judged, exact_counts=exact_counts)
+    return msgspec.structs.replace(found, broken=broken)
 
 
 def _of_job(path: Path, table: Path | None) -> Subject:
@@ -129,13 +130,15 @@ def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
     report = load_report(target) if (target / REPORT).is_file() else None
     release = (report.release if report is not None else None) or Hardening()
     is_private = model.noise is not None or (report is not None and report.is_private)
+    leaving = HARDENED if target.is_dir() else AS_TRAINED  # a file leaves as it is
     if job is None:
         if table is not None:
             raise SettingError(
                 "A table alone does not say how the model was grown. Give its job file too: "
                 "--job FILE."
             )
-        return Subject(str(target), model, release, None, is_private, notes=_without_job(target))
+        notes = _without_job(target)
+        return Subject(str(target), model, release, None, is_private, notes=notes, leaving=leaving)
     subject = _of_job(job, table)
     _require_same(model, subject)
     own = release if report is not None and report.release is not None else subject.release
@@ -147,6 +150,7 @@ def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
         subject.is_private,
         sums=subject.sums,
         claim=subject.claim,
+        leaving=leaving,
     )
 
 
@@ -207,6 +211,7 @@ def audit_subject(
         subject.sums,
         found,
         tuple(notes),
+        subject.leaving,
     )
 
 

@@ -41,19 +41,23 @@ def audit_target(
     stages: Stages,
 ) -> tuple[Audit, Path | None]:
     """Audit, and write down what was found; return it and the file, if one was written."""
-    limits = None if party is None else _limits_of(party)
+    policy = None if party is None else load_party(party).policy
     step = stages.begin("auditing")
-    found = audit(target, job=job, table=table, limits=limits, effort=effort, progress=step)
+    found = audit(
+        target,
+        job=job,
+        table=table,
+        limits=None if policy is None else policy.audit or AuditLimits(),
+        exact_counts=policy is not None and policy.exact_counts,
+        effort=effort,
+        progress=step,
+    )
     file = out or (target / AUDIT if target.is_dir() else None)
     if file is not None:
         write_whole(file, in_json(found).encode())
     if target.is_dir() and out is None and (target / REPORT).is_file():
         _write_page(target, found)
     return found, file
-
-
-def _limits_of(party: Path) -> AuditLimits | None:
-    return load_party(party).policy.audit
 
 
 def _write_page(folder: Path, found: Audit) -> None:
@@ -92,7 +96,7 @@ def show(found: Audit, file: Path | None, *, as_json: bool) -> None:
 def _table(names: Line, lines: list[Line]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in names:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, overflow="fold")
     for line in lines:
         table.add_row(*line)
     return table

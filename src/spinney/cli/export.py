@@ -15,6 +15,7 @@ from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
+from spinney.report.audit_limits import refuse_failed
 from spinney.report.audited import audit_in
 from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.hardening import harden
@@ -54,6 +55,7 @@ def export_model(
             "forest leaves its parties only if all of them consent; a job with join_parts = true "
             "asks them."
         )
+    refuse_failed(source)
     how = wanted(Hardening() if report is None or report.release is None else report.release)
     if report is not None and report.release is not None:
         how.require_within(report.release)

@@ -86,12 +86,17 @@ class AuditLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 "stand alone. Raise least_group to 2 or more."
             )
 
-    def broken_by(self, audit: Audit, released: Released) -> tuple[str, ...]:
+    def broken_by(
+        self, audit: Audit, released: Released, *, exact_counts: bool = False
+    ) -> tuple[str, ...]:
         """Return a sentence for each limit that an audit does not keep, for the model that leaves.
 
-        What could not be tried, or not with enough rows, does not keep a limit.
+        What could not be tried, or not with enough rows, does not keep a limit. `exact_counts` is
+        the rule of that name in [policy].
         """
+        exact = released.groups.exact_counts and not exact_counts
         return (
+            *(["nodes hold exact counts of rows, and exact_counts = false"] if exact else ()),
             *self._broken_by_model(released),
             *self._broken_by_sums(audit),
             *self._broken_by_epsilon(audit),
@@ -168,32 +173,50 @@ def claims_refuted(audit: Audit) -> tuple[str, ...]:
     return (said,)
 
 
-def refuse_unaudited(limits: AuditLimits | None, folder: Path, model: bytes) -> None:
+def refuse_unaudited(
+    limits: AuditLimits | None, folder: Path, model: bytes, *, exact_counts: bool = False
+) -> None:
     """Raise `PolicyError` unless a model was audited in its run's folder and keeps the limits.
 
-    Without limits nothing is asked, but an audit that disproved a claim still refuses.
+    Parameters
+    ----------
+    limits
+        The party's [policy.audit]; None: it asks for no audit.
+    folder
+        The folder with `audit.json`.
+    model
+        The bytes that would leave, hardened as they leave.
+    exact_counts
+        The rule of that name in the party's [policy].
     """
+    if limits is None:
+        return
     audit = audit_in(folder)
     if audit is None:
-        if limits is None:
-            return
         raise PolicyError(
             "This model was not audited, and the party's policy has limits for it "
             "([policy.audit]). Run spinney audit on its run first. Nothing was released."
         )
     released = audit.of_model(model)
     if released is None:
-        if limits is None:
-            return
         raise PolicyError(
             "The audit beside this model is about another model, and the party's policy has limits "
             "for it ([policy.audit]). Run spinney audit again. Nothing was released."
         )
-    broken = claims_refuted(audit)
-    if limits is not None:
-        broken = (*broken, *limits.broken_by(audit, released))
+    kept = limits.broken_by(audit, released, exact_counts=exact_counts)
+    broken = (*claims_refuted(audit), *kept)
     if broken:
         raise PolicyError(f"The audit of this model: {'; '.join(broken)}. Nothing was released.")
+
+
+def refuse_failed(folder: Path) -> None:
+    """Raise `PolicyError` if a run's folder holds an audit that did not pass."""
+    audit = audit_in(folder)
+    if audit is not None and audit.broken:
+        raise PolicyError(
+            f"The audit of this run does not pass: {'; '.join(audit.broken)}. Agree on a stricter "
+            "[release] in a new job, or audit again with other limits. Nothing was written."
+        )
 
 
 def _broken_by_membership(name: str, limit: float, found: MembershipAt | None) -> Iterator[str]:

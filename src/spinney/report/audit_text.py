@@ -32,45 +32,45 @@ def _of_model(one: Released) -> Iterator[tuple[str, str]]:
     yield f"leaves with fewer than {groups.least} rows", "noisy" if groups.noisy else small
     cells = f"{groups.small_cells:,}"
     yield (
-        f"classes of leaves with 1 to {groups.least - 1} rows",
+        f"their classes with 1 to {groups.least - 1} rows",
         "noisy" if groups.noisy else cells,
     )
     yield from _of_view(rebuilt)
     yield from _of_membership(one)
     yield from _of_attribute(one)
-    yield "AUC (or R2) on held-out rows", "-" if one.auc is None else f"{one.auc:.3f}"
+    yield "AUC or R2, held-out rows", "-" if one.auc is None else f"{one.auc:.3f}"
 
 
 def _of_view(one: Rebuilt) -> Iterator[tuple[str, str]]:
-    yield "leaves that single out a row of a class", f"{one.structures:,}"
+    yield "leaves that tell of a single row", f"{one.structures:,}"
     yield "rows isolated", told(one.isolated)
-    yield "their cells within 2 % of range", told(one.cells)
+    yield "their cells within 2 %", told(one.cells)
     yield "the same by guessing", _percent(one.guessed)
-    yield "mean error of a cell (by guessing)", _error(one)
+    yield "mean error (by guessing)", _error(one)
 
 
 def _of_membership(one: Released) -> Iterator[tuple[str, str]]:
     found = one.membership
     at = {} if found is None else {each.wanted: each for each in found.at}
     for rate in (0.001, 0.01):
-        name = f"members found at {rate:.1%} false alarms"
+        name = f"members found at {100 * rate:g} % false"
         here = at.get(rate)
         if here is None:
             yield name, "not tried"
         elif here.rows_needed:
-            yield name, f"too few rows; {here.rows_needed:,} needed"
+            yield name, f"needs {here.rows_needed:,} rows"
         else:
             yield name, told(here.found)
-    yield "area of the membership attack", "not tried" if found is None else f"{found.area:.3f}"
+    yield "area of that attack", "not tried" if found is None else f"{found.area:.3f}"
 
 
 def _of_attribute(one: Released) -> Iterator[tuple[str, str]]:
     found = one.attribute
-    name = "a member's cell guessed (others; without model)"
+    name = "a member's cell guessed"
     if found is None:
         yield name, "not tried"
         return
-    others = f"{_percent(found.others.share)}; {_percent(found.guessed)}"
+    others = f"others {_percent(found.others.share)}, blind {_percent(found.guessed)}"
     yield name, f"{found.column}: {_percent(found.members.share)} ({others})"
 
 

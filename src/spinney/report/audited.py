@@ -118,9 +118,15 @@ class Audit(msgspec.Struct, frozen=True):
     sums: tuple[Rebuilt, ...] = ()  # what the coordinator and other parties saw while it grew
     epsilon: EpsilonFound | None = None
     notes: tuple[str, ...] = ()
+    leaving: str = HARDENED  # the model that is compared with the limits
     broken: tuple[str, ...] = ()  # limits of the party's policy that are not kept
     version: str = __version__
     format: int = FORMAT
+
+    @property
+    def judged(self) -> Released:
+        """The model that is compared with the limits."""
+        return next(one for one in self.models if one.name == self.leaving)
 
     def of_model(self, model: bytes) -> Released | None:
         """Return what was found about these bytes; None: they were not audited."""
