@@ -1,7 +1,7 @@
 """`spinney audit`: find the model and the job, try every attack that they allow, write it down."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from spinney.audit.membership import infer_membership
 from spinney.audit.reconstruction import rebuild_from_trees
 from spinney.audit.rehearsal import Rehearsal, rehearsal_of
 from spinney.audit.sums import listen, rebuild_from_sums, views_of
+from spinney.audit.told import has_exact_counts
 from spinney.errors import SettingError, StorageError
 from spinney.protocols.model import ForestModel
 from spinney.report.audit_limits import AuditLimits, claims_refuted
@@ -140,18 +141,14 @@ def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
         notes = _without_job(target)
         return Subject(str(target), model, release, None, is_private, notes=notes, leaving=leaving)
     subject = _of_job(job, table)
+    if report is not None and report.release is not None:
+        subject = replace(subject, release=report.release)
     _require_same(model, subject)
-    own = release if report is not None and report.release is not None else subject.release
-    return Subject(
-        str(target),
-        model,
-        own,
-        subject.rehearsal,
-        subject.is_private,
-        sums=subject.sums,
-        claim=subject.claim,
-        leaving=leaving,
-    )
+    if subject.is_private:  # noise never grows the same model twice
+        subject = replace(subject, model=model)
+    elif model.to_bytes() != subject.model.to_bytes():
+        leaving = HARDENED
+    return replace(subject, name=str(target), leaving=leaving)
 
 
 _NO_JOB = (
@@ -171,13 +168,13 @@ def _without_job(target: Path) -> tuple[str, ...]:
 
 
 def _require_same(model: ForestModel, subject: Subject) -> None:
-    """Raise unless a job grows the given model; one with noise never grows the same twice."""
+    """Raise unless a job grows the given model, hardened or not."""
     if model.schema != subject.model.schema or model.protocol != subject.model.protocol:
         raise SettingError(
             "The job file grows a model of other columns, another label or another protocol than "
             "the model that is audited. Give the job that grew it."
         )
-    known = (subject.model, harden(subject.model, subject.release)[0])
+    known = (subject.model, hardened(subject.model, subject.release))
     if not subject.is_private and model.to_bytes() not in [one.to_bytes() for one in known]:
         raise SettingError(
             "The job file, with these rows, grows another model than the one that is audited. "
@@ -195,10 +192,7 @@ def audit_subject(
         halves = train_halves(rehearsal, effort.n_models, progress)
     progress("attacking", 0, 0)
     least = _LEAST_GROUP if limits is None or limits.least_group is None else limits.least_group
-    models = tuple(
-        _released(subject, name, how, halves, least)
-        for name, how in ((AS_TRAINED, None), (HARDENED, subject.release))
-    )
+    models = tuple(_released(subject, name, how, halves, least) for name, how in _leaving(subject))
     found = _epsilon(subject, effort, progress)
     notes = list(subject.notes)
     if rehearsal is not None:
@@ -213,6 +207,20 @@ def audit_subject(
         tuple(notes),
         subject.leaving,
     )
+
+
+def _leaving(subject: Subject) -> Iterator[tuple[str, Hardening | None]]:
+    """Return each form in which a model could leave; one that is hardened is not hardened again."""
+    if not subject.is_private and not has_exact_counts(subject.model):
+        yield HARDENED, None
+        return
+    yield AS_TRAINED, None
+    yield HARDENED, subject.release
+
+
+def hardened(model: ForestModel, how: Hardening) -> ForestModel:
+    """Return a model as it leaves on some terms."""
+    return harden(model, how)[0]
 
 
 def _not_tried(
@@ -254,12 +262,12 @@ def _released(
     """Return what a reader gets out of the model, hardened or not."""
     model, counted = subject.model, None
     if how is not None:
-        model = harden(subject.model, how)[0]
-        counted = harden(subject.model, msgspec.structs.replace(how, exact_counts=True))[0]
+        model = hardened(subject.model, how)
+        counted = hardened(subject.model, msgspec.structs.replace(how, exact_counts=True))
     membership, attribute, auc = None, None, None
     rehearsal = subject.rehearsal
     if rehearsal is not None and halves is not None:
-        models = tuple(one if how is None else harden(one, how)[0] for one in halves.models)
+        models = tuple(one if how is None else hardened(one, how) for one in halves.models)
         membership = infer_membership(models, halves.saw, rehearsal.rows)
         attribute = infer_attribute(models, halves, rehearsal.rows)
     if rehearsal is not None:

@@ -126,7 +126,8 @@ class Audit(msgspec.Struct, frozen=True):
     @property
     def judged(self) -> Released:
         """The model that is compared with the limits."""
-        return next(one for one in self.models if one.name == self.leaving)
+        named = (one for one in self.models if one.name == self.leaving)
+        return next(named, self.models[-1])
 
     def of_model(self, model: bytes) -> Released | None:
         """Return what was found about these bytes; None: they were not audited."""

@@ -1,5 +1,7 @@
 """The attacks find what is there to find, and nothing where there is nothing."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -106,7 +108,7 @@ def test_members_are_found_where_a_model_gives_them_away(margin, least, most):
     random = np.random.default_rng(1)
     n, n_models = 2000, 8
     saw = np.argsort(random.random((n_models, n)), axis=0) < n_models // 2
-    models = tuple(_Knows(model, kept, margin) for kept in saw)
+    models: Any = tuple(_Knows(model, kept, margin) for kept in saw)
     rows = Rows(np.zeros((4, n), np.float32), np.ones(n, np.int32), np.zeros(n, np.uint64))
     found = infer_membership(models, saw, rows)
     at = found.at[1]
@@ -123,7 +125,8 @@ def test_how_many_rows_a_rate_needs():
 def test_the_sums_show_the_cells_of_rows_that_stand_alone(place):
     rehearsal, _ = rehearsal_of(place.job(max_depth="8", n_estimators="40"), None)
     training, heard = listen(rehearsal)
-    (coordinator,) = rebuild_from_sums(training.model, rehearsal, heard, views=("the coordinator",))
+    views = ("the coordinator",)
+    coordinator: Any = rebuild_from_sums(training.model, rehearsal, heard, views=views)[0]
     assert coordinator.isolated.hits > 5
     assert coordinator.cells.share > coordinator.guessed
     assert coordinator.error < coordinator.guessed_error

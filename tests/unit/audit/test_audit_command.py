@@ -1,6 +1,7 @@
 """`spinney audit`: what it tries, what it catches, and what it refuses, in words."""
 
 import json
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -58,6 +59,10 @@ def run(place):
     return place
 
 
+def found_in(path) -> Any:
+    return load_audit(path)
+
+
 def party_of(place, limits):
     (place.folder / "party.toml").write_text(PARTY + limits, encoding="utf-8")
     return "--party", "party.toml"
@@ -73,7 +78,7 @@ def test_a_run_is_audited_with_the_job_that_grew_it(run):
         "another party",
     ):
         assert words in told.stdout
-    found = load_audit(run.folder / "run")
+    found = found_in(run.folder / "run")
     assert [one.name for one in found.models] == ["as trained", "hardened"]
     assert found.n_rows == 95
     trained, hardened = found.models
@@ -113,7 +118,7 @@ def test_a_proposed_job_is_audited_with_a_local_table(place):
     assert "--table FILE" in said
     told = place.run("audit", "job.toml", "--table", "visits.csv", "--out", "a.json", *FEW)
     assert told.exit_code == 0, told.stderr
-    assert len(load_audit(place.folder / "a.json").sums) == 2
+    assert len(found_in(place.folder / "a.json").sums) == 2
 
 
 # --- planted faults ------------------------------------------------------------------------------
@@ -152,16 +157,17 @@ def test_noise_left_out_of_a_private_job_is_caught(place, monkeypatch):
     assert "the job claims epsilon = 1, but 20 runs gave the same numbers" in told.stderr
 
 
-def test_noise_of_a_tenth_is_caught_by_the_bound(place, monkeypatch):
+def test_too_little_noise_is_caught_by_the_bound(place, monkeypatch):
     place.write(PRIVATE)
-    right = samplers.shares
+    random = np.random.default_rng(0)
 
-    def tenth(decay, honest, count):
-        return right(decay, honest, count) // 50
+    def little(decay, honest, count):
+        return random.integers(0, 11, count) // 10  # seldom anything but 0
 
-    monkeypatch.setattr(samplers, "shares", tenth)
+    monkeypatch.setattr(samplers, "shares", little)
     told = place.run("audit", "job.toml", "--models", "4", "--runs", "60", "--out", "a.json")
-    found = load_audit(place.folder / "a.json").epsilon
+    found = found_in(place.folder / "a.json").epsilon
+    assert not found.always_same
     assert found.bound > found.claim == 1
     assert told.exit_code == 30
     assert "but the job claims 1" in told.stderr
@@ -176,7 +182,7 @@ def test_limits_decide_the_exit_code(run):
     assert told.exit_code == 30
     assert "the coordinator isolates" in told.stderr
     assert "and most_isolated_in_sums = 0" in told.stderr
-    assert load_audit(run.folder / "run").broken
+    assert found_in(run.folder / "run").broken
 
 
 def test_too_few_rows_do_not_keep_a_limit(run):
@@ -285,3 +291,15 @@ def test_an_audit_of_another_format_is_refused(run):
     code, said = run.refused("model", "export", "run", "out.onnx")
     assert code == 22
     assert "has audit format 2; this Spinney" in said
+
+
+def test_a_model_that_left_hardened_is_judged_as_it_is(run):
+    model = ForestModel.load(run.folder / "run" / "model.spinney")
+    harden(model, Hardening())[0].save(run.folder / "hard.spinney")
+    alone = run.run("audit", "hard.spinney", "--out", "a.json")
+    assert alone.exit_code == 0, alone.stderr
+    assert [one.name for one in found_in(run.folder / "a.json").models] == ["hardened"]
+    told = run.run("audit", "hard.spinney", "--job", "job.toml", "--out", "b.json", *FEW)
+    assert told.exit_code == 0, told.stderr
+    digest = found_in(run.folder / "a.json").models[0].digest
+    assert found_in(run.folder / "b.json").judged.digest == digest
