@@ -1,9 +1,11 @@
 """Rows rebuilt from the trees alone.
 
-A leaf that tells a count of one says that one training row of that class lies in its box. Every
-other tree has that row in one of its leaves too: a leaf that meets the box, and tells a row of the
-class. Where only one leaf does, the box shrinks to what both share. Ferry, Fukasawa, Pascal and
-Vidal (2024) solve all these constraints at once; this is their propagation without the search.
+A leaf that tells a count of one says that one training row of that class lies in its box. In a
+forest without a bootstrap every other tree has that row too, in a leaf that meets the box and tells
+a row of the class. Where only one leaf does, the box shrinks to what both share. Ferry, Fukasawa,
+Pascal and Vidal (2024) solve for all rows of all leaves at once, with a constraint solver, and so
+get at forests with a bootstrap too; this is their propagation without the search. The guess is the
+middle one of the known values in the box.
 """
 
 from itertools import pairwise
@@ -19,7 +21,7 @@ from spinney.audit.told import counts_told
 from spinney.protocols.model import ForestModel
 from spinney.report.audited import Rebuilt
 from spinney.seeds import generator
-from spinney.typing import Bools, Floats, Integers
+from spinney.typing import Floats, Integers
 
 READER = "a reader of the model"
 _MOST_REBUILT = 150  # rows; more would only narrow the interval
@@ -46,7 +48,7 @@ def rebuild_from_trees(
     if not alone.size:
         return Rebuilt(READER, structures, isolated)
     chosen = np.sort(generator(0).permutation(alone)[:_MOST_REBUILT])
-    truth = Truth.of(model, cells.astype(np.float64))
+    truth = Truth.of(model, rehearsal)
     label = classes_of(model, rehearsal)
     guess = _Rebuilder(model, told, truth).rows(where[chosen], label[chosen])
     found = truth.judged(chosen, guess)
@@ -88,7 +90,9 @@ class _Rebuilder:
         self._boxes = boxes_of(model)
         self._told = told
         self._truth = truth
-        starts = forest.tree_start
+        roots = forest.moments[forest.tree_start[:-1]]
+        shares_rows = bool(np.all(roots == roots[0]))  # no bootstrap: every tree has every row
+        starts = forest.tree_start if shares_rows else forest.tree_start[:1]
         self._leaves = [
             np.flatnonzero(forest.feature[first:last] < 0) + first
             for first, last in pairwise(starts.tolist())
@@ -103,25 +107,23 @@ class _Rebuilder:
     def _shrunk(self, leaf: int, label: int) -> Boxes:
         box = self._boxes.part(np.array([leaf]))
         for leaves, boxes in zip(self._leaves, self._of_leaf, strict=True):
-            meets = boxes.meets(box) & self._holds(leaves, label)
-            if meets.sum() == 1:
-                box = box.cut_by(boxes.part(np.flatnonzero(meets)))
+            may_hold = self._told[leaves, label] != 0  # a count that is not told may be any
+            meets = np.flatnonzero(boxes.meets(box) & may_hold)
+            if meets.size == 1:
+                box = box.cut_by(boxes.part(meets))
         return box
 
-    def _holds(self, leaves: NDArray[np.intp], label: int) -> Bools:
-        """Return which leaves may hold a row of a class; a count that is not told may be any."""
-        found: Bools = self._told[leaves, label] != 0
-        return found
-
     def _guess(self, box: Boxes) -> Floats:
-        """Return the middle of a box, and the likeliest category that it leaves open."""
+        """Return the middle of the known values in a box, and the commonest open category."""
         truth = self._truth
         low, high = np.maximum(box.low[0], truth.low), np.minimum(box.high[0], truth.high)
         guess: Floats = (low + high) / 2
+        for column, values in enumerate(truth.known):
+            inside = values[(values > low[column]) & (values <= high[column])]
+            if inside.size:
+                guess[column] = inside[(inside.size - 1) // 2]
         for place, column in enumerate(box.categories):
-            bits = (box.bins[0, place][:, None] & _BITS).astype(np.bool_).ravel()
-            usual = int(truth.typical[column])
-            last = int(truth.high[column]) + 1
-            is_open = np.flatnonzero(bits[:last])
-            guess[column] = usual if bits[usual] or not is_open.size else is_open[0]
+            is_open = (box.bins[0, place][:, None] & _BITS).astype(np.bool_).ravel()
+            common = np.bincount(truth.known[column].astype(np.int64), minlength=is_open.size)
+            guess[column] = (is_open * (common + 1e-6)).argmax()
         return guess

@@ -102,7 +102,7 @@ def rebuild_from_sums(
     isolated = share_of(alone.size, len(cells))
     if not alone.size:
         return tuple(Rebuilt(view, structures, isolated) for view in views)
-    truth = Truth.of(model, cells.astype(np.float64))
+    truth = Truth.of(model, rehearsal)
     guess, width = np.tile(truth.typical, (len(cells), 1)), np.full(cells.shape, np.inf)
     for place, ask in heard.asks.items():
         _read(ask, heard.rows[place], truth, guess, width)
