@@ -124,8 +124,29 @@ class Rehearsal:
         return bootstrap_weights(key, self.rows.keys).astype(np.int64)
 
 
-def rehearsal_of(path: Path, table: Path | None) -> tuple[Rehearsal, JobFile]:
-    """Read a job file and the rows to audit it with: its own tables, or a local `table`."""
+@dataclass(frozen=True)
+class LocalTable:
+    """A table beside the job file: where it is, and its folder."""
+
+    folder: Path
+    config: TableConfig
+
+    @classmethod
+    def of_file(cls, path: Path) -> "LocalTable":
+        """Return a CSV or Parquet file."""
+        if not path.is_file():
+            raise SettingError(f"There is no table {str(path)!r}. Check --table.")
+        source = "parquet" if path.suffix == ".parquet" else "csv"
+        return cls(path.resolve().parent, TableConfig(source=source, path=path.name))
+
+
+def rehearsal_of(
+    path: Path, table: LocalTable | None, *, keep_all: bool = False
+) -> tuple[Rehearsal, JobFile]:
+    """Read a job file and the rows to audit it with: its own tables, or a local `table`.
+
+    With `keep_all` no row is held back.
+    """
     job = load_job(path, deployed=True)
     if job.spec.divides == "columns" or job.spec.leaves != "one model":
         raise SettingError(
@@ -134,32 +155,33 @@ def rehearsal_of(path: Path, table: Path | None) -> tuple[Rehearsal, JobFile]:
         )
     if table is not None:
         job = _with_table(job, table)
-    elif job.table is None and not all(party.source for party in job.parties):
-        raise _without_rows(path)
     if job.table is None and not job.parties:
         raise _without_rows(path)
+    if keep_all:
+        kept = msgspec.structs.replace(job.simulation, held_out=0.0)
+        job = msgspec.structs.replace(job, simulation=kept)
     parties, settings, running = prepare(job)
-    training = parties.training
     held_out = {name: rows.held_out for name, rows in parties.rows.items()}
-    return Rehearsal(training, held_out, settings, running), job
+    return Rehearsal(parties.training, held_out, settings, running), job
 
 
-def _with_table(job: JobFile, table: Path) -> JobFile:
+def names_tables(path: Path) -> bool:
+    """Return whether a job file says where its rows are."""
+    job = load_job(path, deployed=True)
+    return job.table is not None or bool(job.parties)
+
+
+def _with_table(job: JobFile, table: LocalTable) -> JobFile:
     """Return the job over one local table, dealt out to as many parties as it names."""
-    source = "parquet" if table.suffix == ".parquet" else "csv"
-    if not table.is_file():
-        raise SettingError(f"There is no table {str(table)!r}. Check --table.")
-    label = job.table.label if job.table is not None else None
-    n_parties = len(job.job.parties or job.parties) or None
-    dealing = (
-        job.simulation
-        if job.table is not None
-        else msgspec.structs.replace(job.simulation, n_parties=n_parties)
-    )
+    own = job.table.label if job.table is not None else None
+    dealing = job.simulation
+    if job.table is None:
+        n_parties = len(job.job.parties or job.parties) or None
+        dealing = msgspec.structs.replace(dealing, n_parties=n_parties)
     return msgspec.structs.replace(
         job,
-        folder=table.resolve().parent,
-        table=TableConfig(source=source, path=table.name, label=label),
+        folder=table.folder,
+        table=msgspec.structs.replace(table.config, label=table.config.label or own),
         parties=(),
         simulation=dealing,
         job=msgspec.structs.replace(job.job, parties=()),
@@ -169,5 +191,5 @@ def _with_table(job: JobFile, table: Path) -> JobFile:
 def _without_rows(path: Path) -> SettingError:
     return SettingError(
         f"{path.name!r} names no table, so there are no rows to audit it with. Give a local table "
-        "with the same columns: --table FILE."
+        "with the same columns: --table FILE, or --party with a party's file."
     )

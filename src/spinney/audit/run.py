@@ -14,7 +14,7 @@ from spinney.audit.groups import groups_of
 from spinney.audit.halves import LEAST_ROWS, Halves, train_halves
 from spinney.audit.membership import infer_membership
 from spinney.audit.reconstruction import rebuild_from_trees
-from spinney.audit.rehearsal import Rehearsal, rehearsal_of
+from spinney.audit.rehearsal import LocalTable, Rehearsal, rehearsal_of
 from spinney.audit.sums import listen, rebuild_from_sums, views_of
 from spinney.audit.told import has_exact_counts
 from spinney.errors import SettingError, StorageError
@@ -65,7 +65,7 @@ def audit(
     target: Path,
     *,
     job: Path | None = None,
-    table: Path | None = None,
+    table: LocalTable | None = None,
     limits: AuditLimits | None = None,
     exact_counts: bool = False,
     effort: Effort | None = None,
@@ -80,7 +80,8 @@ def audit(
     job
         For a folder or a model: the job file that grew it.
     table
-        Rows to audit with, instead of the tables that the job file names.
+        Rows to audit with, instead of the tables that the job file names. For a folder or a model
+        they are taken as some of the rows that grew it.
     limits
         What the party's policy lets an audit find; a model file is compared with them as it is,
         the model of a run or a job as it will be hardened.
@@ -105,7 +106,7 @@ def audit(
     return msgspec.structs.replace(found, broken=broken)
 
 
-def _of_job(path: Path, table: Path | None) -> Subject:
+def _of_job(path: Path, table: LocalTable | None) -> Subject:
     rehearsal, job = rehearsal_of(path, table)
     training, heard = listen(rehearsal)
     sums = rebuild_from_sums(training.model, rehearsal, heard, views=views_of(rehearsal))
@@ -120,7 +121,7 @@ def _of_job(path: Path, table: Path | None) -> Subject:
     )
 
 
-def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
+def _of_model(target: Path, job: Path | None, table: LocalTable | None) -> Subject:
     file = file_in(target, MODEL)
     if target.is_dir() and not file.is_file():
         raise StorageError(
@@ -129,28 +130,61 @@ def _of_model(target: Path, job: Path | None, table: Path | None) -> Subject:
         )
     model = ForestModel.load(file)
     report = load_report(target) if (target / REPORT).is_file() else None
-    release = (report.release if report is not None else None) or Hardening()
-    is_private = model.noise is not None or (report is not None and report.is_private)
-    leaving = HARDENED if target.is_dir() else AS_TRAINED  # a file leaves as it is
+    subject = Subject(
+        str(target),
+        model,
+        (report.release if report is not None else None) or Hardening(),
+        None,
+        is_private=model.noise is not None or (report is not None and report.is_private),
+        leaving=HARDENED if target.is_dir() else AS_TRAINED,  # a file leaves as it is
+    )
     if job is None:
         if table is not None:
             raise SettingError(
                 "A table alone does not say how the model was grown. Give its job file too: "
                 "--job FILE."
             )
-        notes = _without_job(target)
-        return Subject(str(target), model, release, None, is_private, notes=notes, leaving=leaving)
-    subject = _of_job(job, table)
-    if report is not None and report.release is not None:
-        subject = replace(subject, release=report.release)
-    _require_same(model, subject)
-    if subject.is_private:  # noise never grows the same model twice
-        subject = replace(subject, model=model)
-    elif model.to_bytes() != subject.model.to_bytes():
+        return replace(subject, notes=_without_job(target))
+    if table is not None:
+        return _with_own_rows(subject, job, table)
+    return _grown_again(subject, job, is_agreed=report is not None and report.release is not None)
+
+
+def _with_own_rows(subject: Subject, job: Path, table: LocalTable) -> Subject:
+    """Return the subject with some of the rows that grew it: a party's own."""
+    rehearsal, _ = rehearsal_of(job, table, keep_all=True)
+    own = next(iter(rehearsal.tables.values())).schema
+    if own.names != subject.model.schema.names or own.label.name != subject.model.schema.label.name:
+        raise _other_columns()
+    claim = claim_of(rehearsal.train()) if rehearsal.is_private else None
+    return replace(
+        subject,
+        rehearsal=rehearsal,
+        is_private=rehearsal.is_private,
+        claim=claim,
+        notes=(_OWN_ROWS,),
+    )
+
+
+def _grown_again(subject: Subject, job: Path, *, is_agreed: bool) -> Subject:
+    """Return the subject with the job that grew it, and all its rows."""
+    again = _of_job(job, None)
+    if is_agreed:
+        again = replace(again, release=subject.release)
+    _require_same(subject.model, again)
+    leaving = subject.leaving
+    if again.is_private:  # noise never grows the same model twice
+        again = replace(again, model=subject.model)
+    elif subject.model.to_bytes() != again.model.to_bytes():
         leaving = HARDENED
-    return replace(subject, name=str(target), leaving=leaving)
+    return replace(again, name=subject.name, leaving=leaving)
 
 
+_OWN_ROWS = (
+    "The rows are a party's own: what is isolated is counted among them, with those that the run "
+    "held back. Membership and attributes are of models trained on these rows alone. The sums were "
+    "not tried: audit the job itself."
+)
 _NO_JOB = (
     "Membership, attributes, the sums and epsilon were not tried: they need the job that grew the "
     "model. Give its job file: --job FILE."
@@ -170,16 +204,20 @@ def _without_job(target: Path) -> tuple[str, ...]:
 def _require_same(model: ForestModel, subject: Subject) -> None:
     """Raise unless a job grows the given model, hardened or not."""
     if model.schema != subject.model.schema or model.protocol != subject.model.protocol:
-        raise SettingError(
-            "The job file grows a model of other columns, another label or another protocol than "
-            "the model that is audited. Give the job that grew it."
-        )
+        raise _other_columns()
     known = (subject.model, hardened(subject.model, subject.release))
     if not subject.is_private and model.to_bytes() not in [one.to_bytes() for one in known]:
         raise SettingError(
             "The job file, with these rows, grows another model than the one that is audited. "
-            "Give the job and the rows that grew it."
+            "Give the job and the rows that grew it; a party's own rows, with --table or --party."
         )
+
+
+def _other_columns() -> SettingError:
+    return SettingError(
+        "The job file grows a model of other columns, another label or another protocol than the "
+        "model that is audited. Give the job that grew it."
+    )
 
 
 def audit_subject(

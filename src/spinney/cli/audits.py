@@ -5,8 +5,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from spinney.audit.rehearsal import LocalTable, names_tables
 from spinney.audit.run import Effort, audit
-from spinney.deployment.party.config import load_party
+from spinney.deployment.party.config import PartyFile, load_party
 from spinney.errors import PolicyError
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
@@ -41,12 +42,13 @@ def audit_target(
     stages: Stages,
 ) -> tuple[Audit, Path | None]:
     """Audit, and write down what was found; return it and the file, if one was written."""
-    policy = None if party is None else load_party(party).policy
+    own = None if party is None else load_party(party)
+    policy = None if own is None else own.policy
     step = stages.begin("auditing")
     found = audit(
         target,
         job=job,
-        table=table,
+        table=_table_of(target, job, table, own),
         limits=None if policy is None else policy.audit or AuditLimits(),
         exact_counts=policy is not None and policy.exact_counts,
         effort=effort,
@@ -58,6 +60,18 @@ def audit_target(
     if target.is_dir() and out is None and (target / REPORT).is_file():
         _write_page(target, found)
     return found, file
+
+
+def _table_of(
+    target: Path, job: Path | None, table: Path | None, party: PartyFile | None
+) -> LocalTable | None:
+    """Return the rows to audit with: the given file, or a party's own if the job names none."""
+    if table is not None:
+        return LocalTable.of_file(table)
+    file = target if target.suffix == ".toml" else job
+    if party is None or file is None or names_tables(file):
+        return None
+    return LocalTable(party.folder, party.table)
 
 
 def _write_page(folder: Path, found: Audit) -> None:

@@ -164,7 +164,8 @@ def audit(
         typer.Option(help="Rows to audit with, instead of the job file's own tables."),
     ] = None,
     party: Annotated[
-        Path | None, typer.Option(help="A party's file: its [policy.audit] has the limits.")
+        Path | None,
+        typer.Option(help="A party's file: the limits, and its rows if the job names none."),
     ] = None,
     models: Annotated[
         int, typer.Option(help="Models to train on halves of the rows, for membership.")

@@ -303,3 +303,23 @@ def test_a_model_that_left_hardened_is_judged_as_it_is(run):
     assert told.exit_code == 0, told.stderr
     digest = found_in(run.folder / "a.json").models[0].digest
     assert found_in(run.folder / "b.json").judged.digest == digest
+
+
+def test_a_party_audits_the_joint_model_with_its_own_rows(run):
+    rows = (run.folder / "visits.csv").read_text().splitlines(keepends=True)
+    (run.folder / "own.csv").write_text("".join(rows[:60]))
+    deployed = run.JOB.replace('name = "visits"', 'name = "visits"\nparties = ["a", "b"]')
+    deployed = deployed.replace("n_estimators = 4", "n_estimators = 20")
+    (run.folder / "deployed.toml").write_text(deployed.replace("max_depth = 3", "max_depth = 9"))
+    party = party_of(run, "[policy.audit]\nmost_isolated = 0.9\nleast_group = 5\n")
+    text = (run.folder / "party.toml").read_text().replace("visits.csv", "own.csv")
+    (run.folder / "party.toml").write_text(text)
+    told = run.run("audit", "run", "--job", "deployed.toml", *party, *FEW)
+    assert told.exit_code == 0, told.stderr
+    assert "The rows are a party's own" in told.stdout
+    found = found_in(run.folder / "run")
+    assert found.n_rows == 59
+    assert found.models[0].rebuilt.isolated.hits > 0
+    model = ForestModel.load(run.folder / "run" / "model.spinney")
+    limits = AuditLimits(most_isolated=0.9, least_group=5)
+    refuse_unaudited(limits, run.folder / "run", harden(model, Hardening())[0].to_bytes())
