@@ -119,7 +119,7 @@ class _Rebuilder:
         low, high = np.maximum(box.low[0], truth.low), np.minimum(box.high[0], truth.high)
         guess: Floats = (low + high) / 2
         for column, values in enumerate(truth.known):
-            inside = values[(values > low[column]) & (values <= high[column])]
+            inside = values[(values > box.low[0, column]) & (values <= box.high[0, column])]
             if inside.size:
                 guess[column] = inside[(inside.size - 1) // 2]
         for place, column in enumerate(box.categories):
