@@ -47,15 +47,33 @@ def rebuild_from_trees(
     isolated = share_of(alone.size, len(where))
     if not alone.size:
         return Rebuilt(READER, structures, isolated)
-    chosen = np.sort(generator(0).permutation(alone)[:_MOST_REBUILT])
+    chosen = sample_of(alone)
     truth = Truth.of(model, rehearsal)
-    label = classes_of(model, rehearsal)
-    guess = _Rebuilder(model, told, truth).rows(where[chosen], label[chosen])
+    guess = guess_rows(model, rehearsal, truth, where, chosen, told=told)
     found = truth.judged(chosen, guess)
     blind = truth.judged(chosen, np.broadcast_to(truth.typical, guess.shape))
     return Rebuilt(
         READER, structures, isolated, found.cells, blind.cells.share, found.error, blind.error
     )
+
+
+def sample_of(alone: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return some of the isolated rows, always the same."""
+    return np.sort(generator(0).permutation(alone)[:_MOST_REBUILT])
+
+
+def guess_rows(
+    model: ForestModel,
+    rehearsal: Rehearsal,
+    truth: Truth,
+    where: Integers,
+    chosen: NDArray[np.intp],
+    *,
+    told: Integers,
+) -> Floats:
+    """Guess the cells of some rows, each from the leaf `where` it is alone."""
+    label = classes_of(model, rehearsal)
+    return _Rebuilder(model, told, truth).rows(where[chosen], label[chosen])
 
 
 def classes_of(model: ForestModel, rehearsal: Rehearsal) -> NDArray[np.intp]:

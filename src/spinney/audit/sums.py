@@ -1,7 +1,8 @@
 """What the sums told while a forest grew: to its coordinator, and to every party that checks them.
 
 A node in whose histograms a class has one row shows the cell of that row in every column that the
-node drew. In a job with noise no count is exact, so that none singles out a row.
+node drew; the other cells are guessed as a reader of the model does. In a job with noise no count
+is exact, so that none singles out a row.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.audit.guesses import Truth
-from spinney.audit.reconstruction import isolating_leaves, structures_told
+from spinney.audit.reconstruction import (
+    guess_rows,
+    isolating_leaves,
+    sample_of,
+    structures_told,
+)
 from spinney.audit.rehearsal import Rehearsal, Sides
 from spinney.audit.shares import share_of
 from spinney.audit.told import counts_told
@@ -98,16 +104,18 @@ def rebuild_from_sums(
     told = counts_told(model, is_noisy=rehearsal.is_private)
     structures = structures_told(model, told)
     cells = model.rows(rehearsal.rows.values)
-    alone = np.flatnonzero(isolating_leaves(model, rehearsal, cells, told) >= 0)
+    where = isolating_leaves(model, rehearsal, cells, told)
+    alone = np.flatnonzero(where >= 0)
     isolated = share_of(alone.size, len(cells))
     if not alone.size:
         return tuple(Rebuilt(view, structures, isolated) for view in views)
-    truth = Truth.of(model, rehearsal)
+    truth, chosen = Truth.of(model, rehearsal), sample_of(alone)
     guess, width = np.tile(truth.typical, (len(cells), 1)), np.full(cells.shape, np.inf)
+    guess[chosen] = guess_rows(model, rehearsal, truth, where, chosen, told=told)
     for place, ask in heard.asks.items():
         _read(ask, heard.rows[place], truth, guess, width)
-    found = truth.judged(alone, guess[alone])
-    blind = truth.judged(alone, np.broadcast_to(truth.typical, guess[alone].shape))
+    found = truth.judged(chosen, guess[chosen])
+    blind = truth.judged(chosen, np.broadcast_to(truth.typical, guess[chosen].shape))
     shown = (found.cells, blind.cells.share, found.error, blind.error)
     return tuple(Rebuilt(view, structures, isolated, *shown) for view in views)
 
@@ -144,25 +152,29 @@ class _Cells:
 
     def __init__(self, binning: Binning, truth: Truth) -> None:
         self._edges: list[NDArray[np.float64]] = [
-            np.concatenate([[low], edges.astype(np.float64), [max(high, low)]])
-            for edges, low, high in zip(binning.edges, truth.low, truth.high, strict=True)
+            np.concatenate([[-np.inf], edges.astype(np.float64), [np.inf]])
+            for edges in binning.edges
         ]
-        self._is_category = truth.is_category
+        self._truth = truth
 
     def cell(self, column: int, value: float, add: int, shift: int) -> tuple[float, float]:
-        """Return the middle and the width of the cell in which a value is counted."""
+        """Return the known value in the middle of a value's cell, and the width of the cell."""
+        truth = self._truth
         if np.isnan(value):
             return np.nan, np.inf
-        if self._is_category[column]:  # each category of a number of its own
+        if truth.is_category[column]:  # every category has a cell of its own
             return value, 0.0
         edges = self._edges[column]
         code = int(np.searchsorted(edges[1:-1], value, side="left"))
         cell = (code + add) >> shift
         first = max((cell << shift) - add, 0)
-        last = min(((cell + 1) << shift) - 1 - add, edges.size - 2)
-        low, high = edges[first], edges[max(last, first) + 1]
-        low, high = max(low, edges[0]), min(high, edges[-1])
-        return (low + high) / 2, max(high - low, 0.0)
+        last = max(min(((cell + 1) << shift) - 1 - add, edges.size - 2), first)
+        known = truth.known[column]
+        inside = known[(known > edges[first]) & (known <= edges[last + 1])]
+        low = max(edges[first], truth.low[column])
+        high = max(min(edges[last + 1], truth.high[column]), low)
+        middle = inside[(inside.size - 1) // 2] if inside.size else (low + high) / 2
+        return float(middle), float(high - low)
 
 
 def views_of(rehearsal: Rehearsal) -> tuple[str, ...]:
