@@ -137,7 +137,7 @@ def as_published(folder: Path, name: str, *, bootstrap: bool) -> dict[str, Any]:
         is_number = values.dtype.kind in "fiub"
         usual = values.median() if is_number else values.astype(str).mode()[0]
         found = values > usual if is_number else values.astype(str) == usual
-        if found.nunique() > 1:
+        if len(set(found)) > 1:
             cells[column] = found.astype(float)
     pd.DataFrame({**cells, "target": frame["target"]}).to_parquet(folder / "binary.parquet")
     job = folder / "binary.toml"

@@ -92,23 +92,25 @@ class Rehearsal:
 
     def train(self, watch: Callable[[Sides], Sides] = lambda sides: sides) -> Training:
         """Train once, as the deployed job does; `watch` may listen to the parties' questions."""
-        protocol, settings = self.running.protocol, self.settings
+        # Masks change no exact sum, but shared noise needs them.
+        running = self.running if self.is_private else self.running.alone()
+        protocol, settings = running.protocol, self.settings
         ledgers = {
             name: Ledger.in_memory(name) if self.is_private else None for name in self.tables
         }
         sides: Sides = {
-            name: protocol.party(table, settings, self.running.site(name, ledgers[name]))
+            name: protocol.party(table, settings, running.site(name, ledgers[name]))
             for name, table in self.tables.items()
         }
         channel = connect_parties(
             watch(sides),
-            is_masked=self.running.secure_sum,
+            is_masked=running.secure_sum,
             privacy=settings.privacy,
-            honest=self.running.honest,
-            is_blind=self.running.is_blind,
+            honest=running.honest,
+            is_blind=running.is_blind,
             unverified=() if protocol.is_verified(settings) else protocol.summed,
         )
-        found = protocol.train(channel, settings, n_jobs=self.running.n_jobs, progress=silent)
+        found = protocol.train(channel, settings, n_jobs=running.n_jobs, progress=silent)
         assert isinstance(found, Training)
         return found
 

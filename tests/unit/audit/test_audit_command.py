@@ -323,3 +323,13 @@ def test_a_party_audits_the_joint_model_with_its_own_rows(run):
     model = ForestModel.load(run.folder / "run" / "model.spinney")
     limits = AuditLimits(most_isolated=0.9, least_group=5)
     refuse_unaudited(limits, run.folder / "run", harden(model, Hardening())[0].to_bytes())
+
+
+def test_a_blind_coordinator_has_no_view_of_the_sums(place):
+    place.write(
+        place.JOB.replace("n_jobs = 1", 'n_jobs = 1\nsecure_sum = true\ncoordinator = "blind"')
+        + place.TABLE
+    )
+    told = place.run("audit", "job.toml", "--out", "a.json", *FEW)
+    assert told.exit_code == 0, told.stderr
+    assert [one.view for one in found_in(place.folder / "a.json").sums] == ["another party"]
