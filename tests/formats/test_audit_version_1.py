@@ -14,4 +14,5 @@ def test_a_stored_audit_is_read_as_it_was_written():
     assert found.format == 1
     assert found.target == "runs/readmission"
     assert [one.name for one in found.models] == ["as trained", "hardened"]
-    assert msgspec.to_builtins(found) == msgspec.json.decode(STORED.read_bytes())
+    again = msgspec.json.decode(msgspec.json.encode(found))
+    assert again == msgspec.json.decode(STORED.read_bytes())
