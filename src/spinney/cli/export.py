@@ -55,7 +55,7 @@ def export_model(
             "forest leaves its parties only if all of them consent; a job with join_parts = true "
             "asks them."
         )
-    refuse_failed(source)
+    refuse_failed(source, whole.to_bytes())
     how = wanted(Hardening() if report is None or report.release is None else report.release)
     if report is not None and report.release is not None:
         how.require_within(report.release)
