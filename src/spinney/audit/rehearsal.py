@@ -1,5 +1,6 @@
 """A job and rows to run it on, here, as often as an attack needs."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,7 +111,12 @@ class Rehearsal:
             is_blind=running.is_blind,
             unverified=() if protocol.is_verified(settings) else protocol.summed,
         )
-        found = protocol.train(channel, settings, n_jobs=running.n_jobs, progress=silent)
+        log = logging.getLogger("spinney.party")
+        was_disabled, log.disabled = log.disabled, True  # it would say the same in every run
+        try:
+            found = protocol.train(channel, settings, n_jobs=running.n_jobs, progress=silent)
+        finally:
+            log.disabled = was_disabled
         assert isinstance(found, Training)
         return found
 
