@@ -25,11 +25,13 @@ from spinney.report.file_names import MODEL, REPORT, file_in
 from spinney.report.hardening import harden
 from spinney.report.hardening_settings import Hardening
 from spinney.report.report import load_report
+from spinney.report.words import some
 from spinney.simulation.scores import scores_of
 from spinney.typing import Progress, silent
 
 _LEAST_GROUP = 5
 _JOURNAL = "rounds"
+_MOST_SIDES = 10**8  # columns times nodes
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ def audit_subject(
     rehearsal = subject.rehearsal
     halves = None
     if rehearsal is not None:
+        _require_size(subject.model)
         halves = train_halves(rehearsal, effort.n_models, progress)
     progress("attacking", 0, 0)
     least = _LEAST_GROUP if limits is None or limits.least_group is None else limits.least_group
@@ -245,6 +248,16 @@ def audit_subject(
         tuple(notes),
         subject.leaving,
     )
+
+
+def _require_size(model: ForestModel) -> None:
+    """Raise if the boxes of a forest's nodes would not fit into memory."""
+    n_nodes, n_columns = model.forest.n_nodes, len(model.schema.columns)
+    if n_nodes * n_columns > _MOST_SIDES:
+        raise SettingError(
+            f"The forest has {n_nodes:,} nodes over {some(n_columns, 'column', 'columns')}, more "
+            "than an audit holds in memory. Audit the job with a sample of its rows: --table FILE."
+        )
 
 
 def _leaving(subject: Subject) -> Iterator[tuple[str, Hardening | None]]:

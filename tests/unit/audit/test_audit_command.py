@@ -333,3 +333,11 @@ def test_a_blind_coordinator_has_no_view_of_the_sums(place):
     told = place.run("audit", "job.toml", "--out", "a.json", *FEW)
     assert told.exit_code == 0, told.stderr
     assert [one.view for one in found_in(place.folder / "a.json").sums] == ["another party"]
+
+
+def test_a_forest_too_large_for_memory_is_refused(run, monkeypatch):
+    monkeypatch.setattr("spinney.audit.run._MOST_SIDES", 100)
+    code, said = run.refused("audit", "run", "--job", "job.toml", *FEW)
+    assert code == 10
+    assert "more than an audit holds in memory" in said
+    assert "--table FILE" in said
