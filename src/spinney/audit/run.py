@@ -111,6 +111,7 @@ def audit(
 def _of_job(path: Path, table: LocalTable | None) -> Subject:
     rehearsal, job = rehearsal_of(path, table)
     training, heard = listen(rehearsal)
+    _require_size(training.model)
     sums = rebuild_from_sums(training.model, rehearsal, heard, views=views_of(rehearsal))
     return Subject(
         job.job.name,
@@ -154,6 +155,7 @@ def _of_model(target: Path, job: Path | None, table: LocalTable | None) -> Subje
 
 def _with_own_rows(subject: Subject, job: Path, table: LocalTable) -> Subject:
     """Return the subject with some of the rows that grew it: a party's own."""
+    _require_size(subject.model)
     rehearsal, _ = rehearsal_of(job, table, keep_all=True)
     own = next(iter(rehearsal.tables.values())).schema
     if own.names != subject.model.schema.names or own.label.name != subject.model.schema.label.name:
@@ -229,7 +231,6 @@ def audit_subject(
     rehearsal = subject.rehearsal
     halves = None
     if rehearsal is not None:
-        _require_size(subject.model)
         halves = train_halves(rehearsal, effort.n_models, progress)
     progress("attacking", 0, 0)
     least = _LEAST_GROUP if limits is None or limits.least_group is None else limits.least_group
@@ -318,7 +319,9 @@ def _released(
     membership, attribute, auc = None, None, None
     rehearsal = subject.rehearsal
     if rehearsal is not None and halves is not None:
-        models = tuple(one if how is None else hardened(one, how) for one in halves.models)
+        models = halves.models
+        if name == HARDENED:
+            models = tuple(hardened(one, subject.release) for one in models)
         membership = infer_membership(models, halves.saw, rehearsal.rows)
         attribute = infer_attribute(models, halves, rehearsal.rows)
     if rehearsal is not None:
