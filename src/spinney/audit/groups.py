@@ -20,7 +20,7 @@ def groups_of(
         The fewest rows of a group.
     counted
         The same trees with exact counts, if they are known; a hardened model rounds them. Without
-        it a rounded count is taken as the fewest rows that it may stand for.
+        it a rounded count is taken as the most rows that it may stand for.
     is_noisy
         Whether counts carry noise, so that a small one says little about rows.
     """
@@ -29,7 +29,7 @@ def groups_of(
     rows = rows_told(source)
     counts = source.forest.moments
     if counted is None and not exact and not is_noisy:
-        rows = np.ceil(rows / 2**0.5).astype(np.int64)
+        rows = np.floor(rows * 2**0.5).astype(np.int64)
     is_leaf = source.forest.feature < 0
     is_class = model.schema.label.kind == "class"
     cells = counts[is_leaf] if is_class else rows[is_leaf, None]

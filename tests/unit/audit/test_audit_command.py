@@ -7,12 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from spinney.audit.rehearsal import rehearsal_of
+from spinney.audit.run import hardened
 from spinney.errors import PolicyError
 from spinney.privacy import samplers
 from spinney.protocols.model import ForestModel
 from spinney.report.audit_limits import AuditLimits, refuse_unaudited
 from spinney.report.audited import load_audit
-from spinney.report.hardening import harden
 from spinney.report.hardening_settings import Hardening
 
 FEW = ("--models", "4", "--runs", "20")
@@ -56,6 +57,9 @@ def run(place):
     """A run of a forest whose leaves may hold one row."""
     place.job(n_estimators="20", max_depth="9")
     assert place.run("simulate", "job.toml", "--out", "run").exit_code == 0
+    exact = rehearsal_of(place.folder / "job.toml", None)[0].model()
+    (place.folder / "exact").mkdir()
+    exact.save(place.folder / "exact" / "model.spinney")
     return place
 
 
@@ -126,22 +130,22 @@ def test_a_proposed_job_is_audited_with_a_local_table(place):
 
 def test_a_model_with_exact_counts_is_caught(run):
     limits = party_of(run, "")
-    told = run.run("audit", "run/model.spinney", *limits)
+    told = run.run("audit", "exact/model.spinney", *limits)
     assert told.exit_code == 30
     assert "nodes hold exact counts of rows, and exact_counts = false" in told.stderr
-    model = ForestModel.load(run.folder / "run" / "model.spinney")
-    harden(model, Hardening())[0].save(run.folder / "hard.spinney")
+    model = ForestModel.load(run.folder / "exact" / "model.spinney")
+    hardened(model, Hardening()).save(run.folder / "hard.spinney")
     assert run.run("audit", "hard.spinney", *limits).exit_code == 0
     allowed = party_of(run, "[policy]\nexact_counts = true\n")
-    assert run.run("audit", "run/model.spinney", *allowed).exit_code == 0
+    assert run.run("audit", "exact/model.spinney", *allowed).exit_code == 0
 
 
 def test_a_leaf_of_one_row_is_caught(run):
     limits = party_of(run, "[policy]\nexact_counts = true\n[policy.audit]\nleast_group = 5\n")
-    told = run.run("audit", "run/model.spinney", *limits)
+    told = run.run("audit", "exact/model.spinney", *limits)
     assert told.exit_code == 30
     assert "the smallest leaf holds 1 row, and least_group = 5" in told.stderr
-    assert run.run("audit", "run", *limits).exit_code == 0  # as it is hardened before it leaves
+    assert run.run("audit", "exact", *limits).exit_code == 0  # as it is hardened before it leaves
 
 
 def test_noise_left_out_of_a_private_job_is_caught(place, monkeypatch):
@@ -204,19 +208,19 @@ def test_an_export_is_refused_after_an_audit_that_did_not_pass(run):
 
 
 def test_a_model_leaves_only_after_its_own_audit(run):
-    folder, limits = run.folder / "run", AuditLimits(least_group=5)
+    folder, limits = run.folder / "exact", AuditLimits(least_group=5)
     model = ForestModel.load(folder / "model.spinney")
-    hardened = harden(model, Hardening())[0].to_bytes()
-    refuse_unaudited(None, folder, hardened)  # who sets no limits asks for no audit
+    leaving = hardened(model, Hardening()).to_bytes()
+    refuse_unaudited(None, folder, leaving)  # who sets no limits asks for no audit
     with pytest.raises(PolicyError, match="This model was not audited"):
-        refuse_unaudited(limits, folder, hardened)
-    run.run("audit", "run")
-    refuse_unaudited(limits, folder, hardened)
+        refuse_unaudited(limits, folder, leaving)
+    run.run("audit", "exact")
+    refuse_unaudited(limits, folder, leaving)
     with pytest.raises(PolicyError, match="nodes hold exact counts of rows"):
         refuse_unaudited(limits, folder, model.to_bytes())
     with pytest.raises(PolicyError, match="the smallest leaf holds 1 row"):
         refuse_unaudited(limits, folder, model.to_bytes(), exact_counts=True)
-    other = harden(model, Hardening(smallest_leaf=9))[0].to_bytes()
+    other = hardened(model, Hardening(smallest_leaf=9)).to_bytes()
     with pytest.raises(PolicyError, match="is about another model"):
         refuse_unaudited(limits, folder, other)
 
@@ -294,8 +298,8 @@ def test_an_audit_of_another_format_is_refused(run):
 
 
 def test_a_model_that_left_hardened_is_judged_as_it_is(run):
-    model = ForestModel.load(run.folder / "run" / "model.spinney")
-    harden(model, Hardening())[0].save(run.folder / "hard.spinney")
+    model = ForestModel.load(run.folder / "exact" / "model.spinney")
+    hardened(model, Hardening()).save(run.folder / "hard.spinney")
     alone = run.run("audit", "hard.spinney", "--out", "a.json")
     assert alone.exit_code == 0, alone.stderr
     assert [one.name for one in found_in(run.folder / "a.json").models] == ["hardened"]
@@ -322,7 +326,7 @@ def test_a_party_audits_the_joint_model_with_its_own_rows(run):
     assert found.models[0].rebuilt.isolated.hits > 0
     model = ForestModel.load(run.folder / "run" / "model.spinney")
     limits = AuditLimits(most_isolated=0.9, least_group=5)
-    refuse_unaudited(limits, run.folder / "run", harden(model, Hardening())[0].to_bytes())
+    refuse_unaudited(limits, run.folder / "run", hardened(model, Hardening()).to_bytes())
 
 
 def test_a_blind_coordinator_has_no_view_of_the_sums(place):
