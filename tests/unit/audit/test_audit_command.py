@@ -55,7 +55,8 @@ n_parties = 2
 @pytest.fixture
 def run(place):
     """A run of a forest whose leaves may hold one row."""
-    place.job(n_estimators="20", max_depth="9")
+    text = (place.JOB + place.TABLE).replace("n_jobs = 1", "n_jobs = 1\nmin_samples_leaf = 1")
+    place.job(text, n_estimators="20", max_depth="9")
     assert place.run("simulate", "job.toml", "--out", "run").exit_code == 0
     exact = rehearsal_of(place.folder / "job.toml", None)[0].model()
     (place.folder / "exact").mkdir()
