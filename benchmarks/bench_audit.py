@@ -34,7 +34,7 @@ _TABLES = (
 )
 _MOST_ROWS = 2000
 _JOBS: dict[str, dict[str, Any]] = {
-    "forest, leaves of 1": {"protocol": "horizontal_forest"},
+    "forest, leaves of 1": {"protocol": "horizontal_forest", "min_samples_leaf": 1},
     "forest, leaves of 5": {"protocol": "horizontal_forest", "min_samples_leaf": 5},
     "forest, leaves of 20": {"protocol": "horizontal_forest", "min_samples_leaf": 20},
     "private forest, epsilon 1": {"protocol": "private_forest", "epsilon": 1.0},
