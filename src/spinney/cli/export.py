@@ -16,6 +16,8 @@ from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import Hardening
+from spinney.report.audit_limits import refuse_failed
+from spinney.report.audited import audit_in
 from spinney.report.door import release
 from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.report import Report, load_report
@@ -52,6 +54,7 @@ def export_model(
             "forest leaves its parties only if all of them consent; a job with join_parts = true "
             "asks them."
         )
+    refuse_failed(source, whole.to_bytes())
     agreed = whole.released if report is None or report.release is None else report.release
     how = wanted(agreed or Hardening())
     if agreed is not None:
@@ -83,7 +86,7 @@ def _note_export(folder: Path, model: ForestModel, before: Report, told: str) ->
     """Record in a run's report what left, and how it was hardened."""
     report = msgspec.structs.replace(before, hardened=(*before.hardened, told))
     report.save(folder / REPORT)
-    report.to_html(folder / PAGE, model)
+    report.to_html(folder / PAGE, model, audit_in(folder))
 
 
 def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:

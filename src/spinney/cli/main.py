@@ -144,6 +144,57 @@ def simulate(
     show(outcome, opening(outcome), as_json=as_json)
 
 
+@app.command()
+@reporting
+def audit(
+    ending: Ending,
+    target: Annotated[
+        Path,
+        typer.Argument(
+            help=f"{RUN_HELP}; a saved model; or a job file (TOML), which is trained here first.",
+            callback=run_called,
+        ),
+    ],
+    *,
+    job: Annotated[
+        Path | None, typer.Option(help="The job file that grew the run's model.")
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Rows to audit with, instead of the job file's own tables."),
+    ] = None,
+    party: Annotated[
+        Path | None,
+        typer.Option(help="A party's file: the limits, and its rows if the job names none."),
+    ] = None,
+    models: Annotated[
+        int, typer.Option(help="Models to train on halves of the rows, for membership.")
+    ] = 16,
+    runs: Annotated[
+        int, typer.Option(help="Runs with and without one row, for a private job's epsilon.")
+    ] = 200,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file to write.", show_default="audit.json in a run's folder"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack a model, a run or a job, and compare what comes out with a party's limits."""
+    from spinney.simulation.progress import show_progress  # noqa: PLC0415
+
+    with show_progress() as stages:
+        stages.begin("starting")
+        from spinney.cli import audits as work  # noqa: PLC0415
+
+        effort = work.Effort(models, runs)
+        found, file = work.audit_target(
+            target, job, table, party=party, effort=effort, out=out, stages=stages
+        )
+    ending.written = file is not None
+    work.show(found, file, as_json=as_json)
+    work.require_kept(found)
+
+
 @model.command("show")
 @reporting
 def model_show(

@@ -6,6 +6,7 @@ from pathlib import Path
 MODEL = "model.spinney"
 REPORT = "report.json"
 PAGE = "report.html"
+AUDIT = "audit.json"
 RUN_FILES = (MODEL, REPORT, PAGE)
 RUNS = "runs"  # the folder of runs, unless a command names another
 

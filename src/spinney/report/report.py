@@ -16,6 +16,7 @@ from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.training import Trained
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report import door, plots
+from spinney.report.audited import Audit
 from spinney.report.budgets import budgets_of
 from spinney.report.explained import explanation_of, impurity_importances, with_losses
 from spinney.report.facts import (
@@ -163,13 +164,19 @@ class Report(ReportFacts, frozen=True, dict=True):
         """Return the report as JSON."""
         return as_json(self)
 
-    def to_html(self, path: str | os.PathLike[str], model: ForestModel | None = None) -> None:
-        """Write the report as one page that needs no network; it shows the trees of `model`.
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        model: ForestModel | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        """Write the report as one page that needs no network.
 
-        The model passes the door: it is hardened on the terms of this report, if it has any.
+        It shows the trees of `model`, and what an audit found. The model passes the door: it is
+        hardened on the terms of this report, if it has any.
         """
         drawn = None if model is None else door.release(model, self.release or EXACT)[0]
-        write_whole(path, page_of(self, drawn).encode())
+        write_whole(path, page_of(self, drawn, audit).encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all."""

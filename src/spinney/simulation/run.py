@@ -5,13 +5,14 @@ hold back rows, train, score, write.
 """
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from spinney.jobs.careful import weaker_than_default
 from spinney.jobs.file import JobFile, load_job
 from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
-from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
+from spinney.jobs.rows import Parties, deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import outside_of, with_read_facts
@@ -70,10 +71,18 @@ def simulate(
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, train its forests and score them."""
-    spec, asked = job.spec, job.protocol_settings()
-    is_blind(spec, job.settings, asked, n_parties=2)  # refuses an impossible job at once
-    if spec.divides == "columns":
+    # refuses an impossible job at once
+    is_blind(job.spec, job.settings, job.protocol_settings(), n_parties=2)
+    if job.spec.divides == "columns":
         return compare_columns(job, stages)
+    parties, settings, running = prepare(job)
+    compare_all = compare_personal if job.spec.leaves == "own models" else compare
+    return compare_all(parties, settings, running, stages)
+
+
+def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
+    """Read the tables of a job over rows; return its parties, its settings and how it runs."""
+    spec, asked = job.spec, job.protocol_settings()
     outside = outside_of(asked.privacy)
     tables, read_facts = tables_of(job, needs_ranges=spec.needs_ranges(asked), outside=outside)
     first = next(iter(tables.values()))
@@ -88,8 +97,7 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
     given = job.settings
     blind = is_blind(spec, given, settings, len(parties.rows))
     running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest, blind)
-    compare_all = compare_personal if spec.leaves == "own models" else compare
-    return compare_all(parties, settings, running, stages)
+    return parties, settings, running
 
 
 def write_outcome(

@@ -10,6 +10,7 @@ from spinney.deployment.party.pins import check_pins
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.careful import FEWEST_PARTIES
 from spinney.protocols.release_terms import EXACT, Hardening
+from spinney.report.audit_limits import AuditLimits
 from spinney.report.words import some
 
 
@@ -54,6 +55,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_match_ids
         The most ids about which another party may ask, in one run, whether they are here; None: ten
         times as many as the table has itself.
+    audit
+        What an audit may find in a model that leaves (see `report.audit_limits`).
     """
 
     protocols: tuple[str, ...] | None = None
@@ -70,6 +73,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     peers: dict[str, str] = {}
     jobs_per_hour: int = 60
     max_match_ids: int | None = None
+    audit: AuditLimits | None = None
 
     def __post_init__(self) -> None:
         for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
@@ -84,6 +88,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and not 0 < value < float("inf"):
                 raise SettingError(f"{name} must be a finite number above 0; got {value}.")
         check_pins(self.peers)
+        self._check_audit()
+
+    def _check_audit(self) -> None:
+        """Raise if the limits of an audit contradict the other rules."""
+        most = None if self.audit is None else self.audit.most_epsilon
+        claimed = self.epsilon_per_job
+        if most is not None and claimed is not None and most > claimed:
+            raise SettingError(
+                f"[policy.audit] contradicts [policy]: most_epsilon = {most:g} lets runs show more "
+                f"than epsilon_per_job = {claimed:g} lets a job claim. Lower most_epsilon."
+            )
 
     @property
     def terms(self) -> Hardening:

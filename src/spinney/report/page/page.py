@@ -11,8 +11,10 @@ from importlib.resources import files
 import msgspec
 
 from spinney.protocols.model import ForestModel
+from spinney.report.audited import Audit
 from spinney.report.explained import impurity_importances
 from spinney.report.facts import ReportFacts
+from spinney.report.page.audited import what_attacks_get
 from spinney.report.page.course import how_it_went
 from spinney.report.page.disclosed import what_left
 from spinney.report.page.markup import Content, Html, join_html, tag, void
@@ -25,7 +27,9 @@ from spinney.report.words import capital, some
 _SCRIPTS = ("forest.js", "looks.js", "drawing.js", "controls.js")
 
 
-def page_of(report: ReportFacts, model: ForestModel | None = None) -> str:
+def page_of(
+    report: ReportFacts, model: ForestModel | None = None, audit: Audit | None = None
+) -> str:
     """Return the page; it draws no trees without a model, as after a job that stopped early."""
     classes = None if model is None else model.schema.label.classes
     if model is not None and not report.importances:  # the parties hold its forest in parts
@@ -37,6 +41,8 @@ def page_of(report: ReportFacts, model: ForestModel | None = None) -> str:
         ("trees", "The trees", _trees(report, model)),
         ("course", "How it went", how_it_went(report)),
     ]
+    if audit is not None:
+        sections.insert(2, ("audit", "What do attacks get?", what_attacks_get(audit)))
     script = _read(*_SCRIPTS)
     body = tag(
         "body",
