@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from spinney.estimators.base import ForestEstimator, classes_like, print_progress
+from spinney.estimators.evaluating import Evaluates
 from spinney.estimators.inputs import deal_tables, fit_input, warn_of_leaks
 from spinney.estimators.private import is_private
 from spinney.tables.table import MemoryTable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from spinney.tables.outside import Outside
 
 
-class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
+class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
     """Validate, deal out to parties, train, report."""
 
     @abstractmethod

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Explanation, Importance
@@ -82,6 +83,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     dropped: tuple[str, ...] = ()  # parties that left, and for which the job no longer waited
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     release: Hardening | None = None  # the agreed hardening of exported models; None: none
+    evaluation: PrivateQuality | None = None  # quality that was measured with noise
+    evaluation_privacy: tuple[PrivacyClaim, ...] = ()  # what that evaluation cost, on top
     adds_up: bool = True  # whether nodes held all rows that their parents sent there
 
     @property

@@ -1,0 +1,125 @@
+"""`evaluate` and `cross_validate`: how good a model is, measured with noise and paid for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from spinney.errors import SettingError
+from spinney.estimators.inputs import check_features, deal_tables
+from spinney.tables.frames import columns_of, encode_target
+from spinney.tables.table import MemoryTable
+from spinney.trees.threads import thread_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spinney.privacy.ledger import Ledger
+    from spinney.protocols.model import ForestModel
+    from spinney.protocols.private_evaluation import PrivateQuality, Settings
+    from spinney.protocols.training import PartyClaim
+    from spinney.transport.channel import Round
+
+
+def tables_for(estimator: Any, X: Any, y: Any, party: Any) -> dict[str, MemoryTable]:
+    """Return the parties' tables of rows to evaluate a fitted estimator on."""
+    check_is_fitted(estimator)
+    schema = estimator.model_.schema
+    X = check_features(estimator, X, estimator.categorical_features, reset=False)
+    columns = columns_of(X, schema, unknown_categories=estimator.unknown_categories)
+    target = encode_target(np.asarray(y), schema.label)
+    threads = thread_count(estimator.n_jobs)
+    return deal_tables(MemoryTable(schema, columns, target, n_threads=threads), party)
+
+
+def evaluate_models(
+    models: tuple[ForestModel, ...],
+    tables: Mapping[str, MemoryTable],
+    ledgers: Mapping[str, Ledger],
+    settings: Settings,
+    *,
+    rows: str,
+    n_jobs: int | None = None,
+) -> tuple[PrivateQuality, tuple[PartyClaim, ...], Sequence[Round]]:
+    """Evaluate models with simulated parties, each of which pays from its ledger."""
+    from spinney.protocols import private_evaluation as evaluating  # noqa: PLC0415  loads numba
+    from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415
+
+    sides = {
+        name: evaluating.Party(table, ledgers[name], n_jobs=n_jobs)
+        for name, table in tables.items()
+    }
+    channel = connect_parties(
+        sides,
+        is_masked=settings.privacy.in_shares,
+        privacy=settings.privacy,
+        honest=settings.privacy.honest,
+        unverified=evaluating.SUMMED,
+    )
+    quality, claims = evaluating.evaluate(channel, models, settings, rows)
+    return quality, claims, channel.rounds
+
+
+class Evaluates:
+    """The method `evaluate` of estimators over parties that hold different rows."""
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        party: Any = None,
+        *,
+        epsilon: Any,
+        by: str | None = None,
+        per_party: bool = False,
+    ) -> PrivateQuality:
+        """Measure with noise how good the model is on rows that it was not trained on.
+
+        Each party counts its rows by class and by score. The counts carry noise, shared by the
+        parties of a masked sum, and `ledger_` shows what they cost. `report_` shows the result.
+
+        Parameters
+        ----------
+        X, y
+            The rows and their labels.
+        party
+            The party of each row; None: one party holds all rows.
+        epsilon
+            The budget of the evaluation, in addition to that of the training: pure, record-level
+            differential privacy for a record that is added or removed.
+        by
+            A column of categories, for rates by subgroup.
+        per_party
+            Whether to measure each party's rows too. Each party then adds its own whole noise.
+        """
+        from uuid import uuid4  # noqa: PLC0415
+
+        from spinney.estimators.over_rows import ledgers_of  # noqa: PLC0415
+        from spinney.protocols.private_evaluation.settings import (  # noqa: PLC0415  loads numba
+            digest_of,
+            evaluation_settings,
+        )
+
+        tables = tables_for(self, X, y, party)
+        model = self.model_  # type: ignore[attr-defined]
+        settings = evaluation_settings(
+            f"simulated evaluation {uuid4()}",
+            (digest_of(model.to_bytes()),),
+            "classification" if model.schema.label.kind == "class" else "regression",
+            epsilon,
+            by=by,
+            per_party=per_party,
+            honest=getattr(self, "honest", None) if len(tables) > 1 else None,
+            in_shares=len(tables) > 1,
+        )
+        held = dict(getattr(self, "ledger_", {}))
+        held |= ledgers_of([name for name in tables if name not in held])
+        quality, claims, rounds = evaluate_models(
+            (model,), tables, held, settings, rows="given", n_jobs=self.n_jobs  # type: ignore[attr-defined]
+        )
+        self.ledger_ = held
+        if hasattr(self, "report_"):
+            self.report_ = self.report_.evaluated(quality, claims, rounds)
+        return quality
