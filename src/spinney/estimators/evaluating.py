@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.errors import SettingError
 from spinney.estimators.inputs import check_features, deal_tables
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.table import MemoryTable
@@ -117,9 +116,15 @@ class Evaluates:
         held = dict(getattr(self, "ledger_", {}))
         held |= ledgers_of([name for name in tables if name not in held])
         quality, claims, rounds = evaluate_models(
-            (model,), tables, held, settings, rows="given", n_jobs=self.n_jobs  # type: ignore[attr-defined]
+            (model,),
+            tables,
+            held,
+            settings,
+            rows="given",
+            n_jobs=self.n_jobs,  # type: ignore[attr-defined]
         )
         self.ledger_ = held
-        if hasattr(self, "report_"):
-            self.report_ = self.report_.evaluated(quality, claims, rounds)
+        report: Any = getattr(self, "report_", None)  # a loaded model has none
+        if report is not None:
+            self.report_ = report.evaluated(quality, claims, rounds)
         return quality

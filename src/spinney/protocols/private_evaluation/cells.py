@@ -22,7 +22,7 @@ from spinney.tables.table import Batch, Table
 from spinney.typing import Floats, Integers
 
 _BINS: Final = 20  # of scores; tests/statistical/test_evaluation_coverage.py
-_ERROR_BINS: Final = 40
+_ERROR_BINS: Final = 36
 SCORES: Final = "rows by class and score"
 MATRICES: Final = "rows by class and prediction"
 ERRORS: Final = "rows by absolute error"
@@ -146,7 +146,7 @@ class Cells:
         """Count a party's rows; the counts are exact and must not leave it."""
         found = tuple(np.zeros(one.shape, np.int64) for one in self.histograms)
         for batch in table.batches():
-            parts = self._counted(batch, self._predicted(models, batch, n_threads))
+            parts = self.counted(batch, self._predicted(models, batch, n_threads))
             for total, part in zip(found, parts, strict=True):
                 np.add(total, part, out=total)
         return found
@@ -164,7 +164,8 @@ class Cells:
             (out[rows],) = model.predict_batches(iter([values]), n_threads=n_threads)
         return out
 
-    def _counted(self, batch: Batch, means: Floats) -> list[Integers]:
+    def counted(self, batch: Batch, means: Floats) -> list[Integers]:
+        """Count some rows, given their predictions."""
         group = self.groups.of_rows(batch)
         if not self.n_classes:
             return [self._errors(batch.target, means[:, 0], group)]

@@ -34,12 +34,12 @@ def evaluate(
         replies = channel.ask(ask)
         each = {name: _checked(plan, reply.counters) for name, reply in replies.items()}
         for name, counters in each.items():
-            parts += qualities_of(cells, _noisy(cells, plan, counters, 1), name)
+            parts += qualities_of(cells, noisy_parts(cells, plan, counters, 1), name)
         total = sum(each.values(), np.zeros_like(next(iter(each.values()))))
     else:
         total = _checked(plan, channel.sum(ask).counters)
     n_noises = 1 if settings.privacy.in_shares else n_parties
-    noisy = _noisy(cells, plan, total, n_noises)
+    noisy = noisy_parts(cells, plan, total, n_noises)
     quality = PrivateQuality(
         rows,
         str(settings.privacy.epsilon),
@@ -56,7 +56,7 @@ def _checked(plan: EvaluationPlan, counters: Integers) -> Integers:
     return counters
 
 
-def _noisy(
+def noisy_parts(
     cells: Cells, plan: EvaluationPlan, counters: Integers, n_noises: int
 ) -> tuple[Noisy, ...]:
     """Return the histograms with the law of their noise: as many noises as were added up."""

@@ -5,7 +5,7 @@ the same number. To first order it errs by its slopes times the errors of the co
 a sample: a count's sampling variance is then the count itself (as for Poisson counts; the measures
 do not depend on the total). Noise adds its own known variance, and has heavier tails than the
 normal law, which the quantile allows for by the fourth cumulant (Cornish and Fisher 1938). Shares
-are bounded on the scale of logits, and positive numbers on that of logarithms.
+are bounded on the scale of logits where the sample errs more than the noise.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from spinney.typing import Floats, Integers
 
 _Z: Final = 1.959964  # the normal law's 97.5 % quantile
 _TAIL: Final = (_Z**3 - 3 * _Z) / 24
-_SURE: Final = 3.0  # standard deviations of noise that a number of rows must exceed to divide by it
+_SURE: Final = 5.0  # standard deviations of noise that a number of rows must exceed to divide by it
 _FEWEST: Final = 5.0  # rows
 
 
@@ -91,12 +91,15 @@ class Error:
         )
 
     @property
+    def quantile(self) -> float:
+        """How many standard deviations a 95 % interval reaches."""
+        variance = self.sampling + self.noise
+        return _Z + _TAIL * self.cumulant / variance**2 if variance > 0 else _Z
+
+    @property
     def reach(self) -> float:
         """Half the width of a 95 % interval."""
-        variance = self.sampling + self.noise
-        if variance <= 0:
-            return 0.0
-        return (_Z + _TAIL * self.cumulant / variance**2) * sqrt(variance)
+        return self.quantile * sqrt(self.sampling + self.noise)
 
 
 def ratio(top: Floats, bottom: Floats, noisy: Noisy) -> tuple[float, Error] | None:
@@ -107,6 +110,25 @@ def ratio(top: Floats, bottom: Floats, noisy: Noisy) -> tuple[float, Error] | No
     total = float((bottom * noisy.counts).sum())
     value = float((top * noisy.counts).sum()) / total
     return value, Error.along((top - value * bottom) / total, noisy)
+
+
+def quotient(top: Floats, bottom: Floats, noisy: Noisy) -> Measured | None:
+    """Return a positive quotient; its interval allows for a noisy number of rows (Fieller 1954)."""
+    found = ratio(top, bottom, noisy)
+    if found is None:
+        return None
+    value, error = found
+    z = error.quantile
+    variance = np.maximum(noisy.counts, 0.0) + noisy.variance
+    t, b = float((top * noisy.counts).sum()), float((bottom * noisy.counts).sum())
+    tt, tb, bb = (
+        float((x * y * variance).sum()) for x, y in ((top, top), (top, bottom), (bottom, bottom))
+    )
+    # |t - q b| <= z sd(t - q b), which is a quadratic inequality in q
+    square, middle, rest = b * b - z * z * bb, t * b - z * z * tb, t * t - z * z * tt
+    spread = sqrt(max(0.0, middle * middle - square * rest))
+    bounds = ((middle + sign * spread) / square for sign in (-1, 1))
+    return Measured(*(round(max(0.0, x), 6) for x in (value, *bounds)))
 
 
 def share(top: Floats, bottom: Floats, noisy: Noisy) -> Measured | None:
@@ -125,7 +147,8 @@ def share(top: Floats, bottom: Floats, noisy: Noisy) -> Measured | None:
 def in_unit(value: float, error: Error) -> Measured:
     """Return an estimate between 0 and 1."""
     reach = error.reach
-    if value - reach > 0 and value + reach < 1:
+    is_skewed = error.sampling > error.noise  # noise is symmetric
+    if is_skewed and value - reach > 0 and value + reach < 1:
         centre, width = log(value / (1 - value)), reach / (value * (1 - value))
         low, high = (1 / (1 + exp(-(centre + sign * width))) for sign in (-1, 1))
     else:
@@ -150,10 +173,13 @@ def rows_in(cells: Floats, noisy: Noisy) -> Measured:
     return Measured(value, *(round(max(0.0, value + s * error.reach), 1) for s in (-1, 1)))
 
 
-def area(scores: Floats, noisy: Noisy) -> tuple[float, Error] | None:
+def area(scores: Floats, width: Floats, noisy: Noisy) -> tuple[float, Error] | None:
     """Return the area under the ROC curve: (2, n_bins) rows of other classes, rows of this one.
 
-    Rows in one bin count as tied.
+    Two rows in one bin count as tied, except that the higher score is a little more often of this
+    class: if the log-odds grow by g over a bin, by g / 12 more than half the time. They are taken
+    as linear in the score, as for two normal laws of the same variance. Half of what this adds is
+    allowed for as an error.
     """
     others, own = scores
     if not (noisy.is_enough(others) and noisy.is_enough(own)):
@@ -164,4 +190,13 @@ def area(scores: Floats, noisy: Noisy) -> tuple[float, Error] | None:
     value = float((own * below).sum()) / (n_others * n_own)
     slopes = np.stack([above / n_own - value, below / n_others - value])
     slopes /= np.array([[n_others], [n_own]])
-    return value, Error.along(slopes, noisy.part(scores))
+    error = Error.along(slopes, noisy.part(scores))
+    middle = np.cumsum(width) - width / 2
+    means = [float((middle * rows).sum() / rows.sum()) for rows in scores]
+    squares = float((middle**2 * scores).sum()) - sum(
+        m * m * float(rows.sum()) for m, rows in zip(means, scores, strict=True)
+    )
+    growth = (means[1] - means[0]) * (n_others + n_own) / squares if squares > 0 else 0.0
+    ties = np.maximum(own * others, 0.0) * np.clip(growth * width, 0.0, 3.0) / 12
+    more = float(ties.sum()) / (n_others * n_own)
+    return value + more, Error(error.sampling + (more / 2) ** 2, error.noise, error.cumulant)

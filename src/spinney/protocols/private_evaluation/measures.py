@@ -15,6 +15,7 @@ from spinney.protocols.private_evaluation.estimates import (
     above_zero,
     area,
     in_unit,
+    quotient,
     ratio,
     rows_in,
     share,
@@ -69,6 +70,13 @@ class PrivateQuality(msgspec.Struct, frozen=True):
                 lines.append(f"    too few rows for this noise: {', '.join(part.unknown)}")
         return "\n".join(lines)
 
+    def in_short(self) -> str:
+        """Return the first measures over all parties, in one line."""
+        found = list(self.parts[0].measures.items())[1:3]
+        told = ", ".join(f"{name} {m.value:.3f} ({m.low:.3f} to {m.high:.3f})" for name, m in found)
+        on = f"{self.rows} rows, with noise of epsilon {self.epsilon}"
+        return f"{told or 'nothing can be told'} on {on}"
+
     def measured(self, name: str, of: str = "all parties") -> Measured:
         """Return a measure of a part, by their names; raise `KeyError` if it is not known."""
         return next(part.measures for part in self.parts if part.of == of)[name]
@@ -101,13 +109,12 @@ def _of_numbers(cells: Cells, errors: Noisy, groups: Floats, of: str) -> PartQua
     a, b = ends[:-1], ends[1:]
     used = groups[:, None] * np.ones(a.size)
     rows = rows_in(errors.counts[used > 0], errors)
-    mean = ratio(used * (a + b) / 2, used, errors)
-    squares = ratio(used * (a * a + a * b + b * b) / 3, used, errors)
-    if mean is None or squares is None:
+    mae = quotient(used * (a + b) / 2, used, errors)
+    mse = quotient(used * _mean_square(a, b), used, errors)
+    if mae is None or mse is None:
         return PartQuality(of, {"rows": rows}, ("mae", "rmse"))
-    mse = above_zero(*squares)
     rmse = Measured(*(round(sqrt(x), 6) for x in (mse.value, mse.low, mse.high)))
-    return PartQuality(of, {"rows": rows, "mae": above_zero(*mean), "rmse": rmse})
+    return PartQuality(of, {"rows": rows, "mae": mae, "rmse": rmse})
 
 
 def _of_classes(cells: Cells, scores: Noisy, matrices: Noisy | None, of: str) -> PartQuality:
@@ -126,7 +133,7 @@ def _of_classes(cells: Cells, scores: Noisy, matrices: Noisy | None, of: str) ->
         rows = rows_in(matrices.counts, matrices)
     found = {
         "accuracy": accuracy,
-        "auc": _mean_area(scores),
+        "auc": _mean_area(cells, scores),
         "log_loss": _log_loss(cells, scores),
         "brier": _brier(cells, scores),
     }
@@ -162,13 +169,14 @@ def _of_group(matrix: Noisy, of: str) -> PartQuality:
     )
 
 
-def _mean_area(scores: Noisy) -> Measured | None:
-    """Return the AUC, or its mean over the classes that certainly have rows."""
-    areas = [area(one, scores) for one in scores.counts]
+def _mean_area(cells: Cells, scores: Noisy) -> Measured | None:
+    """Return the AUC, or its mean over the classes, each against the others."""
+    widths = [b - a for a, b in map(_ends, cells.edges)]
+    areas = [area(*one, scores) for one in zip(scores.counts, widths, strict=True)]
     known = [found for found in areas if found is not None]
-    if not known:
-        return None
     n = len(known)
+    if n < len(areas):  # a mean over some classes would be of another kind
+        return None
     error = Error.added([error.times(1 / n) for _, error in known])
     return in_unit(sum(value for value, _ in known) / n, error)
 
@@ -181,8 +189,7 @@ def _log_loss(cells: Cells, scores: Noisy) -> Measured | None:
         cost[place, 1], used[place, 1] = _mean_surprise(a, b), 1.0
         if cells.n_classes == 2:  # the first class's score is what the second's leaves
             cost[place, 0], used[place, 0] = _mean_surprise(1 - b, 1 - a), 1.0
-    found = ratio(cost, used, scores)
-    return None if found is None else above_zero(*found)
+    return quotient(cost, used, scores)
 
 
 def _brier(cells: Cells, scores: Noisy) -> Measured | None:
