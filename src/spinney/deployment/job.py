@@ -250,13 +250,18 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
             "A forest over columns has no common table for an evaluation. Its report has its "
             "score on held-out rows."
         )
+    name = f"{trained.name}-evaluation"
+    if job.evaluation is None:
+        return msgspec.structs.replace(trained, kind=EVALUATE, name=name, model=model)
+    # Another price or another model is another job, so that a party can accept both.
+    asked = sha256(model.encode() + msgspec.json.encode(job.evaluation)).hexdigest()
     return msgspec.structs.replace(
         trained,
         kind=EVALUATE,
-        name=f"{trained.name}-evaluation",
+        name=f"{name}-{asked[:8]}",
         model=model,
         evaluation=job.evaluation,
-        quorum=trained.quorum if job.evaluation is None else len(trained.parties),
+        quorum=len(trained.parties),
     )
 
 
