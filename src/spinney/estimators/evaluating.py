@@ -13,13 +13,7 @@ from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from spinney.privacy.ledger import Ledger
-    from spinney.protocols.model import ForestModel
-    from spinney.protocols.private_evaluation import PrivateQuality, Settings
-    from spinney.protocols.training import PartyClaim
-    from spinney.transport.channel import Round
+    from spinney.protocols.private_evaluation import PrivateQuality
 
 
 def tables_for(estimator: Any, X: Any, y: Any, party: Any) -> dict[str, MemoryTable]:
@@ -31,34 +25,6 @@ def tables_for(estimator: Any, X: Any, y: Any, party: Any) -> dict[str, MemoryTa
     target = encode_target(np.asarray(y), schema.label)
     threads = thread_count(estimator.n_jobs)
     return deal_tables(MemoryTable(schema, columns, target, n_threads=threads), party)
-
-
-def evaluate_models(
-    models: tuple[ForestModel, ...],
-    tables: Mapping[str, MemoryTable],
-    ledgers: Mapping[str, Ledger],
-    settings: Settings,
-    *,
-    rows: str,
-    n_jobs: int | None = None,
-) -> tuple[PrivateQuality, tuple[PartyClaim, ...], Sequence[Round]]:
-    """Evaluate models with simulated parties, each of which pays from its ledger."""
-    from spinney.protocols import private_evaluation as evaluating  # noqa: PLC0415  loads numba
-    from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415
-
-    sides = {
-        name: evaluating.Party(table, ledgers[name], n_jobs=n_jobs)
-        for name, table in tables.items()
-    }
-    channel = connect_parties(
-        sides,
-        is_masked=settings.privacy.in_shares,
-        privacy=settings.privacy,
-        honest=settings.privacy.honest,
-        unverified=evaluating.SUMMED,
-    )
-    quality, claims = evaluating.evaluate(channel, models, settings, rows)
-    return quality, claims, channel.rounds
 
 
 class Evaluates:
@@ -100,6 +66,9 @@ class Evaluates:
             digest_of,
             evaluation_settings,
         )
+        from spinney.protocols.private_evaluation.simulated import (  # noqa: PLC0415
+            evaluate_models,
+        )
 
         tables = tables_for(self, X, y, party)
         model = self.model_  # type: ignore[attr-defined]
@@ -115,7 +84,7 @@ class Evaluates:
         )
         held = dict(getattr(self, "ledger_", {}))
         held |= ledgers_of([name for name in tables if name not in held])
-        quality, claims, rounds = evaluate_models(
+        found = evaluate_models(
             (model,),
             tables,
             held,
@@ -126,5 +95,5 @@ class Evaluates:
         self.ledger_ = held
         report: Any = getattr(self, "report_", None)  # a loaded model has none
         if report is not None:
-            self.report_ = report.evaluated(quality, claims, rounds)
-        return quality
+            self.report_ = report.evaluated(found.quality, found.claims, found.rounds)
+        return found.quality

@@ -123,7 +123,7 @@ class Report(ReportFacts, frozen=True, dict=True):
             traffic=(*self.traffic, *(_traffic(r, number + r.number) for r in rounds)),
             disclosures=(*self.disclosures, *_disclosures(rounds)),
             evaluation=quality,
-            evaluation_privacy=merged(claims),
+            evaluation_privacy=(*self.evaluation_privacy, *merged(claims)),
         )
 
     def _seen(self) -> list[Seen]:

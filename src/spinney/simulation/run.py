@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from spinney.errors import SettingError
 from spinney.jobs.file import JobFile, load_job
 from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
 from spinney.jobs.rows import deal_out, own_tables, warn_of_shared_rows
@@ -70,6 +71,11 @@ def simulate(
 def _compared(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, train its forests and score them."""
     spec, asked = job.spec, job.protocol_settings()
+    if job.evaluation is not None and spec.leaves != "one model":
+        raise SettingError(
+            f"[evaluation] is for one model that all parties have; protocol = {spec.name!r} leaves "
+            f"{spec.leaves}. Drop it."
+        )
     is_blind(spec, job.settings, asked, n_parties=2)  # refuses an impossible job at once
     if spec.divides == "columns":
         return compare_columns(job, stages)
@@ -86,7 +92,9 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
             warn_of_shared_rows(tables)
     given = job.settings
     blind = is_blind(spec, given, settings, len(parties.rows))
-    running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest, blind)
+    running = Running(
+        spec, given.n_jobs, is_masked(given, settings), given.honest, blind, job.evaluation
+    )
     compare_all = compare_personal if spec.leaves == "own models" else compare
     return compare_all(parties, settings, running, stages)
 
