@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.estimators.inputs import check_features, deal_tables
+from spinney.estimators.private import ledgers_of
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
 
 if TYPE_CHECKING:
+    from spinney.estimators.cross_validating import CrossValidated
     from spinney.protocols.private_evaluation import PrivateQuality
 
 
@@ -61,7 +63,6 @@ class Evaluates:
         """
         from uuid import uuid4  # noqa: PLC0415
 
-        from spinney.estimators.over_rows import ledgers_of  # noqa: PLC0415
         from spinney.protocols.private_evaluation.settings import (  # noqa: PLC0415  loads numba
             digest_of,
             evaluation_settings,
@@ -97,3 +98,36 @@ class Evaluates:
         if report is not None:
             self.report_ = report.evaluated(found.quality, found.claims, found.rounds)
         return found.quality
+
+    def cross_validate(
+        self,
+        X: Any,
+        y: Any,
+        party: Any = None,
+        *,
+        epsilon: Any,
+        n_folds: int = 5,
+        by: str | None = None,
+    ) -> CrossValidated:
+        """Measure how good such models are on rows that they were not trained on.
+
+        One fifth of the budget pays for the evaluation. The trainings, one without each fold,
+        share the rest equally, so each has less than a `fit` with the whole budget would have. A
+        row's fold depends on its own cells only. This estimator stays as it is.
+
+        Parameters
+        ----------
+        X, y, party
+            As in `fit`.
+        epsilon
+            The budget of everything together; it replaces that of the estimator. Each party's
+            ledger refuses to spend more. A record is in all trainings but one, and in one cell of
+            the evaluation, so its cost is even a little less than this.
+        n_folds
+            The number of folds.
+        by
+            A column of categories, for rates by subgroup.
+        """
+        from spinney.estimators.cross_validating import cross_validated  # noqa: PLC0415
+
+        return cross_validated(self, X, y, party, epsilon=epsilon, n_folds=n_folds, by=by)

@@ -33,9 +33,13 @@ def evaluate_models(
     *,
     rows: str,
     n_jobs: int | None = None,
+    data: str | None = None,
 ) -> Evaluated:
-    """Evaluate models with simulated parties, each of which pays from its ledger."""
-    sides = {name: Party(table, ledgers[name], n_jobs=n_jobs) for name, table in tables.items()}
+    """Evaluate models with simulated parties, each of which pays from its ledger for `data`."""
+    sides = {
+        name: Party(table, ledgers[name], n_jobs=n_jobs, data=data)
+        for name, table in tables.items()
+    }
     channel = connect_parties(
         sides,
         is_masked=settings.privacy.in_shares,
