@@ -149,6 +149,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
             is_aligned=self.table is not None,
             held_out=self.simulation.held_out,
             held_out_seed=self.simulation.random_state,
+            n_columns=len(self.schema.columns or ()),
         )
 
     def protocol_settings(self, classes: tuple[Category, ...] | None = None) -> Any:
