@@ -1,8 +1,9 @@
 """`PrivateForestClassifier`: a forest that spends its epsilon once, in one secure sum."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from spinney.estimators.base import ClassifiesRows
 from spinney.estimators.private_base import PrivateEstimator
@@ -134,6 +135,14 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
         )
         self.choice_ = "the size was given" if self._is_sized else size.why
         return settings
+
+    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
+        """Draw the trees and count their leaves; `party` names the party of each row."""
+        super().fit(X, y, party)
+        if not self._is_sized:
+            told = {**self.report_.settings, "size": self.choice_}
+            self.report_ = replace(self.report_, settings=told)
+        return self
 
     def _baseline(self) -> ForestSettings:
         forest = self.model_.forest

@@ -46,6 +46,8 @@ def as_text(report: ReportFacts) -> str:
     found = verdict(report)
     if found != NOT_COMPARED or not report.ended:
         _print_under(console, "worth it?", found)
+    if size := report.settings.get("size"):
+        _print_under(console, "size", f"{size}.")
     if apart := not_pooled(report):
         _print_under(console, "not pooled", apart)
     console.print(_disclosed(report))
