@@ -46,8 +46,8 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
         The number of parties that secure sums trust to keep their secrets; by default half of
         them, rounded up.
     n_rows
-        The approximate number of rows of all parties together, as a public fact. None: counted,
-        which only a simulation may do.
+        The approximate number of rows of all parties together, as a public fact. None: 4,000 are
+        assumed; without a schema they are counted, which only a simulation may do.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data, which only
         a simulation may do.
@@ -106,15 +106,18 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
         return self.n_estimators is not None and self.max_depth is not None
 
     def _sizes_read(self) -> tuple[str, ...]:
-        is_used = self.n_rows is None and not self._is_sized
-        return ("number of rows",) if is_used else ()
+        is_counted = self.n_rows is None and self.schema is None and not self._is_sized
+        return ("number of rows",) if is_counted else ()
 
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> private_forest.Settings:
         privacy = self._privacy(len(sizes))
-        if self.n_rows is not None:
-            require_int("n_rows", self.n_rows, 1, "or None")
+        n_rows = self.n_rows
+        if n_rows is not None:
+            require_int("n_rows", n_rows, 1, "or None")
+        elif self.schema is None:
+            n_rows = sum(sizes.values())
         size = choose_size(
-            n_rows=sum(sizes.values()) if self.n_rows is None else int(self.n_rows),
+            n_rows=n_rows,
             epsilon=float(privacy.amount),
             n_columns=self.n_features_in_,
             n_classes=len(classes),

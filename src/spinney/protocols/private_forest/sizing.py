@@ -28,6 +28,8 @@ _LEAST_DEPTH, _MOST_DEPTH = 3, 12
 _SHARPNESS: Final = 2.0
 _FEW_CLASSES: Final = 3
 _COUNTER_BYTES: Final = 8
+ASSUMED_ROWS: Final = 4000
+"""How many rows are assumed if nobody says it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Size:
 
 def choose_size(
     *,
-    n_rows: int,
+    n_rows: int | None,
     epsilon: float,
     n_columns: int,
     n_classes: int,
@@ -55,7 +57,7 @@ def choose_size(
     Parameters
     ----------
     n_rows, epsilon, n_columns, n_classes
-        The public facts; 0 columns if their number is not known.
+        The public facts; 0 columns if their number is not known, no rows if theirs is not.
     message_limit
         The most bytes of counters in one reply, which bounds the depth.
     n_estimators, max_depth
@@ -64,7 +66,8 @@ def choose_size(
     for name, given in (("n_estimators", n_estimators), ("max_depth", max_depth)):
         if given is not None:
             require_int(name, given, 1)
-    strength = max(1.0, n_rows * epsilon)
+    rows = ASSUMED_ROWS if n_rows is None else n_rows
+    strength = max(1.0, rows * epsilon)
     trees = 0.6 * (2 * strength / n_classes) ** 0.45 if n_estimators is None else n_estimators
     depth = max_depth
     if depth is None:
@@ -78,8 +81,9 @@ def choose_size(
         depth = max(1, min(depth, int(log2(max(2, most)))))
     sharpness = _SHARPNESS if n_classes <= _FEW_CLASSES else 1.0
     columns = f", {n_columns} columns" if n_columns else ""
+    assumed = " (assumed, because n_rows is not given)" if n_rows is None else ""
     why = (
-        f"{n_trees} trees of depth {depth}, chosen for about {n_rows:,} rows, epsilon "
+        f"{n_trees} trees of depth {depth}, chosen for about {rows:,} rows{assumed}, epsilon "
         f"{epsilon:g}{columns} and {n_classes} classes"
     )
     return Size(n_trees, depth, sharpness, why)

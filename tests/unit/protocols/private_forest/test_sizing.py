@@ -91,7 +91,10 @@ def test_a_forest_says_which_size_was_chosen_and_from_what(rows):
 
 def test_the_number_of_rows_is_a_public_fact(rows):
     with pytest.warns(PrivacyLeakWarning, match="number of rows"):
-        PrivateForestClassifier(1.0, schema=PUBLIC).fit(*rows)
+        PrivateForestClassifier(1.0).fit(*rows)
+    assuming = PrivateForestClassifier(1.0, schema=PUBLIC).fit(*rows)  # reads nothing
+    words = "about 4,000 rows (assumed, because n_rows is not given), epsilon 1"
+    assert words in assuming.choice_
     sized = PrivateForestClassifier(1.0, n_estimators=5, max_depth=3, schema=PUBLIC).fit(*rows)
     assert sized.choice_ == "the size was given"
     assert "sharpness" not in sized.report_.settings
