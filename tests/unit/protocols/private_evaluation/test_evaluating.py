@@ -1,5 +1,7 @@
 """An estimator's model is evaluated with noise: what is told, what it costs, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,6 +175,17 @@ def test_trees_of_single_parties_have_no_common_prediction(rows):
     evolved = small.fit(X[:300], y[:300], party[:300])
     words = "every party has its own tree, so there is no common prediction to evaluate"
     refused(lambda: evolved.evaluate(X[:300], y[:300], party[:300], epsilon=1), words)
+
+
+def test_a_number_without_a_range_and_folds_of_other_tables_are_refused(forest):
+    model = forest.model_
+    settings = evaluation_settings("e", (digest_of(b""),), "regression", 1)
+    open_label = replace(model, schema=Schema(SCHEMA.columns, Label("bought", "number")))
+    words = "The label 'bought' declares no range, so one record could change an error without"
+    refused(lambda: Cells.of((open_label,), settings), words)
+    two = evaluation_settings("e", ("1", "2"), "classification", 1)
+    other = replace(model, schema=Schema(SCHEMA.columns, Label("sold", "class", ("no", "yes"))))
+    refused(lambda: Cells.of((model, other), two), "The folds' models have different schemas")
 
 
 def test_shares_of_noise_and_single_parties_exclude_each_other(forest):
