@@ -145,7 +145,9 @@ def sent_messages():
     grown = horizontal_forest.train(connect(parties()), plain)
     judges = {name: explaining.Party(table) for name, table in tables.items()}
     explaining.explain(connect(judges), explaining.question_of(grown.model))
-    evaluators = {n: private_evaluation.Party(t, Ledger.in_memory(n)) for n, t in tables.items()}
+    evaluators = {
+        n: private_evaluation.Party(t, Ledger.in_memory(n), n_parties=3) for n, t in tables.items()
+    }
     digest = private_evaluation.digest_of(grown.model.to_bytes())
     asked = evaluation_settings("judged", (digest,), "classification", 10, in_shares=False)
     private_evaluation.evaluate(connect(evaluators), (grown.model,), asked, "training")

@@ -143,6 +143,10 @@ def test_an_evaluation_of_another_model_is_outside_the_job(tmp_path):
     party._begin()
     with pytest.raises(PolicyError, match=r"its model is not the agreed one. Nothing was released"):
         party._opened().answer(ask)
+    fewer = EvaluationAsk(judged.settings_asked(), 10 * len(CLINICS), ask.models)
+    words = "it divides the noise among 30 parties, and the job has 3. Nothing was released"
+    with pytest.raises(PolicyError, match=words):
+        party._opened().answer(fewer)
     cheaper = msgspec.structs.replace(
         judged, evaluation=judging(tmp_path, model, "epsilon = 1").evaluation
     )

@@ -199,8 +199,10 @@ class RunParty:
             assert not isinstance(table, Holding)  # there are no such jobs
             if agreed.evaluation is None:
                 return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
-            data = self._party.ledger.data
-            return private_evaluation.Party(table, ledger, n_jobs=n_jobs, data=data)
+            n_parties, data = len(agreed.parties), self._party.ledger.data
+            return private_evaluation.Party(
+                table, ledger, n_parties=n_parties, n_jobs=n_jobs, data=data
+            )
         data, folder = self._party.ledger.data, self._record.folder
         site = spec.PartySite(
             self._name,

@@ -21,9 +21,16 @@ class Party:
     """One organisation's side: it answers once, and its ledger pays."""
 
     def __init__(
-        self, table: Table, ledger: Ledger, *, n_jobs: int | None = None, data: str | None = None
+        self,
+        table: Table,
+        ledger: Ledger,
+        *,
+        n_parties: int,
+        n_jobs: int | None = None,
+        data: str | None = None,
     ) -> None:
         self._table = table
+        self._n_parties = n_parties
         self._account = PartyAccount(ledger, table, data)
         self._n_threads = thread_count(n_jobs)
 
@@ -38,6 +45,12 @@ class Party:
 
     def _histograms(self, ask: EvaluationAsk) -> NoisyReply | ShareReply:
         settings = ask.settings
+        if ask.n_parties != self._n_parties:  # of more parties, each would add less noise
+            raise PolicyError(
+                f"The question is outside the job that this party accepted: it divides the noise "
+                f"among {ask.n_parties} parties, and the job has {self._n_parties}. Nothing was "
+                "released."
+            )
         if tuple(map(digest_of, ask.models)) != settings.models:
             raise PolicyError(
                 "The question is outside the job that this party accepted: its model is not the "

@@ -37,7 +37,7 @@ def evaluate_models(
 ) -> Evaluated:
     """Evaluate models with simulated parties, each of which pays from its ledger for `data`."""
     sides = {
-        name: Party(table, ledgers[name], n_jobs=n_jobs, data=data)
+        name: Party(table, ledgers[name], n_parties=len(tables), n_jobs=n_jobs, data=data)
         for name, table in tables.items()
     }
     channel = connect_parties(
