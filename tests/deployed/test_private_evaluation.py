@@ -113,7 +113,7 @@ def test_each_party_s_own_quality_carries_its_own_noise(tmp_path):
 def test_a_budget_that_an_evaluation_would_overspend_refuses_it_before_noise_is_drawn(tmp_path):
     model = trained(tmp_path, "epsilon_total = 20")
     with pytest.raises(
-        BudgetError, match=r"the whole of job 'q3-evaluation-\w+ \w+' : asked epsilon=8"
+        BudgetError, match=r"the whole of job 'q3-evaluation-\w+ \w+': asked epsilon=8"
     ):
         conducted(tmp_path, judging(tmp_path, model), "run-2")
     assert spent(tmp_path)["q3"] == 8
