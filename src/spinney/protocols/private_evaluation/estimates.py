@@ -5,7 +5,8 @@ the same number. To first order it errs by its slopes times the errors of the co
 a sample: a count's sampling variance is then the count itself (as for Poisson counts; the measures
 do not depend on the total). Noise adds its own known variance, and has heavier tails than the
 normal law, which the quantile allows for by the fourth cumulant (Cornish and Fisher 1938). Shares
-are bounded on the scale of logits where the sample errs more than the noise.
+of rows have Wilson's interval, widened by the noise; the AUC is bounded on the scale of logits
+where the sample errs more than the noise.
 """
 
 from dataclasses import dataclass
@@ -137,11 +138,16 @@ def share(top: Floats, bottom: Floats, noisy: Noisy) -> Measured | None:
     if found is None:
         return None
     value, error = found
-    rows = float((bottom * noisy.counts).sum())
-    # Two rows more on each side: else a share of 0 or 1 would seem to be certain (Agresti-Coull).
-    likely = (min(1.0, max(0.0, value)) * rows + 2) / (rows + 4)
-    sampling = likely * (1 - likely) / rows
-    return in_unit(value, Error(sampling, error.noise, error.cumulant))
+    z2, rows = error.quantile**2, float((bottom * noisy.counts).sum())
+    chosen = float((top * noisy.counts).sum())
+    noise, noise_of_top = (noisy.variance * float(cells.sum()) for cells in (bottom, top))
+    # (chosen - q rows)^2 <= z^2 Var(chosen - q rows) for a share q: Wilson's interval, with noise
+    square = rows * rows - z2 * (noise - rows)
+    middle = chosen * rows + z2 * (rows / 2 - noise_of_top)
+    rest = chosen * chosen - z2 * noise_of_top
+    spread = sqrt(max(0.0, middle * middle - square * rest))
+    bounds = ((middle + sign * spread) / square for sign in (-1, 1))
+    return Measured(*(round(min(1.0, max(0.0, x)), 6) for x in (value, *bounds)))
 
 
 def in_unit(value: float, error: Error) -> Measured:
