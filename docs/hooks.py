@@ -38,6 +38,7 @@ PROTOCOLS = (  # packages and modules of `spinney.protocols`; each docstring say
     "secure_sums.roster",
     "accounts.account",
     "explanation",
+    "private_evaluation",
 )
 _PICTURES: dict[str, bytes] = {}
 
@@ -69,7 +70,7 @@ def _protocols() -> Iterator[str]:
 def _messages() -> Iterator[str]:
     from spinney.deployment import questions as deployed  # noqa: PLC0415
     from spinney.jobs.registry import SPECS  # noqa: PLC0415  loads every protocol
-    from spinney.protocols import explanation  # noqa: PLC0415
+    from spinney.protocols import explanation, private_evaluation  # noqa: PLC0415
     from spinney.protocols.secure_sums import channel, roster  # noqa: PLC0415
     from spinney.protocols.spec import ColumnsSpec  # noqa: PLC0415
     from spinney.protocols.verified import messages as steps  # noqa: PLC0415
@@ -86,6 +87,8 @@ def _messages() -> Iterator[str]:
         "a deployed evaluation:"
     )
     yield _asks(_in(explanation), explanation.SUMMED)
+    yield "To evaluate it with noise that parties pay for:"
+    yield _asks(private_evaluation.ASKS, private_evaluation.SUMMED)
     yield "## Steps"
     yield (
         "In a deployed job over rows the coordinator sends none of the questions above. It asks "

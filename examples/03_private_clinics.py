@@ -21,7 +21,7 @@ schema = Schema(
 )
 clinic = deal_rows(y, n_parties=3, random_state=0)
 for epsilon in (0.5, 2.0, 8.0):
-    forest = PrivateForestClassifier(epsilon, schema=schema, random_state=0)
+    forest = PrivateForestClassifier(epsilon, schema=schema, n_rows=n, random_state=0)
     forest.fit(X, y, party=clinic)
     print(f"epsilon {epsilon}: {forest.score(X, y):.3f}")
 print(forest.report_)

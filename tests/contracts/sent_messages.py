@@ -36,10 +36,12 @@ from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
+    private_evaluation,
     private_forest,
     private_tree,
     vertical_forest,
 )
+from spinney.protocols.private_evaluation.settings import evaluation_settings
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.secure_sums.roster import (
     GroupAsk,
@@ -146,6 +148,12 @@ def sent_messages():
     grown = horizontal_forest.train(connect(parties()), plain)
     judges = {name: explaining.Party(table) for name, table in tables.items()}
     explaining.explain(connect(judges), explaining.question_of(grown.model))
+    evaluators = {
+        n: private_evaluation.Party(t, Ledger.in_memory(n), n_parties=3) for n, t in tables.items()
+    }
+    digest = private_evaluation.digest_of(grown.model.to_bytes())
+    asked = evaluation_settings("judged", (digest,), "classification", 10, in_shares=False)
+    private_evaluation.evaluate(connect(evaluators), (grown.model,), asked, "training")
     horizontal_forest.train(connect(parties()), replace(plain, binning="adaptive"))
     masked = secure_parties(parties(), connect, horizontal_forest.SUMMED, job="test")
     horizontal_forest.train(masked, plain)

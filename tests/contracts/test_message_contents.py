@@ -144,6 +144,7 @@ OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, 
     ("KeysReply", "pair_keys"),
     ("KeysReply", "self_checks"),
     ("KeysReply", "letters"),
+    ("EvaluationAsk", "models"),  # checked like files
     ("SharesAsk", "pair_keys"),
     ("SharesAsk", "letters"),
     ("UnmaskReply", "shares"),

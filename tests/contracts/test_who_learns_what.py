@@ -15,6 +15,7 @@ from spinney.protocols import (
     extra_trees,
     genetic_tree,
     horizontal_forest,
+    private_evaluation,
     private_forest,
     private_tree,
     vertical_forest,
@@ -42,6 +43,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
         "explanation",
         "summed over parties, a confusion matrix (or four sums of errors)",
     ),
+    "EvaluationAsk": ("private_evaluation", "histograms of scores by class, with noise"),
     "MeetAsk": (
         "vertical_forest.matching",
         "each party's number of ids and their kind",
@@ -151,6 +153,7 @@ PROTOCOLS = (  # each with all the questions that its parties answer
     genetic_tree,
     horizontal_forest,
     matched_forest,
+    private_evaluation,
     private_forest,
     private_tree,
     vertical_forest,

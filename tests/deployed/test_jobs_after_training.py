@@ -56,6 +56,32 @@ def test_importances_of_five_parties_are_the_pooled_ones(running, secure_sum):
     assert pooled.n_rows == sum(table.n_rows for table in tables) == 500
 
 
+def test_under_an_epsilon_policy_five_parties_evaluate_with_noise_and_pay_once(running):
+    wide.write_tables(running, 2000)
+    for name in FIVE:
+        wide.write_party(
+            running, name, "epsilon_per_job = 4\nepsilon_total = 30\nsecure_sum = true"
+        )
+    job = 'protocol = "private_forest"'
+    path = wide.write_job(running, "private", job, held_out=0.5, epsilon=4, n_rows=5000)
+    run = run_of(running.job("start", str(path), "--follow", "--json", "--out", "private"))["run"]
+    exact = running.job("evaluate", run, str(path), check=False)
+    assert "adds no noise (its [evaluation] gives no epsilon)" in exact.stderr
+    path.write_text(f"{path.read_text()}[evaluation]\nepsilon = 2\n")  # the training is the same
+    judged = [
+        run_of(running.job("evaluate", run, str(path), "--json", "--out", f"judged-{n}"))
+        for n in range(2)
+    ]
+    assert "with noise of epsilon 2" in judged[0]["message"]
+    first, again = (load_report(running.root / "lead" / f"judged-{n}").evaluation for n in range(2))
+    assert first is not None
+    assert first == again
+    assert first.measured("auc").low > 0.5
+    assert first.measured("rows").low < 5000 < first.measured("rows").high + 200
+    shown = running.spinney("report", "show", "judged-0", folder="lead").stdout
+    assert "with noise: epsilon 2, in addition to what the training cost" in " ".join(shown.split())
+
+
 def test_an_evaluation_with_another_job_file_or_of_no_training_is_refused(running):
     wide.write_tables(running, 400)
     path = wide.write_job(running, "asked", held_out=0.25, n_estimators=3, max_depth=3)

@@ -39,6 +39,8 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
         for claim in outcome.privacy:
             console.print(f"- {claim}")
         console.print()
+    if outcome.measured:
+        console.print(f"Measured with noise: {outcome.measured}.")
     up = max(outcome.bytes_up.values())
     down = max(outcome.bytes_down.values())
     console.print(

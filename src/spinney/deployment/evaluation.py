@@ -1,7 +1,9 @@
 """Evaluation as a job: the scores of a finished model at the parties, and feature importances.
 
 The parties answer one question, which follows from the model. Each party checks the question and
-the model. The answers carry no noise, so a policy with an epsilon refuses the job.
+the model. Without noise, a policy with an epsilon refuses the job. With [evaluation] in the job
+file, the answers are histograms with noise, which each party's ledger pays for, and there are no
+importances.
 """
 
 from hashlib import sha256
@@ -11,8 +13,10 @@ from typing import Any
 from spinney.deployment.coordinator.runs import RunFolder
 from spinney.errors import PolicyError, SettingError
 from spinney.protocols import explanation as explaining
+from spinney.protocols import private_evaluation
 from spinney.protocols.explanation import ExplainAsk, Explained, question_of
 from spinney.protocols.model import ForestModel
+from spinney.protocols.private_evaluation import PrivateQuality, Settings
 from spinney.report.file_names import MODEL
 from spinney.report.report import Report
 from spinney.tables.table import Table
@@ -63,6 +67,14 @@ def evaluate_model(
     if found is None:
         raise SettingError("No party has rows to evaluate the model on. Set held_out lower.")
     return report.asked(channel.rounds).explained(model, found, rows), found
+
+
+def evaluate_with_noise(
+    channel: Channel, model: ForestModel, report: Report, rows: str, settings: Settings
+) -> tuple[Report, PrivateQuality]:
+    """Ask the parties for noisy histograms, and return the run's report with what follows."""
+    quality, claims = private_evaluation.evaluate(channel, (model,), settings, rows)
+    return report.evaluated(quality, claims, channel.rounds), quality
 
 
 def _outside(what: str) -> PolicyError:

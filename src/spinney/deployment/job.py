@@ -12,10 +12,20 @@ from typing import Any
 import msgspec
 
 from spinney.errors import PolicyError, SettingError, StorageError
-from spinney.jobs.file import JobConfig, JobFile, SchemaConfig, SimulationConfig, settings_section
+from spinney.jobs.file import (
+    EvaluationConfig,
+    JobConfig,
+    JobFile,
+    SchemaConfig,
+    SimulationConfig,
+    settings_section,
+)
 from spinney.jobs.registry import spec_of
 from spinney.protocols import explanation as explaining
+from spinney.protocols import private_evaluation
+from spinney.protocols.private_evaluation.settings import evaluation_settings
 from spinney.protocols.release_terms import Hardening
+from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.spec import Spec, is_blind, is_masked
 from spinney.transport.channel import Ask
 
@@ -52,6 +62,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `kind` is "train", "evaluate", "predict", or "propose", which only asks for yes or no; the
     digest excludes it. `model` is the digest of the model to evaluate, or the run to predict with.
+    `evaluation` says that an evaluation carries noise, and what it costs.
     """
 
     kind: str
@@ -66,6 +77,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     held_out_seed: int
     model: str = ""
     release: Hardening = Hardening()  # the most that an exported model may show
+    evaluation: EvaluationConfig | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -87,14 +99,32 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             self.kind == PREDICT
         ):
             raise SettingError("Models over rows are evaluated, and those over columns predict.")
+        if self.evaluation is not None:
+            self._require_evaluable()
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
         # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
         msgspec.structs.force_setattr(self, "settings", ordered)
 
+    def _require_evaluable(self) -> None:
+        """Raise unless the job can evaluate with noise."""
+        if self.kind != EVALUATE:
+            raise SettingError("Only a job that evaluates may have an [evaluation].")
+        if self.quorum < len(self.parties):
+            raise SettingError("An evaluation with noise needs all its parties until the end.")
+        if self.held_out and self.protocol_settings().privacy is None:
+            raise SettingError(
+                "This model was trained without noise, on rows that were chosen by their classes: "
+                "one record decides whether others were held back, so no epsilon would hold for an "
+                "evaluation on these. Drop [evaluation] to evaluate exactly, or train with epsilon."
+            )
+
     def to_bytes(self) -> bytes:
-        """Return the job as JSON."""
-        data = msgspec.json.encode(self)  # not sorted: the order of columns matters
+        """Return the job as JSON, without `evaluation` if there is none: so it always was."""
+        said = msgspec.to_builtins(self)
+        if self.evaluation is None:
+            del said["evaluation"]
+        data = msgspec.json.encode(said)  # not sorted: the order of columns matters
         if len(data) > JOB_LIMIT:
             raise SettingError(f"A job may have at most {JOB_LIMIT} bytes; got {len(data)}.")
         return data
@@ -129,12 +159,22 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def is_exact(self) -> bool:
-        """Whether the job adds no noise; evaluation and prediction never add any."""
-        return self.kind in (EVALUATE, PREDICT) or self.protocol_settings().privacy is None
+        """Whether the job adds no noise; prediction never adds any."""
+        return self.privacy is None
+
+    @property
+    def privacy(self) -> PrivacySettings | None:
+        """What the job spends, and how it adds noise; None if it adds none."""
+        if self.kind == PREDICT or (self.kind == EVALUATE and self.evaluation is None):
+            return None
+        settings: PrivacySettings | None = self.settings_asked().privacy
+        return settings
 
     @property
     def summed(self) -> tuple[type[Ask[Any]], ...]:
         """The questions whose replies are summed."""
+        if self.evaluation is not None:
+            return private_evaluation.SUMMED
         return explaining.SUMMED if self.kind == EVALUATE else self.spec.summed
 
     @property
@@ -152,6 +192,8 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def is_masked(self) -> bool:
         """Whether sums are masked: because the job says so, or because parties share the noise."""
+        if self.evaluation is not None:
+            return self.privacy is not None and self.privacy.in_shares
         return is_masked(self.given, self.protocol_settings())
 
     def honest_among(self, n_present: int) -> int:
@@ -179,9 +221,24 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the protocol's settings; all parties compute the same."""
         return self.job_file(Path()).protocol_settings(self.schema.classes)
 
+    def settings_asked(self) -> Any:
+        """Return the settings that the job's questions repeat: of a training, or of noise."""
+        if self.evaluation is None:
+            return self.protocol_settings()
+        return evaluation_settings(
+            self.name,
+            (self.model,),
+            "classification" if self.task == "classification" else "regression",
+            self.evaluation.epsilon,
+            by=self.evaluation.by,
+            per_party=self.evaluation.per_party,
+            honest=self.given.honest,
+            in_shares=self.given.secure_sum is not False and len(self.parties) > 1,
+        )
+
 
 def evaluation_of(job: JobFile, model: str) -> Agreed:
-    """Return the job that evaluates the model trained with a job file."""
+    """Return the job that evaluates the model trained with a job file; with noise if it says so."""
     trained = agreement_of(job)
     if trained.spec.leaves == "own models":
         raise SettingError(
@@ -193,8 +250,18 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
             "A forest over columns has no common table for an evaluation. Its report has its "
             "score on held-out rows."
         )
+    name = f"{trained.name}-evaluation"
+    if job.evaluation is None:
+        return msgspec.structs.replace(trained, kind=EVALUATE, name=name, model=model)
+    # Another price or another model is another job, so that a party can accept both.
+    asked = sha256(model.encode() + msgspec.json.encode(job.evaluation)).hexdigest()
     return msgspec.structs.replace(
-        trained, kind=EVALUATE, name=f"{trained.name}-evaluation", model=model
+        trained,
+        kind=EVALUATE,
+        name=f"{name}-{asked[:8]}",
+        model=model,
+        evaluation=job.evaluation,
+        quorum=len(trained.parties),
     )
 
 

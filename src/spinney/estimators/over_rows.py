@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from spinney.estimators.base import ForestEstimator, classes_like, print_progress
-from spinney.estimators.inputs import deal_tables, fit_input, warn_of_leaks
-from spinney.estimators.private import is_private
+from spinney.estimators.evaluating import Evaluates
+from spinney.estimators.inputs import FitInput, deal_tables, fit_input, warn_of_leaks
+from spinney.estimators.private import is_private, ledgers_of
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from spinney.tables.outside import Outside
 
 
-class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
+class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
     """Validate, deal out to parties, train, report."""
 
     @abstractmethod
@@ -81,8 +82,12 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         settings: Any,
         ledgers: dict[str, Ledger],
         progress: Progress,
+        data: str | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Train over the channel that all estimators use; return the training and the parties."""
+        """Train over the channel that all estimators use; return the training and the parties.
+
+        `data` names the data set whose account ledgers debit; None: each table has its own.
+        """
         from spinney.protocols.spec import PartySite  # noqa: PLC0415
         from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415  late
 
@@ -96,6 +101,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
                     name,
                     self.n_jobs,
                     ledgers.get(name),
+                    data,
                     memory=memories.get(name),
                     is_masked=is_masked,
                 ),
@@ -128,6 +134,21 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         """Whether the columns' declared ranges are used."""
         return self.binning == "ranges" or self._is_private
 
+    def _given(self, X: Any, y: Any) -> FitInput:
+        """Return X and y as one table, checked."""
+        return fit_input(
+            self,
+            X,
+            y,
+            is_classifier=self._is_classifier,
+            needs_ranges=self._needs_ranges,
+            schema=self.schema,
+            categorical_features=self.categorical_features,
+            is_private=self._is_private,
+            outside=self._outside,
+            n_threads=thread_count(self.n_jobs),
+        )
+
     def fit(self, X: Any, y: Any, party: Any = None) -> Self:
         """Grow the forest.
 
@@ -143,18 +164,7 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
         for name in ("model_", "ledger_"):  # a failed or interrupted fit leaves nothing behind
             self.__dict__.pop(name, None)
         self._require_sound_parameters()
-        given = fit_input(
-            self,
-            X,
-            y,
-            is_classifier=self._is_classifier,
-            needs_ranges=self._needs_ranges,
-            schema=self.schema,
-            categorical_features=self.categorical_features,
-            is_private=self._is_private,
-            outside=self._outside,
-            n_threads=thread_count(self.n_jobs),
-        )
+        given = self._given(X, y)
         read_facts = given.read_facts + self._sizes_read()
         if party is not None or self._is_private:
             warn_of_leaks(read_facts)
@@ -183,10 +193,3 @@ class RowsEstimator(ForestEstimator, metaclass=ABCMeta):
             self.oob_score_ = training.score
         self._compare(tables)
         return self
-
-
-def ledgers_of(parties: list[str]) -> dict[str, Ledger]:
-    """Return a ledger for each simulated party; it ends with the process."""
-    from spinney.privacy.ledger import Ledger  # noqa: PLC0415  only for private jobs
-
-    return {name: Ledger.in_memory(name) for name in parties}

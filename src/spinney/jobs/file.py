@@ -17,7 +17,7 @@ from spinney.jobs.careful import careful_settings
 from spinney.jobs.registry import SPECS, spec_of
 from spinney.jobs.sections import ColumnConfig, section, sections
 from spinney.protocols.release_terms import Hardening
-from spinney.protocols.settings import Task, require_choice
+from spinney.protocols.settings import Task, as_text, require_choice
 from spinney.protocols.spec import JobFacts, Spec
 from spinney.tables.schema import Category, join_words
 
@@ -102,6 +102,17 @@ class SimulationConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingError(f"held_out must be at least 0 and less than 1; got {self.held_out}.")
 
 
+class EvaluationConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the finished model is evaluated with noise: at which price, and by which subgroups."""
+
+    epsilon: int | float
+    by: str | None = None
+    per_party: bool = False
+
+    def __post_init__(self) -> None:
+        as_text(self.epsilon, "[evaluation] epsilon")
+
+
 class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     """A job file as read; its paths are relative to its folder."""
 
@@ -113,6 +124,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     parties: tuple[PartyConfig, ...]
     simulation: SimulationConfig
     release: Hardening | None = None  # how the model is hardened before it leaves; None: not set
+    evaluation: EvaluationConfig | None = None  # of the finished model, with noise; None: exact
 
     @property
     def spec(self) -> Spec[Any]:
@@ -138,6 +150,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
             is_aligned=self.table is not None,
             held_out=self.simulation.held_out,
             held_out_seed=self.simulation.random_state,
+            n_columns=len(self.schema.columns or ()),
         )
 
     def protocol_settings(self, classes: tuple[Category, ...] | None = None) -> Any:
@@ -149,7 +162,7 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
     """Read and check a job file; a deployed job needs no tables, because parties have their own."""
     given = read_toml(path, "job file")
     where = f"{path.name!r}"
-    known = ("job", "settings", "schema", "table", "party", "simulation", "release")
+    known = ("job", "settings", "schema", "table", "party", "simulation", "release", "evaluation")
     for name in given:
         if name not in known:
             raise SettingError(
@@ -168,6 +181,9 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
         parties=sections(given, "party", PartyConfig, where),
         simulation=section(given, "simulation", SimulationConfig, where),
         release=section(given, "release", Hardening, where) if "release" in given else None,
+        evaluation=(
+            section(given, "evaluation", EvaluationConfig, where) if "evaluation" in given else None
+        ),
     )
     _require_one_kind(job, where, deployed=deployed)
     return _with_careful_settings(job, deployed=deployed)

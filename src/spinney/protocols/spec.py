@@ -123,6 +123,8 @@ class JobFacts:
         Whether all parties hold the same rows in the same order, as when one table is dealt out.
     held_out, held_out_seed
         The share of rows that no party trains on, and the seed that draws them.
+    n_columns
+        The number of columns that the job lists; 0 if it lists none.
     """
 
     name: str
@@ -132,6 +134,7 @@ class JobFacts:
     is_aligned: bool = False
     held_out: float = 0.0
     held_out_seed: int = 0
+    n_columns: int = 0
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget
@@ -83,6 +84,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     release: Hardening | None = None  # the agreed hardening of exported models; None: none
     weaker: tuple[str, ...] = ()  # by what the job was weaker than a job file's defaults
+    evaluation: PrivateQuality | None = None  # quality that was measured with noise
+    evaluation_privacy: tuple[PrivacyClaim, ...] = ()  # what that evaluation cost, on top
     adds_up: bool = True  # whether nodes held all rows that their parents sent there
 
     @property

@@ -52,8 +52,13 @@ def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
             return ()  # stopped before it read the parties' ledgers, and only they know
         claims = _without_noise([Seen.of(r) for r in training.rounds], training.parties)
         return claims if training.shape.n_trees else claims[1:]  # no model, so no reader
+    return merged(training.claims)
+
+
+def merged(claims: Sequence[PartyClaim]) -> tuple[PrivacyClaim, ...]:
+    """Return what ledgers promise; equal claims of several parties are one."""
     parties: dict[tuple[str | None, ...], list[str]] = {}
-    for claim in training.claims:
+    for claim in claims:
         parties.setdefault(_content(claim), []).append(claim.party)
     return tuple(
         PrivacyClaim(tuple(who), *content)  # type: ignore[arg-type]  # fields in order

@@ -15,6 +15,7 @@ from spinney.report.privacy import in_words
 from spinney.report.verdicts import (
     NOT_COMPARED,
     lost_parties,
+    measured_in_words,
     not_pooled,
     retries,
     verdict,
@@ -39,20 +40,21 @@ def as_text(report: ReportFacts) -> str:
     )
     if report.ended:
         _print_under(console, "ended", f"{report.ended} This report covers the completed rounds.")
-    console.print(_quality(report))
+    if report.quality or report.evaluation is None:
+        console.print(_quality(report))
+    _print_evaluation(report, console)
     found = verdict(report)
     if found != NOT_COMPARED or not report.ended:
         _print_under(console, "worth it?", found)
+    if size := report.settings.get("size"):
+        _print_under(console, "size", f"{size}.")
     if apart := not_pooled(report):
         _print_under(console, "not pooled", apart)
     console.print(_disclosed(report))
     _print_course(report, console)
     _print_privacy(report, console)
     _print_budgets(report, console)
-    for way in report.weaker:
-        _print_under(console, "weaker", f"{way} (weaker than a job file's defaults)")
-    for step in report.hardened:
-        _print_under(console, "hardened", step)
+    _print_leaving(report, console)
     if report.label_leakage is not None:
         _print_under(console, "labels", report.label_leakage.in_words())
     if report.holders:
@@ -60,6 +62,14 @@ def as_text(report: ReportFacts) -> str:
     if report.importances:
         _print_under(console, "why", "; ".join(map(_importance, report.importances[:_COLUMNS])))
     return out.getvalue().rstrip()
+
+
+def _print_leaving(report: ReportFacts, console: Console) -> None:
+    """Print by what the job was weaker than others, and how its model was hardened."""
+    for way in report.weaker:
+        _print_under(console, "weaker", f"{way} (weaker than a job file's defaults)")
+    for step in report.hardened:
+        _print_under(console, "hardened", step)
 
 
 def _trees(report: ReportFacts) -> str:
@@ -152,6 +162,26 @@ def _quality(report: ReportFacts) -> Table:
         scores = [f"{found.scores[n]:.4f}" if n in found.scores else "-" for n in names]
         table.add_row(f"  {found.party}", *scores, str(found.n_rows))
     return table
+
+
+def _print_evaluation(report: ReportFacts, console: Console) -> None:
+    """Print what an evaluation with noise measured: every part, its measures and intervals."""
+    found = report.evaluation
+    if found is None:
+        return
+    _print_under(console, "measured", measured_in_words(report))
+    table = _grid(["  of", "measure", "value", "95 % interval"])
+    for part in found.parts:
+        for place, (name, one) in enumerate(part.measures.items()):
+            digits = 0 if name == "rows" else 4
+            value, low, high = (f"{x:,.{digits}f}" for x in (one.value, one.low, one.high))
+            of = f"  {part.of}" if place == 0 else ""
+            table.add_row(of, word_of(name), value, f"{low} to {high}")
+        for name in part.unknown:
+            table.add_row("", word_of(name), "-", "too few rows for this noise")
+    console.print(table)
+    for text in in_words(report.parties, report.evaluation_privacy):
+        _print_under(console, "its price", text)
 
 
 def _disclosed(report: ReportFacts) -> Table:

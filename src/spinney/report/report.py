@@ -12,8 +12,9 @@ from spinney.files import write_whole
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
+from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import EXACT, Hardening
-from spinney.protocols.training import Trained
+from spinney.protocols.training import PartyClaim, Trained
 from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report import door, plots
 from spinney.report.audited import Audit
@@ -29,7 +30,7 @@ from spinney.report.facts import (
 )
 from spinney.report.file_names import REPORT, file_in
 from spinney.report.page.page import page_of, summary_of
-from spinney.report.privacy import Seen, is_masked, privacy_of, with_exact_rounds
+from spinney.report.privacy import Seen, is_masked, merged, privacy_of, with_exact_rounds
 from spinney.report.render import as_text
 from spinney.report.settings import with_masks
 from spinney.report.words import as_json
@@ -116,6 +117,19 @@ class Report(ReportFacts, frozen=True, dict=True):
             traffic=(*self.traffic, *(_traffic(r, number + r.number) for r in rounds)),
             disclosures=(*self.disclosures, *_disclosures(rounds)),
             privacy=with_exact_rounds(self.privacy, self._seen(), rounds),
+        )
+
+    def evaluated(
+        self, quality: PrivateQuality, claims: Sequence[PartyClaim], rounds: Sequence[Round]
+    ) -> "Report":
+        """Return the report with an evaluation that was answered with noise after training."""
+        number = len(self.traffic)
+        return msgspec.structs.replace(
+            self,
+            traffic=(*self.traffic, *(_traffic(r, number + r.number) for r in rounds)),
+            disclosures=(*self.disclosures, *_disclosures(rounds)),
+            evaluation=quality,
+            evaluation_privacy=(*self.evaluation_privacy, *merged(claims)),
         )
 
     def _seen(self) -> list[Seen]:

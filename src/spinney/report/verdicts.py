@@ -6,6 +6,7 @@ from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
 from spinney.report.words import some
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
+_NOISY_WORDS = WORDS | {"log_loss": "log loss", "brier": "Brier score", "mae": "MAE"}
 LESS_IS_BETTER = frozenset({"rmse"})
 NOT_COMPARED = (
     "Quality was not compared: no party's own model was scored beside this one, so the gain is "
@@ -84,8 +85,23 @@ def number(value: float) -> str:
 def why_not_judged(report: ReportFacts) -> str:
     """Return why a report has no scores."""
     if report.is_private:
-        return "exact scores of a party's own rows would cost privacy budget"
+        return (
+            "exact scores of a party's own rows would cost privacy budget, and the job has no "
+            "[evaluation] that pays for noisy ones"
+        )
     return "no party has evaluated the model"
+
+
+def measured_in_words(report: ReportFacts) -> str:
+    """Say what an evaluation with noise measured, and what it cost; empty if there was none."""
+    found = report.evaluation
+    if found is None:
+        return ""
+    folds = f", each scored by one of {found.n_folds} models" if found.n_folds > 1 else ""
+    return (
+        f"Counted on {found.rows} rows{folds}, with noise: epsilon {found.epsilon}, in addition to "
+        "what the training cost. Every interval covers 95 %: the noise, and which rows there were."
+    )
 
 
 def score_names(found: Sequence[PartyQuality]) -> list[str]:
@@ -95,7 +111,7 @@ def score_names(found: Sequence[PartyQuality]) -> list[str]:
 
 def word_of(score: str) -> str:
     """Return the display name of a score."""
-    return WORDS.get(score, score)
+    return _NOISY_WORDS.get(score, score)
 
 
 def lost_parties(report: ReportFacts) -> list[str]:

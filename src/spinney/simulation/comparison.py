@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SpinneyError
+from spinney.jobs.file import EvaluationConfig
 from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import explanation as explaining
 from spinney.protocols.explanation import Explained
+from spinney.protocols.private_evaluation.settings import digest_of, evaluation_settings
+from spinney.protocols.private_evaluation.simulated import Evaluated, evaluate_models
 from spinney.protocols.spec import PartySite, Spec
 from spinney.protocols.training import Trained, Training
 from spinney.protocols.verified.simulated import connect_parties
@@ -62,6 +65,7 @@ class Running:
     secure_sum: bool = False
     honest: int | None = None  # the number of parties that secure sums trust
     is_blind: bool = False  # whether only the parties see the sums
+    evaluation: EvaluationConfig | None = None  # how the model is evaluated with noise
 
     def site(self, name: str, ledger: Ledger | None) -> PartySite:
         """Return the site of a simulated party."""
@@ -81,6 +85,7 @@ class Comparison:
     is_pooled: bool | None  # equal to the pooled forest, bit for bit; None: not compared
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # of private jobs
     explained: Explained | None = None
+    evaluated: Evaluated | None = None  # with noise
     label_leakage: LabelLeakage | None = None  # of vertical jobs
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     expects_pooled: bool = False  # whether the protocol promises the pooled model, bit for bit
@@ -136,6 +141,9 @@ class Comparison:
         )
         if self.explained is not None:
             report = report.explained(self.training.model, self.explained, "held-out")
+        if self.evaluated is not None:
+            found = self.evaluated
+            report = report.evaluated(found.quality, found.claims, found.rounds)
         if not any(party.n_held_out for party in self.parties):
             return report
         quality = tuple(
@@ -173,6 +181,7 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     # exact counts of a party's rows would cost budget; one tree per party has no common prediction
     if held_out and not settings.privacy and not joint.model.owners:
         joint, explained = _explained(joint, parties, running)
+    evaluated = _evaluated(joint, parties, running, ledgers) if running.evaluation else None
     name, without_noise = running.protocol.baseline(settings)
     alone = replace(running.alone(), protocol=spec_of(name))
     pooled = None
@@ -192,7 +201,37 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     if pooled is not None and not settings.privacy:
         same = joint.model.to_bytes() == pooled.model.to_bytes()
     expects = running.protocol.is_pooled(settings)
-    return Comparison(joint, compared, same, ledgers, explained, expects_pooled=expects)
+    return Comparison(joint, compared, same, ledgers, explained, evaluated, expects_pooled=expects)
+
+
+def _evaluated(
+    joint: Training, parties: Parties, running: Running, ledgers: Mapping[str, Ledger]
+) -> Evaluated:
+    """Have the parties evaluate the forest with noise, on held-out rows if there are any."""
+    asked, n_parties = running.evaluation, len(parties.rows)
+    assert asked is not None
+    held_out = any(party.held_out.n_rows for party in parties.rows.values())
+    settings = evaluation_settings(
+        "evaluation",
+        (digest_of(joint.model.to_bytes()),),
+        "classification" if joint.settings["task"] == "classification" else "regression",
+        asked.epsilon,
+        by=asked.by,
+        per_party=asked.per_party,
+        honest=running.honest,
+        in_shares=n_parties > 1,
+    )
+    tables = {
+        name: party.held_out if held_out else party.training for name, party in parties.rows.items()
+    }
+    return evaluate_models(
+        (joint.model,),
+        tables,
+        ledgers or {name: Ledger.in_memory(name) for name in tables},
+        settings,
+        rows="held-out" if held_out else "training",
+        n_jobs=running.n_jobs,
+    )
 
 
 def _explained(

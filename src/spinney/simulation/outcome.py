@@ -36,6 +36,7 @@ class Outcome(msgspec.Struct, frozen=True):
     is_personal: bool = False  # whether every party has its own tree
     shares_rows: bool = False  # whether all parties have the same rows
     protocol: str = ""
+    measured: str = ""  # the quality that was measured with noise, in short
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -78,4 +79,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         is_personal=is_personal,
         shares_rows=comparison.shares_rows,
         protocol=report.protocol,
+        measured="" if report.evaluation is None else report.evaluation.in_short(),
     )

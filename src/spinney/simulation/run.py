@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from spinney.errors import SettingError
 from spinney.jobs.careful import weaker_than_default
 from spinney.jobs.file import JobFile, load_job
 from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
@@ -71,9 +72,14 @@ def simulate(
 
 def _compared(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, train its forests and score them."""
-    # refuses an impossible job at once
-    is_blind(job.spec, job.settings, job.protocol_settings(), n_parties=2)
-    if job.spec.divides == "columns":
+    spec, asked = job.spec, job.protocol_settings()
+    if job.evaluation is not None and spec.leaves != "one model":
+        raise SettingError(
+            f"[evaluation] is for one model that all parties have; protocol = {spec.name!r} leaves "
+            f"{spec.leaves}. Drop it."
+        )
+    is_blind(spec, job.settings, asked, n_parties=2)  # refuses an impossible job at once
+    if spec.divides == "columns":
         return compare_columns(job, stages)
     parties, settings, running = prepare(job)
     compare_all = compare_personal if job.spec.leaves == "own models" else compare
@@ -96,7 +102,9 @@ def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
             warn_of_shared_rows(tables)
     given = job.settings
     blind = is_blind(spec, given, settings, len(parties.rows))
-    running = Running(spec, given.n_jobs, is_masked(given, settings), given.honest, blind)
+    running = Running(
+        spec, given.n_jobs, is_masked(given, settings), given.honest, blind, job.evaluation
+    )
     return parties, settings, running
 
 

@@ -79,8 +79,11 @@ class Growth:
         class_weight: Floats,
         *,
         target_step: float = 1.0,
+        most_open: int | None = None,
     ) -> None:
         self.frontier = frontier
+        self.n_closed = 0  # nodes that stayed leaves because too many were open
+        self._most_open = most_open
         self.levels: tuple[Level, ...] = ()
         self.rules = rules
         self._class_weight = class_weight
@@ -180,7 +183,9 @@ class Growth:
         moments = np.empty((2 * split.size, best.total.shape[1]), np.int64)
         moments[0::2] = best.left[split]
         moments[1::2] = best.total[split] - best.left[split]
-        child_open = self.rules.opens(moments, self.depth + 1, self._class_weight)
+        child_open = self._within_reason(
+            self.rules.opens(moments, self.depth + 1, self._class_weight), moments
+        )
         # Noise may make a count of any size; larger ones are treated alike.
         child_bits = np.minimum(bit_lengths(self.rules.rows(moments[child_open])), _MOST_BITS)
         level = Level(
@@ -200,6 +205,17 @@ class Growth:
         self._next = LevelNodes(tree, moments, child_open)
         self.levels = (*self.levels, level)
         self.frontier = self.frontier.after(level)
+
+    def _within_reason(self, child_open: Bools, moments: Integers) -> Bools:
+        """Return which children stay open: of too many, those that seem to hold the most rows."""
+        n_open = int(child_open.sum())
+        if self._most_open is None or n_open <= self._most_open:
+            return child_open
+        rows = np.where(child_open, self.rules.rows(moments), np.iinfo(np.int64).min)
+        kept = np.zeros_like(child_open)
+        kept[np.argsort(-rows, kind="stable")[: self._most_open]] = True
+        self.n_closed += n_open - self._most_open
+        return kept
 
     @property
     def leaf_moments(self) -> Counts:

@@ -21,7 +21,12 @@ from spinney.deployment.coordinator.runs import (
     Status,
 )
 from spinney.deployment.coordinator.unfinished import add_run_facts
-from spinney.deployment.evaluation import digest_of, evaluate_model, find_run
+from spinney.deployment.evaluation import (
+    digest_of,
+    evaluate_model,
+    evaluate_with_noise,
+    find_run,
+)
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.questions import OutcomeAsk, ProposalAsk
@@ -150,9 +155,15 @@ class Run:
         journal = Journal(self._folder.rounds)
         journaled = self._over(self._channel(len(self._status.present)), journal)
         rows = "held-out" if agreed.held_out else "training"
-        report, found = evaluate_model(journaled, model, load_report(run.folder), rows)
+        report = load_report(run.folder)
+        if agreed.evaluation is not None:
+            settings = agreed.settings_asked()
+            report, quality = evaluate_with_noise(journaled, model, report, rows, settings)
+            said = quality.in_short()
+        else:
+            report, found = evaluate_model(journaled, model, report, rows)
+            said = f"{found.score} {found.baseline:.4f} over {found.n_rows} {rows} rows"
         self._finish(model, report, journaled)
-        said = f"{found.score} {found.baseline:.4f} over {found.n_rows} {rows} rows"
         self._tell(state=FINISHED, message=said, force=True)
         journal.clear()
 

@@ -38,7 +38,7 @@ def check_budget(party: PartyFile, job: Agreed, table: Table | Holding) -> None:
 
     What is left is in the local part of the error, because it says what other jobs have spent.
     """
-    if job.kind in (EVALUATE, PREDICT):  # nothing is charged for them
+    if job.kind in (EVALUATE, PREDICT):  # an evaluation pays when it is asked
         return
     settings, n_parties = job.protocol_settings(), len(job.parties)
     charges = job.spec.charges(table, settings, n_parties, party.ledger.data)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.deployment.job import PROPOSE, TRAIN, Agreed
+from spinney.deployment.job import EVALUATE, PROPOSE, TRAIN, Agreed
 from spinney.deployment.party.pins import check_pins
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.careful import FEWEST_PARTIES
@@ -196,9 +196,12 @@ def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> No
         if limit is None:
             continue
         allowed = f"allows epsilon={limit:g} at most"
-        if job.is_exact:
-            raise _refused(party, job, rule, "adds no noise", allowed)
-        epsilon = settings.privacy.price
+        if job.privacy is None:
+            asked = "adds no noise"
+            if job.kind == EVALUATE:
+                asked += " (its [evaluation] gives no epsilon)"
+            raise _refused(party, job, rule, asked, allowed)
+        epsilon = job.privacy.price
         if epsilon is None:
             asked = "gives epsilon_per_count, which sets no epsilon for the whole job"
             raise _refused(party, job, rule, asked, allowed)
@@ -206,7 +209,7 @@ def _check_epsilon(party: str, policy: Policy, job: Agreed, settings: Any) -> No
             raise _refused(
                 party, job, rule, f"asks for epsilon={float(epsilon):g}", f"allows {limit:g}"
             )
-        if not policy.trust_coordinator:
+        if not policy.trust_coordinator and job.kind != EVALUATE:  # that shows only noisy sums
             _check_trust(party, job, settings)
 
 

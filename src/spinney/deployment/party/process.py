@@ -44,8 +44,8 @@ from spinney.deployment.questions import (
 from spinney.errors import PolicyError, ProtocolError, SpinneyError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import spec
-from spinney.protocols.accounts.account import ExactJob, note_exact
+from spinney.protocols import private_evaluation, spec
+from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, note_exact
 from spinney.protocols.model import ForestModel
 from spinney.protocols.secure_sums.roster import RosterParty
 from spinney.protocols.verified.derivation import OwnDerivation
@@ -82,7 +82,7 @@ class RunParty:
         self._agreed = agreed
         self._run = run
         self._name = party.party.name
-        self._settings = agreed.protocol_settings()
+        self._settings = agreed.settings_asked()
         self._record = RunRecord(party.records / "runs" / run)
         self._answering: Answering | None = None
         self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
@@ -121,7 +121,8 @@ class RunParty:
             masks = (*KEY_ASKS, *MASK_ASKS)
         kinds: tuple[type[Ask[Any]], ...] = (ProposalAsk,)
         if self._agreed.kind == EVALUATE:
-            kinds = (*self._agreed.summed, *masks)
+            noisy = (ClaimsAsk,) if self._agreed.evaluation is not None else ()
+            kinds = (*self._agreed.summed, *noisy, *masks)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
             kinds = (*KEY_ASKS, StepAsk, *masks, TermsAsk, DerivedAsk)
             kinds += (OutcomeAsk,) if self._agreed.is_blind else ()
@@ -235,7 +236,12 @@ class RunParty:
         n_jobs, agreed = self._party.party.n_jobs, self._agreed
         if agreed.kind == EVALUATE:
             assert not isinstance(table, Holding)  # there are no such jobs
-            return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
+            if agreed.evaluation is None:
+                return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
+            n_parties, data = len(agreed.parties), self._party.ledger.data
+            return private_evaluation.Party(
+                table, ledger, n_parties=n_parties, n_jobs=n_jobs, data=data
+            )
         data, folder = self._party.ledger.data, self._record.folder
         site = spec.PartySite(
             self._name,

@@ -100,7 +100,7 @@ def read_whole_table(party: PartyFile, agreed: Agreed) -> Table | Holding:
 def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
     """Read a table; what a private job changes in it is told to this party alone."""
     outside = outside_of(agreed.protocol_settings().privacy)
-    if outside == "keep" and agreed.kind == EVALUATE:
+    if agreed.kind == EVALUATE and (outside == "keep" or agreed.evaluation is not None):
         outside = "leave_out"  # a label that was drawn says nothing about a model
     table = read_table(source, schema, outside=outside)
     for sentence in sentences(table.changes):

@@ -18,10 +18,14 @@ nodes x candidates x 3 x classes counters.
 
 from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of, drawing_of
 from spinney.protocols.row_forest.budget import ForestPlan
-from spinney.protocols.row_forest.coordinator import moments_of
+from spinney.protocols.row_forest.coordinator import (
+    moments_of,
+    noisy_growth,
+    tell_of_closed_nodes,
+)
 from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, LeafAsk, plan_of
 from spinney.protocols.rows.facts import given_weights, leaf_values
-from spinney.protocols.rows.levels import GrowingJob, open_nodes
+from spinney.protocols.rows.levels import GrowingJob
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.cuts import CutSearch, grow_by
@@ -38,7 +42,7 @@ def grow_by_noisy_cuts(
     """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
-    growth = Growth(open_nodes(job, ()), job.rules(), weights)
+    growth = noisy_growth(job, weights)
     search = CutSearch(
         drawing_of(job),
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
@@ -49,6 +53,7 @@ def grow_by_noisy_cuts(
     while growth.frontier.n_open:
         progress("growing", growth.depth, plan.n_levels)
         _grow_level(channel, job, plan, growth, search)
+    tell_of_closed_nodes(growth)
     leaf_moments = None
     if plan.counts_leaves:
         progress("counting leaves", 0, 0)

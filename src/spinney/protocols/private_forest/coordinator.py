@@ -1,8 +1,9 @@
 """The coordinator's side of a private forest: it draws the trees and computes leaf values."""
 
-from dataclasses import asdict
+from dataclasses import replace
 
 import numpy as np
+from msgspec import UNSET
 
 from spinney import seeds
 from spinney.errors import ProtocolError
@@ -15,7 +16,7 @@ from spinney.protocols.private_forest.settings import NAME, Settings
 from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Training
 from spinney.transport.channel import Channel
-from spinney.trees.leaf_counts import NumberedLeaves, finish_trees
+from spinney.trees.leaf_counts import NumberedLeaves, finish_trees, sharpen
 from spinney.trees.public_trees import random_levels
 from spinney.typing import Progress, silent
 
@@ -47,6 +48,8 @@ def train(
         counts = reply.counters.reshape(-1, plan.n_classes)
         variance = np.full(leaves.n_leaves, summed_variance(plan.noise, n_parties))
         forest, noise = finish_trees(leaves, counts, variance, settings.shrinkage)
+        if settings.sharpness is not UNSET:
+            forest = replace(forest, value=sharpen(forest, settings.sharpness))
     return Training(
         ForestModel(NAME, schema, forest, binning.bin_of_category, noise=noise),
         channel.parties,
@@ -54,6 +57,6 @@ def train(
         phases.seconds,
         {},
         None,
-        asdict(settings),
+        settings.described(),
         claims_of(channel, settings.privacy),
     )

@@ -1,6 +1,7 @@
 """A private forest, as everything outside this folder sees it."""
 
 from dataclasses import replace
+from typing import Any
 
 from spinney.protocols.private_forest.budget import plan_of
 from spinney.protocols.private_forest.coordinator import train
@@ -94,6 +95,10 @@ class PrivateForestSpec(Spec[Settings]):
             max_depth=settings.max_depth,
             seed=settings.seed,
         )
+
+    def described(self, settings: Settings) -> dict[str, Any]:
+        """Return the settings as the report shows them."""
+        return settings.described()
 
     def permits_blind(self, settings: Settings) -> bool:
         """Return whether all steps are sums."""

@@ -3,11 +3,13 @@
 Trees grow from noisy sums, and their leaves are counted last; a training ends with the claims.
 """
 
+import warnings
 from dataclasses import asdict
+from typing import Final
 
 import numpy as np
 
-from spinney.errors import ProtocolError
+from spinney.errors import ProtocolError, SpinneyWarning
 from spinney.protocols.accounts.account import claims_of
 from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.model import ForestModel
@@ -24,7 +26,9 @@ from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf
-from spinney.typing import Progress
+from spinney.typing import Floats, Progress
+
+_NUMBERS_OF_OPEN_NODES: Final = 1 << 21  # class counts and ranges of columns, over all open nodes
 
 
 def grow_noisily(
@@ -33,7 +37,7 @@ def grow_noisily(
     """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
-    growth = Growth(open_nodes(job, ()), job.rules(), weights)
+    growth = noisy_growth(job, weights)
     search = SplitSearch(
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
@@ -48,12 +52,36 @@ def grow_noisily(
             counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)
             parts.append(search.best(counters, growth, first, last))
         growth.grow(BestSplits.of_parts(parts))
+    tell_of_closed_nodes(growth)
     leaf_moments = None
     if plan.counts_leaves:
         progress("counting leaves", 0, 0)
         leaves = LeafAsk(job, growth.levels)
         leaf_moments = moments_of(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
     return growth.forest(job.binning, leaf_values(schema, weights, TARGET_BITS), leaf_moments)
+
+
+def noisy_growth(job: GrowingJob, weights: Floats) -> Growth:
+    """Return a forest of roots that grows from noisy counts.
+
+    Noise makes empty nodes look as if they held rows of several classes, so without a limit every
+    tree would grow all its nodes: letter's 26 classes to depth 20 took 9 GB.
+    """
+    roots = open_nodes(job, ())
+    most = max(roots.n_open, _NUMBERS_OF_OPEN_NODES // (job.n_classes + roots.columns.n_columns))
+    return Growth(roots, job.rules(), weights, most_open=most)
+
+
+def tell_of_closed_nodes(growth: Growth) -> None:
+    """Warn if nodes were closed to bound the memory."""
+    if growth.n_closed:
+        warnings.warn(
+            f"Noise kept so many nodes open that {growth.n_closed:,} of them were made leaves, to "
+            "bound the memory: those with the fewest rows by noisy counts. Lower max_depth, or "
+            "raise min_samples_split above the noise.",
+            SpinneyWarning,
+            stacklevel=2,
+        )
 
 
 def moments_of(plan: ForestPlan, reply: NoisyReply, n_cells: int) -> Counters:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from spinney.report.facts import PartyQuality, ReportFacts
 from spinney.report.page.charts import Dot, dots
 from spinney.report.page.markup import Content, Html, join_html, table, tag
+from spinney.report.page.measured import measured
 from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, why_not_judged, word_of
 from spinney.report.words import capital
 
@@ -17,7 +18,7 @@ Words = Mapping[str, str]  # the name of each model
 def worth_it(report: ReportFacts) -> Html:
     """Return the section."""
     if not report.quality:
-        return tag("p", f"Quality was not measured: {why_not_judged(report)}.")
+        return measured(report) or tag("p", f"Quality was not measured: {why_not_judged(report)}.")
     found = report.quality
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
@@ -31,7 +32,7 @@ def worth_it(report: ReportFacts) -> Html:
         better = ", less is better" if score in LESS_IS_BETTER else ""
         title = f"{capital(word_of(score))} at each party{better}"
         parts.append(dots(title, lines))
-    parts.append(_numbers(found, words))
+    parts += [_numbers(found, words), measured(report)]
     return join_html(*parts)
 
 
