@@ -11,22 +11,29 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     CLINICS,
     Sites,
     agreed_job,
+    attempt_of,
     clinics_in,
+    coordinator_in,
 )
+from spinney.deployment.coordinator.process import Run
 from spinney.deployment.evaluation import digest_of
 from spinney.deployment.job import EVALUATE
-from spinney.deployment.questions import DerivedAsk
+from spinney.deployment.questions import DerivedAsk, TermsReply
 from spinney.errors import ProtocolError
 from spinney.protocols.explanation import ExplainAsk, question_of
 from spinney.protocols.genetic_tree.messages import DepthAsk
+from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
 from spinney.protocols.verified.channel import VerifiedSums
 from spinney.protocols.verified.tags import SumKeys
+from spinney.report.file_names import MODEL
 from spinney.transport import codec
 from spinney.transport.carried import Carried
 from spinney.typing import silent
 
 FOUR = (*CLINICS, "harbour")
+TERMS = TermsReply.of(Hardening())
 REST = ("harbour", "lakeside", "north")
 
 
@@ -78,11 +85,11 @@ def evaluation_of(folder):
     clinics_in(folder, FOUR)
     job = agreed_job(folder, "quorum = 3", FOUR, secure_sum="true", honest=3)
     sites = Sites(folder, job)
-    model: Any = train(job, VerifiedSums(sites.keyed(honest=3, min_survivors=3))).model
+    Run(coordinator_in(folder), job, attempt_of(job), sites.bytes_to).conduct()
     sites.close()
-    digest = digest_of(model.to_bytes())
-    judged = msgspec.structs.replace(job, kind=EVALUATE, name="judged", model=digest)
-    return judged, question_of(model)
+    model = (folder / "north" / "records" / "runs" / "run-1" / MODEL).read_bytes()
+    judged = msgspec.structs.replace(job, kind=EVALUATE, name="judged", model=digest_of(model))
+    return judged, question_of(ForestModel.from_bytes(model, name="the model"))
 
 
 def test_a_masked_evaluation_is_opened_for_one_set_of_parties(tmp_path):
@@ -134,7 +141,7 @@ def test_a_step_that_nobody_or_a_stranger_answered_is_refused_each_time(tmp_path
     channel = VerifiedSums(sites.keyed())
     model: Any = train(job, channel).model
     (last,) = channel.opened
-    told = DerivedAsk(digest_of(model.to_bytes()), (replace(last, answered=answered),))
+    told = DerivedAsk(digest_of(model.to_bytes()), (replace(last, answered=answered),), TERMS)
     side = next(side for side in sites.sides if side._name == CLINICS[0])
     for _ in range(2):
         with pytest.raises(

@@ -12,6 +12,7 @@ from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import PROPOSE, Agreed, Attempt, words_signed
 from spinney.deployment.party.admission import Accepted, count_job
 from spinney.deployment.party.config import PartyFile
+from spinney.deployment.party.pins import Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.process import RunParty
 from spinney.errors import PolicyError
@@ -25,6 +26,8 @@ def admit(party: PartyFile, offer: Offer) -> tuple[RunParty, bytes]:
     attempt = Attempt(offer.run, offer.attempt, offer.present)
     name, signed = party.party.name, words_signed(offer.run, offer.job)
     asker = KitIdentity(party.kit).lead_who_signed(offer.certificate, offer.signature, signed)
+    if asker in party.policy.peers:  # who has the authority's key can sign for any name
+        Pins(name, party.policy.peers).check(asker, offer.certificate)
     job = Agreed.of_bytes(offer.job)
     _require_own(name, job, attempt)
     if job.kind != PROPOSE:  # a proposal gets yes or no as its answer instead

@@ -61,7 +61,7 @@ class Pins:
         shown = fingerprint_of(certificate)
         if shown.casefold() != self._pins[name].casefold():
             raise PolicyError(
-                f"The certificate of party {name!r} is not the one that the policy of "
+                f"The certificate of {name!r} is not the one that the policy of "
                 f"{self._own!r} pins (rule 'peers'); its fingerprint is {shown}. Ask the people of "
                 f"{name!r} by telephone: if they have renewed it, change the pin in "
                 "[policy.peers]; otherwise somebody else takes part under their name. Nothing was "

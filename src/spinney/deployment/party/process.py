@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
-from spinney.deployment.evaluation import EvaluatingParty
+from spinney.deployment.evaluation import EvaluatingParty, require_own_model
 from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
@@ -41,7 +41,7 @@ from spinney.deployment.questions import (
     ProposalReply,
     TermsAsk,
 )
-from spinney.errors import PolicyError, ProtocolError, SpinneyError
+from spinney.errors import PolicyError, ProtocolError, SpinneyError, TableError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_evaluation, spec
@@ -88,6 +88,7 @@ class RunParty:
         self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
         self._verifying: VerifyingParty | None = None
         self._released: bytes | None = None  # the model that this party derived, as it left
+        self._told = False  # whether a blind coordinator has heard what came of the job
         self._leaving = LeavingModel(party, agreed, run, self._record, lambda: self._ledger)
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
@@ -154,6 +155,8 @@ class RunParty:
             _LOG.info("Job %r has ended here.", self._agreed.name)
         if self._derivation is not None:
             self._derivation.close()
+        if self._told and self._released is not None:
+            self._steps.finish(sha256(self._released).hexdigest())
         self._busy.close()
 
     def _proposal(self, ask: ProposalAsk) -> ProposalReply:
@@ -201,6 +204,7 @@ class RunParty:
             self._busy.enter_context(left_behind(whole))
             table = choose_rows(whole, self._party, self._agreed)
             self._accepted.require_same_table(self._agreed, fingerprint(table))
+            self._require_same_rows(table)
             ledger = self._ledger
             if not self._agreed.is_exact:
                 bind_data(self._party, ledger, whole)
@@ -215,6 +219,22 @@ class RunParty:
                 note_exact=self._noting(ledger),
             )
         return self._answering
+
+    def _require_same_rows(self, table: Table | Holding) -> None:
+        """Raise if the run began on other rows, or with another rule of which rows are counted.
+
+        A step that was answered before would be answered again, and the difference of the two sums
+        is what the change is about.
+        """
+        if not self._record.settle("table", fingerprint(table, with_keys=True)):
+            raise TableError(
+                "The table changed since this run began. Restore it, or start the job as a new run."
+            )
+        if not self._record.settle("min_own_rows", str(self._party.policy.min_own_rows)):
+            raise PolicyError(
+                "The rule 'min_own_rows' of this party changed since this run began. Set it back, "
+                "or start the job as a new run."
+            )
 
     @cached_property
     def _ledger(self) -> Ledger:
@@ -236,6 +256,7 @@ class RunParty:
         n_jobs, agreed = self._party.party.n_jobs, self._agreed
         if agreed.kind == EVALUATE:
             assert not isinstance(table, Holding)  # there are no such jobs
+            require_own_model(self._party.records, agreed.model)
             if agreed.evaluation is None:
                 return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
             n_parties, data = len(agreed.parties), self._party.ledger.data
@@ -281,6 +302,8 @@ class RunParty:
         """Return what answers the job's questions, once all parties share a secret."""
         if not self._agreed.is_verified:
             return _Later(self._opened)
+        if self._steps.finished() is not None:
+            return _Over()
         self._derivation = OwnDerivation(
             self._train, self._agreed.parties, is_masked=self._agreed.is_masked
         )
@@ -303,11 +326,11 @@ class RunParty:
 
     def _finish(self, ask: DerivedAsk) -> ModelReply:
         """Keep the model that this party derived, if it is the coordinator's too."""
-        if self._verifying is None or self._derivation is None:
-            raise ProtocolError("This party has not derived a model.")
         known = self._steps.finished()
         if known is not None and known == ask.digest:  # the coordinator died before it knew
             return self._leaving.kept_before(known)
+        if self._verifying is None or self._derivation is None:
+            raise ProtocolError("This party has not derived a model.")
         self._verifying.take(ask.before)
         model = self._derivation.finished().model
         assert model is not None  # parties derive the models of jobs over rows, which have one
@@ -337,11 +360,24 @@ class RunParty:
             Judged(name, found.rows, found.n_rows, tuple(found.scores.items()))
             for name, found in training.quality.items()
         )
+        self._told = True
         return OutcomeReply(model, steps, quality, training.score, tuple(dict.fromkeys(claims)))
 
 
 def _changed_on_the_way() -> ProtocolError:
     return ProtocolError("The question is about a different job from the one that was sent.")
+
+
+class _Over:
+    """A party whose run has ended: it kept a model, and answers no step again."""
+
+    def answer(self, ask: Ask[Any]) -> Any:
+        """Refuse."""
+        del ask
+        raise ProtocolError(
+            "This run has ended at this party, which keeps its model. Nothing was released. Start "
+            "the job as a new run."
+        )
 
 
 class _Later:

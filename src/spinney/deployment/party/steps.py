@@ -65,10 +65,13 @@ class StoredSteps:
         return held or offered
 
     def finish(self, digest: str) -> None:
-        """Remember the finished model's digest, and forget the steps that led to it."""
+        """Remember the finished model's digest; forget the steps that led to it, and the secret.
+
+        Whoever got the secret later could read what a blind coordinator has noted.
+        """
         self._write(_DERIVED, digest.encode())
-        for path in self._folder.glob("*.step"):
-            path.unlink()
+        for path in (*self._folder.glob("*.step"), self._folder / _SHARED):
+            path.unlink(missing_ok=True)
 
     def finished(self) -> str | None:
         """Return the digest of the finished model; None if it is not finished."""

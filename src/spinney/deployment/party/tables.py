@@ -191,8 +191,11 @@ def _declared_schema(job: JobFile, table: TableConfig, *, needs_ranges: bool) ->
     return said.filled(None)
 
 
-def fingerprint(table: Table | Holding) -> str:
-    """Return a digest of a table's schema and rows; it stays at the party."""
+def fingerprint(table: Table | Holding, *, with_keys: bool = False) -> str:
+    """Return a digest of a table's schema and rows; it stays at the party.
+
+    With keys, also of those by which trees draw rows.
+    """
     if isinstance(table, Holding):
         return _fingerprint_of_columns(table)
     if isinstance(table, SpreadTable):
@@ -201,6 +204,8 @@ def fingerprint(table: Table | Holding) -> str:
     for batch in table.batches():
         state.update(np.ascontiguousarray(batch.values).tobytes())
         state.update(np.ascontiguousarray(batch.target).tobytes())
+        if with_keys:
+            state.update(np.ascontiguousarray(batch.keys).tobytes())
     return state.hexdigest()
 
 
