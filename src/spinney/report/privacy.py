@@ -14,6 +14,9 @@ from spinney.transport.channel import Round
 _NO_ROWS: Final = ("Schema", "Terms", "Model", "Derived")
 """Questions that ask for nothing about rows; of the model, the claim against readers tells."""
 
+_UNTOLD: Final = ("Explain",)
+"""Questions after training, whose sums are for the coordinator alone."""
+
 
 class PrivacyClaim(msgspec.Struct, frozen=True):
     """The guarantee for one unit against one view, and the parties at which it holds."""
@@ -38,11 +41,12 @@ class Seen:
     reveals: str
     protection: str
     answered: tuple[str, ...]  # the parties whose replies were used
+    verb: str = "ask"
 
     @classmethod
     def of(cls, r: Round) -> Self:
         """Return the facts of a round."""
-        return cls(r.question, r.reveals, r.protection, r.answered)
+        return cls(r.question, r.reveals, r.protection, r.answered, r.verb)
 
 
 def privacy_of(training: Trained) -> tuple[PrivacyClaim, ...]:
@@ -85,7 +89,9 @@ def with_exact_rounds(
         return tuple(claims)
     if not any(claim.verdict == "EPSILON" for claim in claims):
         renewed = _without_noise([*before, *after], claims[0].parties)
-        return renewed if len(claims) == len(renewed) else renewed[1:]
+        views = {claim.view for claim in claims} - {View.PARTY.value}  # parties are told no more
+        kept = [claim for claim in claims if claim.view == View.PARTY.value]
+        return (*(claim for claim in renewed if claim.view in views), *kept)
     return tuple(_broken(claim, after) for claim in claims)
 
 
@@ -183,11 +189,34 @@ def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[Pr
         (record, reader, "UNPROTECTED", open_to_all),
         (record, coordinator, "UNPROTECTED", to_coordinator),
         (PARTY_TOTALS, coordinator, verdict, totals),
+        *_against_others(counted, len(parties)),
     )
     return tuple(
         PrivacyClaim(parties, unit, view.value, found, None, None, text)
         for unit, view, found, text in facts
     )
+
+
+def _against_others(rounds: Sequence[Seen], n_parties: int) -> list[tuple[str, View, str, str]]:
+    """Return the claims against other parties, which are told every sum of a training over rows."""
+    told = _named([r for r in rounds if r.verb == "sum" and r.question not in _UNTOLD])
+    if not told or n_parties < 2:
+        return []
+    against, sums = "against any other party: ", "; ".join(told)
+    record = (
+        f"One record, added or removed, {against}UNPROTECTED, as exact sums over parties, which "
+        f"each party checks: {sums}. No epsilon holds."
+    )
+    totals, verdict = f"A party's own totals, {against}", "HIDDEN"
+    if n_parties == 2:
+        verdict = "UNPROTECTED"
+        totals += "UNPROTECTED: of two parties each learns the other's, less its own from each sum."
+    else:
+        totals += f"HIDDEN: only sums over {n_parties} parties are told ({sums})."
+    return [
+        (Unit.RECORD_ADD_REMOVE.value, View.PARTY, "UNPROTECTED", record),
+        (PARTY_TOTALS, View.PARTY, verdict, totals),
+    ]
 
 
 def _left(rounds: Sequence[Seen]) -> list[str]:

@@ -117,7 +117,7 @@ def test_what_was_asked_at_a_job_that_ended_early_is_told(forest):
     ]
     log = Unfinished("horizontal_forest", ("a", "b"), tuple(rounds), {"privacy": None})
     report = Report.of(log, ended="b does not answer.")
-    assert {claim.view for claim in report.privacy} == {"coordinator"}
+    assert {claim.view for claim in report.privacy} == {"coordinator", "party"}
     page = page_of(report)
     for words in (
         "b does not answer. This report covers",

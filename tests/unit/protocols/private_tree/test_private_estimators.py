@@ -269,9 +269,12 @@ def test_a_report_without_noise_names_what_is_open_and_what_is_hidden(rows, secu
     assert "against readers of the model: UNPROTECTED" in text
     for release in ("counts of rows, classes", "histograms of tree nodes", "a confusion matrix"):
         assert release in text
-    totals = report.privacy[-1].text
+    against = {(claim.unit, claim.view): claim for claim in report.privacy}
+    totals = against["a party's own totals", "coordinator"].text
     assert ("HIDDEN: counts of rows" in totals) is secure
     assert ("UNPROTECTED, party by party: counts of rows" in totals) is not secure
+    others = against["record, add or remove", "party"]
+    assert (others.verdict, "as exact sums over parties" in others.text) == ("UNPROTECTED", True)
     assert all(claim.epsilon is None for claim in report.privacy)
     assert str(report.privacy[0]) == report.privacy[0].text
 
