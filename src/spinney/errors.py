@@ -88,6 +88,10 @@ class PolicyError(SpinneyError):
     exit_code = 30
 
 
+class UnauditedError(PolicyError):
+    """A policy asks for an audit of a model before it leaves; the run can go on after it."""
+
+
 class BudgetError(SpinneyError):
     """The ledger refuses a charge; nothing was released.
 

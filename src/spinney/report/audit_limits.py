@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from spinney.errors import PolicyError, SettingError
+from spinney.errors import PolicyError, SettingError, UnauditedError
 from spinney.report.audited import Audit, MembershipAt, Rebuilt, Released, audit_in
 from spinney.report.words import some
 
@@ -176,7 +176,9 @@ def claims_refuted(audit: Audit) -> tuple[str, ...]:
 def refuse_unaudited(
     limits: AuditLimits | None, folder: Path, model: bytes, *, exact_counts: bool = False
 ) -> None:
-    """Raise `PolicyError` unless a model was audited in its run's folder and keeps the limits.
+    """Raise unless a model was audited in its run's folder and keeps the limits.
+
+    `UnauditedError` says that there is no audit of it yet, `PolicyError` that it does not pass.
 
     Parameters
     ----------
@@ -193,13 +195,14 @@ def refuse_unaudited(
         return
     audit = audit_in(folder)
     if audit is None:
-        raise PolicyError(
+        raise UnauditedError(
             "This model was not audited, and the party's policy has limits for it "
-            "([policy.audit]). Run spinney audit on its run first. Nothing was released."
+            "([policy.audit]). Run spinney audit on its run first. Nothing was released.",
+            local=f"It is kept in {str(folder)!r}.",
         )
     released = audit.of_model(model)
     if released is None:
-        raise PolicyError(
+        raise UnauditedError(
             "The audit beside this model is about another model, and the party's policy has limits "
             "for it ([policy.audit]). Run spinney audit again. Nothing was released."
         )

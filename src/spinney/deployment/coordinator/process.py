@@ -38,6 +38,7 @@ from spinney.errors import (
     SpinneyError,
     StorageError,
     TableError,
+    UnauditedError,
 )
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
@@ -135,8 +136,8 @@ class Run:
             self._tell(state=WAITING, message=str(error), waiting_since=time(), force=True)
             raise
         except SpinneyError as error:
-            # An operator can clear a disk, restore a ledger, or bring back the table of a run.
-            mended = isinstance(error, (StorageError, LedgerError))
+            # An operator can clear a disk, restore a ledger, audit, or bring back a run's table.
+            mended = isinstance(error, (StorageError, LedgerError, UnauditedError))
             mended |= isinstance(error, TableError) and self._status.rounds > 0
             mended &= self._agreed.kind != PROPOSE  # it is proposed again
             state = PAUSED if mended else FAILED

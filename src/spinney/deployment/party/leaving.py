@@ -23,6 +23,7 @@ from spinney.privacy.scopes import Disclosure, Protection, Question, View
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.settings import PrivacySettings
+from spinney.report.audit_limits import refuse_unaudited
 from spinney.report.door import release, require_released
 from spinney.report.file_names import MODEL
 
@@ -52,6 +53,7 @@ class LeavingModel:
     ) -> None:
         self._agreed = agreed
         self._allowed = agreed.release.with_all([party.policy.terms])
+        self._policy = party.policy
         self._data = party.ledger.data
         self._run = run
         self._record = record
@@ -100,6 +102,7 @@ class LeavingModel:
 
     def _left(self, question: str, model: bytes, terms: Hardening) -> str:
         """Record that a model leaves, then keep it; return its digest."""
+        self._require_audited(question, model)
         digest = sha256(model).hexdigest()
         self._note(digest, terms)
         self._record.disclose(
@@ -111,6 +114,25 @@ class LeavingModel:
         if self._agreed.spec.leaves != "own models":
             self._record.keep_model(model)
         return digest
+
+    def _require_audited(self, question: str, model: bytes) -> None:
+        """Raise unless the model passed the audit that the party's policy asks for, if any.
+
+        The party keeps the model already, so that it can be audited. Nobody has heard of it.
+        """
+        if self._policy.audit is None or self._agreed.spec.leaves == "own models":
+            return
+        self._record.keep_model(model)
+        try:
+            refuse_unaudited(
+                self._policy.audit,
+                self._record.folder,
+                model,
+                exact_counts=self._policy.exact_counts,
+            )
+        except PolicyError as error:
+            self._refused(question, error)
+            raise
 
     def _refused(self, question: str, error: PolicyError) -> None:
         self._record.disclose(
