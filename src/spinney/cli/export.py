@@ -54,7 +54,7 @@ def export_model(
             "forest leaves its parties only if all of them consent; a job with join_parts = true "
             "asks them."
         )
-    refuse_failed(source, whole.to_bytes())
+    refuse_failed(source if source.is_dir() else source.parent, whole.to_bytes())
     agreed = whole.released if report is None or report.release is None else report.release
     how = wanted(agreed or Hardening())
     if agreed is not None:

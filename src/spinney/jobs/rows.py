@@ -12,7 +12,7 @@ from spinney.errors import SpinneyWarning
 from spinney.jobs.file import SimulationConfig
 from spinney.seeds import derive_seed, job_seed, mix
 from spinney.tables.deal import deal_rows
-from spinney.tables.records import records_of
+from spinney.tables.records import plain_ids
 from spinney.tables.schema import join_words
 from spinney.tables.table import MemoryTable
 from spinney.typing import Bools
@@ -117,10 +117,12 @@ def held_back(target: NDArray[Any], simulation: SimulationConfig, number: int) -
     return is_held_back
 
 
-def keep_by_id(table: MemoryTable, held_out: float, seed: int) -> MemoryTable:
-    """Hold back about a share of the rows, chosen by their ids alone, and return the others.
+def held_by_id(table: MemoryTable, held_out: float, seed: int) -> Bools:
+    """Return which rows are held back, about a share of them, drawn by their own ids or cells.
 
-    In a private job, one more record or another label must not move any other row.
+    In a private job, one more record or another label must not move any other row. So rows that
+    are alike go the same way.
     """
-    draws = mix(records_of(table).ids ^ np.uint64(derive_seed(seed, _HOLD_BACK)))
-    return table.select(np.flatnonzero(draws >= np.uint64(held_out * 2.0**64)))
+    draws = mix(plain_ids(table) ^ np.uint64(derive_seed(seed, _HOLD_BACK)))
+    is_held: Bools = draws < np.uint64(held_out * 2.0**64)
+    return is_held

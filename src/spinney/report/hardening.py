@@ -86,6 +86,9 @@ def _without_small_leaves(forest: Forest, rows: Floats, least: int) -> tuple[For
         [[0], np.cumsum(np.add.reduceat(keep.astype(np.int64), forest.tree_start[:-1]))]
     )
     subset = np.where(is_leaf, -1, forest.subset[keep])
+    has_set = subset >= 0  # sets of splits that were closed do not leave
+    bin_sets = forest.bin_sets[subset[has_set]]
+    subset[has_set] = np.arange(len(bin_sets))
     kept = Forest(
         start.astype(np.int64),
         feature[keep],
@@ -93,7 +96,7 @@ def _without_small_leaves(forest: Forest, rows: Floats, least: int) -> tuple[For
         new_left.astype(np.uint32),
         forest.missing_left[keep] & ~is_leaf,
         subset.astype(np.int32),
-        forest.bin_sets,
+        bin_sets,
         forest.moments[keep],
         np.where(is_leaf, 0.0, forest.gain[keep]),
         forest.value[keep],

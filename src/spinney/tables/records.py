@@ -32,6 +32,18 @@ class Records:
             )
 
 
+def plain_ids(table: Table) -> Keys:
+    """Return the hash of each row's id or, without ids, of its cells; equal rows have the same.
+
+    What is drawn by it depends on the row alone: no other row, and no label, can change it.
+    """
+    found = [
+        row_hashes(batch.values, np.zeros(batch.keys.size)) if batch.ids is None else batch.ids
+        for batch in table.batches()
+    ]
+    return np.concatenate([*found, np.empty(0, np.uint64)])
+
+
 def records_of(table: Table) -> Records:
     """Read the id and the label of every record."""
     ids = np.empty(table.n_rows, np.uint64)

@@ -157,3 +157,11 @@ def test_the_strictest_terms_are_the_strictest_of_each():
     assert found.in_words() == (
         "smallest_leaf=9, threshold_digits=4, value_digits=2, exact_counts=false"
     )
+
+
+def test_sets_of_categories_of_closed_splits_do_not_leave(model):
+    """They would tell which categories stood apart in a group too small to be shown."""
+    forest = harden(model, only(smallest_leaf=25))[0].forest
+    used = forest.subset[forest.subset >= 0]
+    assert np.array_equal(used, np.arange(len(forest.bin_sets)))
+    assert len(forest.bin_sets) < len(model.forest.bin_sets)

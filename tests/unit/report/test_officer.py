@@ -4,13 +4,19 @@ import json
 import re
 from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spinney.errors import SettingError, StorageError
 from spinney.privacy.ledger import Ledger
+from spinney.report.officer.claims import claims_section, odds_section
 from spinney.report.officer.document import officer_document
 from spinney.report.officer.odds import PRIORS, posterior
+from spinney.report.officer.sources import Source
+from spinney.report.privacy import PrivacyClaim
 
 ABOUT = """
 purpose = "Plan care after <discharge>."
@@ -222,3 +228,20 @@ def test_the_guide_has_the_odds_that_the_document_has():
     for epsilon in (0.1, 0.5, 1, 2, 4, 8):
         told = " | ".join(_percent(posterior(prior, epsilon)) for prior in PRIORS)
         assert re.search(rf"^\| {epsilon:g} \| \S+ \| {re.escape(told)} \|$", guide, re.MULTILINE)
+
+
+def test_the_odds_count_what_an_evaluation_cost_as_well():
+    def claim(epsilon, text):
+        return PrivacyClaim(
+            ("a",), "record, add or remove", "reader", "EPSILON", epsilon, "0", text
+        )
+
+    paid, judged = claim("1", "trained"), claim("3", "judged")
+    facts: Any = SimpleNamespace(privacy=(paid,), evaluation_privacy=(judged,), parties=("a",))
+    source = Source("A", Path("report.json"), "0" * 64, 1, "the report")
+    odds = str(odds_section(facts, source))
+    assert "54.6" in odds
+    assert "evaluation included" in odds
+    told = str(claims_section(facts, source))
+    assert "judged" in told
+    assert ">evaluation<" in told

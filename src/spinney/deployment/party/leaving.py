@@ -92,7 +92,9 @@ class LeavingModel:
             raise error
         released = release(model, terms)[0].to_bytes()
         kept = self._left(ask.called(), released, terms)
-        return ModelReply(sha256(model.to_bytes()).hexdigest(), kept), released
+        # A blind coordinator could try out which exact counts have this digest.
+        derived = kept if self._agreed.is_blind else sha256(model.to_bytes()).hexdigest()
+        return ModelReply(derived, kept), released
 
     def kept_before(self, derived: str) -> ModelReply:
         """Return the reply of an attempt that ended before the coordinator heard it."""
@@ -122,6 +124,9 @@ class LeavingModel:
         """
         if self._policy.audit is None or self._agreed.spec.leaves == "own models":
             return
+        path = self._record.folder / MODEL
+        if path.exists() and path.read_bytes() != model:
+            raise _another_model()
         self._record.keep_model(model)
         try:
             refuse_unaudited(
@@ -149,10 +154,7 @@ class LeavingModel:
             ledger.disclose(Question.of(job, 0, RELEASED.encode()), [told])
         left = f"{digest} {terms.in_words()}".encode()
         if ledger.kept(Question.of(job, 0, _ONE_MODEL + self._run.encode()), lambda: left) != left:
-            raise PolicyError(
-                "Another model of this run has left this party before, and two of them would show "
-                "more than one. Start the job again as a new run."
-            )
+            raise _another_model()
 
     def _job_in(self, ledger: Ledger) -> str:
         """Return the name under which the ledger has the job; an exact job is opened."""
@@ -164,3 +166,10 @@ class LeavingModel:
         job = JobTerms(f"{agreed.name} {self._run}", self._data, n_parties, honest)
         ledger.open_job(job)
         return job.name
+
+
+def _another_model() -> PolicyError:
+    return PolicyError(
+        "Another model of this run has left this party before, and two of them would show more "
+        "than one. Start the job again as a new run."
+    )

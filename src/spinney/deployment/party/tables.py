@@ -16,7 +16,7 @@ from spinney.deployment.party.heads import require_whole, signer_of
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.file import JobFile, SimulationConfig, TableConfig
 from spinney.jobs.holdings import for_columns, holding_of
-from spinney.jobs.rows import held_back, hold_back, keep_by_id
+from spinney.jobs.rows import held_back, held_by_id, hold_back
 from spinney.jobs.tables import cluster_of, declaration_of, source_of
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
@@ -30,7 +30,6 @@ from spinney.tables.cluster.workers import ClusterAddress
 from spinney.tables.holding import Holding
 from spinney.tables.outside import sentences
 from spinney.tables.readers import Source, read_table
-from spinney.tables.records import records_of
 from spinney.tables.schema import Schema, join_words
 from spinney.tables.spool import spool
 from spinney.tables.table import SourceTable, Table
@@ -134,11 +133,8 @@ def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Tab
         return whole
     table = spool(whole)
     if agreed.protocol_settings().privacy is not None:
-        kept = keep_by_id(table, agreed.held_out, derive_seed(agreed.held_out_seed, number))
-        if agreed.kind != EVALUATE:
-            return kept
-        is_kept = np.isin(records_of(table).ids, records_of(kept).ids)
-        return table.select(np.flatnonzero(~is_kept))
+        is_held = held_by_id(table, agreed.held_out, derive_seed(agreed.held_out_seed, number))
+        return table.select(np.flatnonzero(is_held if agreed.kind == EVALUATE else ~is_held))
     rows = hold_back(table, simulation, number)
     return rows.held_out if agreed.kind == EVALUATE else rows.training
 
