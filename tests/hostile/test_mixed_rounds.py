@@ -96,21 +96,11 @@ def settings(**changes):
 
 
 def read_otherwise(ask: LevelAsk, total: CountsReply) -> CountsReply:
-    """Return other counts whose packed words are the same: a count borrows from the next field."""
-    fields, counters = ask.fields, total.counts.counters.astype(np.int32)
-    begin = 0
-    for node, end in enumerate(fields.cell_ends):
-        for k in range(counters.shape[1]):
-            run = node * counters.shape[1] + k
-            n_words = int(np.diff(fields.word_ends, prepend=0)[run])
-            lender = counters[begin:end][n_words:, k] if n_words else np.zeros(0)
-            if lender.size and lender.max() > 0:
-                place = begin + int(lender.argmax())
-                counters[place, k] += 1 << int(fields.field_bits[node, k])
-                counters[place + n_words, k] -= 1
-                return CountsReply(Counts(counters, total.counts.run_ends))
-        begin = int(end)
-    raise AssertionError("no field can borrow")
+    """Return other counts whose packed words are the same: a slot's first cell has no digit."""
+    counters = total.counts.counters.astype(np.int32)
+    second = int(ask.slots.offset[0, 1])
+    counters[second, 0] += 1
+    return CountsReply(Counts(counters, total.counts.run_ends))
 
 
 def test_a_sum_has_one_reading(tables):

@@ -105,7 +105,8 @@ class EdgesAsk(Ask[CountsReply]):
         asked = self.refinement
         if not asked.bits.size:
             return None
-        return Fields(runs(asked.n_cells, 1 << asked.digit_bits), asked.bits[:, None])
+        cells = np.full((asked.n_cells, 1), 1 << asked.digit_bits, np.int32)
+        return Fields(cells, (np.int64(1) << asked.bits[:, None].astype(np.int64)) - 1)
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return the counts packed into words."""

@@ -2,10 +2,6 @@
 
 A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
 counters, like those of deep nodes, take one or two bits each. The size is known without encoding.
-
-`pack_fields` is a different packing, for counters that are added while masked (secure aggregation):
-whole words of fields side by side, wide enough for the sum over all parties, so that no field
-overflows into the next.
 """
 
 import numpy as np
@@ -162,52 +158,3 @@ def unpack(data, run_ends, out):
             at += width
         begin = end
     return at
-
-
-@kernel
-def pack_fields(counters, cell_ends, field_bits, word_ends, first, last, out):
-    """Write the counters of nodes as fields, a run for each node and class.
-
-    A field of a run has `field_bits[node, class]` bits, and as many as fit go into a word. A run's
-    first counters are the first fields of its words, the next ones the second fields, and so on:
-    adjacent counters go to adjacent words, which the compiler vectorises.
-    """
-    n_classes = field_bits.shape[1]
-    for node in range(first, last):
-        begin = 0 if node == 0 else cell_ends[node - 1]
-        cells = counters[begin * n_classes : cell_ends[node] * n_classes]
-        for k in range(n_classes):
-            run = node * n_classes + k
-            words = out[0 if run == 0 else word_ends[run - 1] : word_ends[run]]
-            n, n_words = cell_ends[node] - begin, words.shape[0]
-            for j in range(min(n, n_words)):
-                words[j] = np.uint64(cells[j * n_classes + k])
-            done, place = n_words, np.uint64(0)
-            while done < n and n_words:
-                place += np.uint64(field_bits[node, k])
-                for j in range(min(n_words, n - done)):
-                    words[j] |= np.uint64(cells[(done + j) * n_classes + k]) << place
-                done += n_words
-
-
-@kernel
-def unpack_fields(words, cell_ends, field_bits, word_ends, first, last, out):
-    """Read the words that `pack_fields` wrote, or a sum of several such."""
-    n_classes = field_bits.shape[1]
-    for node in range(first, last):
-        begin = 0 if node == 0 else cell_ends[node - 1]
-        cells = out[begin * n_classes : cell_ends[node] * n_classes]
-        for k in range(n_classes):
-            run = node * n_classes + k
-            own = words[0 if run == 0 else word_ends[run - 1] : word_ends[run]]
-            n, n_words = cell_ends[node] - begin, own.shape[0]
-            if n_words == 0:  # a class of which the node holds no row
-                for j in range(n):
-                    cells[j * n_classes + k] = 0
-            mask = (np.uint64(1) << np.uint64(field_bits[node, k])) - np.uint64(1)
-            done, place = 0, np.uint64(0)
-            while done < n and n_words:
-                for j in range(min(n_words, n - done)):
-                    cells[(done + j) * n_classes + k] = (own[j] >> place) & mask
-                place += np.uint64(field_bits[node, k])
-                done += n_words
