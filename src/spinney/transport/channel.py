@@ -90,6 +90,11 @@ class Ask(Generic[Reply]):
         """Return the reply that holds these sums."""
         return self.reply_type.of_vectors(sums)
 
+    def is_read_from(self, ring: tuple[Vector, ...], total: Any) -> bool:
+        """Return whether a sum is what is read from its integers in the form for masks."""
+        again = self.from_ring(tuple(word.view(f"i{word.itemsize}") for word in ring))
+        return all(map(np.array_equal, again.vectors(), total.vectors()))
+
 
 class Summable(Protocol):
     """A reply of integers that can be summed over parties."""

@@ -20,8 +20,9 @@ into the digit above it in its word. Words are read in an order in which the dig
 different words, and each digit above those that were read before. Once a slot is known, what its
 digits carried is known too, and is taken off before the digits above are read.
 
-Words that no counts give, because somebody lied, are refused, or read as other counts. A party that
-checks a sum therefore packs what it read, and compares.
+Words that no histograms give, because somebody lied, are refused, or read as other histograms. A
+party that is told a sum packs it, and compares tags of words; and since counts that are no
+histograms may have the words of one, it also adds up their slots.
 """
 
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ from spinney.trees.threads import Range, run_ranges, thread_count
 from spinney.trees.wraps import naming
 from spinney.typing import Integers
 
-_CHUNK_COUNTERS: Final = 1 << 16  # of nodes with words of their own, which one thread packs
-_LEAST_LANES: Final = 32
+_CHUNK_COUNTERS: Final = 1 << 17  # of nodes with words of their own, which one thread packs
+_LEAST_LANES: Final = 64  # slots are then rarely split between two rows
 _MOST_HELD: Final = (1 << 40) - 1
 _MOST_WIDTHS: Final = 2 * 64  # of whole numbers and digits: each width may begin a row
 
@@ -190,6 +191,17 @@ class Fields:
                 "nodes hold. A party, or the coordinator, has changed them. Nothing was used."
             )
         return out
+
+    def are_histograms(self, counters: Counters, n_threads: int) -> bool:
+        """Return whether counters that were packed are also what is read from their words."""
+        flat, found = counters.reshape(-1), [False] * len(self._chunks)
+
+        def task(i: int, _: int) -> None:
+            chunk, own = self._chunks[i], _part(flat, self._counter_ends, i)
+            found[i] = kernels.are_histograms(own, chunk.cells, chunk.held)
+
+        run_ranges(task, _each(self._chunks), n_threads)
+        return all(found)
 
 
 def _each(chunks: list[_Chunk]) -> list[Range]:

@@ -94,6 +94,7 @@ def test_words_add_up_as_histograms_do(drawn, seed, is_full, shapes):
     total = np.array(exact, np.uint64)
     assert np.array_equal(fields.unpack(total, 2).reshape(counters.shape), counters)
     assert np.array_equal(fields.pack(counters, 2), total)
+    assert fields.are_histograms(counters, 2)
 
 
 def many_nodes(rng, n_nodes=2000):
@@ -160,6 +161,16 @@ def test_more_rows_than_a_node_holds_are_refused():
     words = Fields(cells, np.array([[7]])).pack(np.full(6, 1, np.int32), 1)
     with pytest.raises(ProtocolError, match="do not add up to histograms of the rows"):
         Fields(cells, np.array([[5]])).unpack(words, 1)
+
+
+@pytest.mark.parametrize("change", [(0, 1), (4, 1), (4, -1), (9, 6)])
+def test_counts_are_histograms_if_slots_add_up_to_the_same_rows_that_the_node_holds(change):
+    fields = Fields(np.array([[4, 0, 3], [2, 0, 1]], np.int32), np.array([[6], [5]]))
+    counters = np.array([1, 2, 0, 2, 0, 5, 0, 0, 4, 4], np.int32)
+    assert fields.are_histograms(counters, 1)
+    cell, more = change
+    counters[cell] += more
+    assert not fields.are_histograms(counters, 1)
 
 
 def test_nothing_is_sent_about_a_class_without_rows():

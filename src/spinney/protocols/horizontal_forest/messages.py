@@ -91,6 +91,12 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         counters = self.fields.unpack(words, thread_count(None), narrow=self.is_narrow)
         return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
 
+    def is_read_from(self, ring: tuple[Vector, ...], total: CountsReply) -> bool:
+        """Return whether class counts are histograms, which have one reading."""
+        if self.job.n_classes == 0:
+            return Ask.is_read_from(self, ring, total)  # slots renew a class: `super` fails
+        return self.fields.are_histograms(total.counts.counters, thread_count(None))
+
 
 SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
 """The questions whose replies are summed; under `secure_sum` they are masked."""

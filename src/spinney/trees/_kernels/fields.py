@@ -76,16 +76,6 @@ def _room(group, bits, most, used, filled):
     return group
 
 
-@inlined
-def _whole_bits(cells, s, held, bits, index_bits):
-    """Return the width of a run's total (s = 0), or of the weighted sum of slot s - 1; 0: none."""
-    n_bits = _bit_length(held)
-    if s == 0:
-        return n_bits
-    n, wraps = cells[s - 1], held >> bits
-    return n_bits + np.int64(index_bits[wraps, n]) if _has_sum(n, wraps) else 0
-
-
 @kernel
 def place_wholes(cells, held, bits, index_bits, n_lanes, used, filled, whole):
     """Place the whole numbers of runs, from the widest on: the first bit of each, among all words.
@@ -96,9 +86,13 @@ def place_wholes(cells, held, bits, index_bits, n_lanes, used, filled, whole):
     count = np.zeros(_WORD_BITS + 1, np.int64)
     for run in range(whole.shape[0]):
         node, k = run // n_classes, run % n_classes
-        for s in range(whole.shape[1]):
-            width = _whole_bits(cells[node], s, held[node, k], bits[node, k], index_bits)
-            whole[run, s] = width
+        n_bits, wraps = _bit_length(held[node, k]), held[node, k] >> bits[node, k]
+        whole[run, 0] = n_bits
+        count[n_bits] += 1
+        for s in range(cells.shape[1]):
+            n = cells[node, s]
+            width = n_bits + np.int64(index_bits[wraps, n]) if _has_sum(n, wraps) else 0
+            whole[run, s + 1] = width
             count[width] += 1
     at = np.zeros(_WORD_BITS + 1, np.int64)  # the next number of each width, in order of width
     for width in range(_WORD_BITS, 1, -1):
@@ -153,6 +147,27 @@ def place_digits(cells, held, bits, n_lanes, used, filled, order, row, lane, row
         size = lane[run]
         row[run], lane[run] = n_digits[m] // n_lanes, n_digits[m] % n_lanes
         n_digits[m] += size
+
+
+@kernel
+def are_histograms(counters, cells, held):
+    """Return whether all slots of a node have the same totals, which are not above those held."""
+    n_classes = held.shape[1]
+    begin = np.int64(0)
+    for node in range(cells.shape[0]):
+        for k in range(n_classes):
+            at, total = begin + k, np.int64(-1)
+            for n in cells[node]:
+                found, least = np.int64(0), np.int64(0)
+                for _ in range(n):
+                    found += counters[at]
+                    least = min(least, np.int64(counters[at]))
+                    at += n_classes
+                total = found if total < 0 and n else total
+                if n and (found != total or found > held[node, k] or least < 0):
+                    return False
+        begin = at - n_classes + 1
+    return True
 
 
 @kernel
@@ -257,7 +272,10 @@ def _unwrap(slot, n, total, weighed, bits, wraps, weights, places, wrapped):
     total -= np.int64(_sum(slot, n))
     slot[0] = total & mask
     n_wrapped = total >> bits
-    named = np.int64(places[(weighed >> bits) & (places.shape[0] - 1)])
+    index = (weighed >> bits) & (places.shape[0] - 1)
+    if n_wrapped == 0 and index == 0:  # as mostly
+        return np.int64(0)
+    named = np.int64(places[index])
     if n_wrapped < 0 or n_wrapped > wraps or named >> (_PLACE_BITS * n_wrapped):
         return np.int64(-1)
     for w in range(n_wrapped):
