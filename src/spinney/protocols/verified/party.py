@@ -249,7 +249,7 @@ class VerifyingParty:
     def _total(self, opened: Opened, about: Ask[Any]) -> Any:
         """Return the sum that was told."""
         if not self._is_blind:
-            return opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+            return about.taken_in(opened.results[0])
         if self._shown is None or self._shown[0] is not opened:
             words = [word.copy() for word in opened.results[0].open(HiddenSums).words]
             self._keys.show(self._number, self._story, words, len(opened.answered))

@@ -2,6 +2,9 @@
 
 A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
 counters, like those of deep nodes, take one or two bits each. The size is known without encoding.
+
+Histograms whose totals are known need no parameters: each cell's follows from the rows and cells
+that are left. The last cell, and cells after the last row, are not written.
 """
 
 import numpy as np
@@ -105,16 +108,20 @@ def pack(counters, run_ends, out):
         k = _parameter(total, end - begin)
         at = _write(out, at, np.uint64(k), _PARAMETER_BITS)
         for i in range(begin, end):
-            value = np.uint64(counters[i])
-            ones = np.int64(value >> np.uint64(k))
-            if ones < _ESCAPE:
-                at = _write(out, at, np.uint64((1 << ones) - 1), ones + 1)
-                at = _write(out, at, value, k)
-            else:
-                at = _write(out, at, np.uint64((1 << _ESCAPE) - 1), _ESCAPE)
-                at = _write(out, at, value, 64)
+            at = _write_number(out, at, np.uint64(counters[i]), k)
         begin = end
     return at
+
+
+@inlined
+def _write_number(out, at, value, k):
+    """Write a number with parameter `k`; return where it ends."""
+    ones = np.int64(value >> np.uint64(k))
+    if ones < _ESCAPE:
+        at = _write(out, at, np.uint64((1 << ones) - 1), ones + 1)
+        return _write(out, at, value, k)
+    at = _write(out, at, np.uint64((1 << _ESCAPE) - 1), _ESCAPE)
+    return _write(out, at, value, 64)
 
 
 @inlined
@@ -145,16 +152,120 @@ def unpack(data, run_ends, out):
         k = np.int64(_read(data, at, _PARAMETER_BITS))
         at += _PARAMETER_BITS
         for i in range(begin, end):
-            ones = 0
-            while ones < _ESCAPE and at < n_bits and data[at >> 3] >> np.uint8(at & 7) & 1:
-                ones += 1
-                at += 1
-            width = 64 if ones == _ESCAPE else k
-            at += 0 if ones == _ESCAPE else 1
-            if at + width > n_bits:
-                return np.int64(-1)
-            low = np.int64(_read(data, at, width))
-            out[i] = low if ones == _ESCAPE else (np.int64(ones) << k) | low
-            at += width
+            at, out[i] = _read_number(data, at, n_bits, k)
+            if at < 0:
+                return at
         begin = end
+    return at
+
+
+@inlined
+def _read_number(data, at, n_bits, k):
+    """Return where a number with parameter `k` ends, -1 if the data end before, and the number."""
+    ones = 0
+    while ones < _ESCAPE and at < n_bits and data[at >> 3] >> np.uint8(at & 7) & 1:
+        ones += 1
+        at += 1
+    width = 64 if ones == _ESCAPE else k
+    at += 0 if ones == _ESCAPE else 1
+    if at + width > n_bits:
+        return np.int64(-1), np.int64(0)
+    low = np.int64(_read(data, at, width))
+    return at + width, low if ones == _ESCAPE else (np.int64(ones) << k) | low
+
+
+@inlined
+def _parameter_of_rest(rows, cells):
+    """Return a good parameter for a cell, given the rows and cells from it on."""
+    k = 0
+    while (cells << (k + 1)) <= rows:
+        k += 1
+    return k
+
+
+@kernel
+def totals_of(counters, cells, totals):
+    """Write the totals of each node by class; return whether all its slots have them."""
+    n_classes = totals.shape[1]
+    begin = np.int64(0)
+    for node in range(cells.shape[0]):
+        end = begin
+        for k in range(n_classes):
+            at, total = begin + k, np.int64(-1)
+            for n in cells[node]:
+                found = np.int64(0)
+                for _ in range(n):
+                    if counters[at] < 0:
+                        return False
+                    found += counters[at]
+                    at += n_classes
+                total = found if total < 0 and n else total
+                if n and found != total:
+                    return False
+            totals[node, k] = max(total, 0)
+            end = at - k
+        begin = end
+    return True
+
+
+@kernel
+def histogram_bits(counters, cells, totals):
+    """Return how many bits `pack_histograms` writes."""
+    n_classes = totals.shape[1]
+    bits, begin = np.int64(0), np.int64(0)
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                rows = totals[node, k]
+                for c in range(n - 1):
+                    if rows == 0:
+                        break
+                    x = np.int64(counters[begin + c * n_classes + k])
+                    p = _parameter_of_rest(rows, n - c)
+                    ones = x >> p
+                    bits += ones + 1 + p if ones < _ESCAPE else _ESCAPE + 64
+                    rows -= x
+            begin += n * n_classes
+    return bits
+
+
+@kernel
+def pack_histograms(counters, cells, totals, out):
+    """Write histograms with known totals into zeroed bytes."""
+    n_classes = totals.shape[1]
+    at, begin = np.int64(0), np.int64(0)
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                rows = totals[node, k]
+                for c in range(n - 1):
+                    if rows == 0:
+                        break
+                    x = np.int64(counters[begin + c * n_classes + k])
+                    at = _write_number(out, at, np.uint64(x), _parameter_of_rest(rows, n - c))
+                    rows -= x
+            begin += n * n_classes
+
+
+@kernel
+def unpack_histograms(data, cells, totals, out):
+    """Read histograms with known totals; return the number of bits read.
+
+    -1: the data end too soon, or a slot has more rows than its node.
+    """
+    n_classes, n_bits = totals.shape[1], data.shape[0] * 8
+    at, begin = np.int64(0), np.int64(0)
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                rows = totals[node, k]
+                for c in range(n):
+                    x = rows
+                    if rows and c < n - 1:
+                        at, x = _read_number(data, at, n_bits, _parameter_of_rest(rows, n - c))
+                        if at < 0 or x < 0 or x > rows:
+                            return np.int64(-1)
+                    out[begin + c * n_classes + k] = x
+                    rows -= x
+            begin += n * n_classes
     return at
