@@ -7,7 +7,8 @@ weight is 1.
 
 The weights for two and three cells are those of Bose and Chowla (1962), in a form that fits powers
 of two: elements that lie close together, so that sums do not reach the modulus, times a number that
-makes the second weight 1. `tests/unit/trees/test_fields.py` adds up all of them.
+makes the second weight 1. Those for two of many cells are Ruzsa's (1993). A test adds up all of
+them (`tests/unit/trees/test_fields.py`).
 """
 
 from dataclasses import dataclass
@@ -47,6 +48,15 @@ _SETS: Final[dict[tuple[int, int], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
+def _ruzsa(prime: int, root: int, index_bits: int) -> tuple[int, ...]:
+    """Return prime - 1 weights for two cells, from a primitive root."""
+    powers = [prime * i + (prime - 1) * pow(root, i, prime) for i in range(1, prime)]
+    found = [power % (prime * (prime - 1)) for power in powers]
+    ordered = [found[0], *sorted(found[1:], key=lambda weight: (weight - found[0]) % 2 == 0)]
+    inverse = pow(ordered[1] - ordered[0], -1, 1 << index_bits)
+    return tuple((weight - ordered[0]) * inverse % (1 << index_bits) for weight in ordered)
+
+
 @dataclass(frozen=True)
 class Naming:
     """For each number of wraps and of cells: the weights, and what their sums name."""
@@ -67,7 +77,8 @@ def naming() -> Naming:
     bits[0] = 0
     bits[1, 1:] = np.ceil(np.log2(np.arange(1, MOST_CELLS + 1)))
     weights, places = [np.arange(MOST_CELLS)], [np.arange(MOST_CELLS, dtype=np.uint32)]
-    for (n_wraps, index_bits), chosen in reversed(_SETS.items()):  # the smaller ones last
+    sets = _SETS | {(2, 15): _ruzsa(131, 2, 15)}
+    for (n_wraps, index_bits), chosen in sorted(sets.items(), reverse=True):  # small ones last
         cells = slice(1, len(chosen) + 1)
         bits[n_wraps, cells] = index_bits
         first_weight[n_wraps, cells] = sum(map(len, weights))

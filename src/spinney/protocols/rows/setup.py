@@ -25,7 +25,7 @@ from spinney.tables.schema import Column, Schema
 from spinney.tables.table import Table
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Channel, Vector
-from spinney.transport.messages import message
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import Binning, Edges
 from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
@@ -104,12 +104,17 @@ class EdgesAsk(Ask[CountsReply]):
 
     def laid_out(self, total: CountsReply) -> ToldReply:
         """Return counts by cell, each with its total."""
-        return ToldReply(ToldCounts(total.counts.counters, self._cells, NOT_KNOWN))
+        return ToldReply(ToldCounts(total.counts.counters, self._cells, self._held))
 
     def taken_in(self, told: Carried) -> CountsReply:
         """Return counts that were told."""
-        counts = told.open(ToldReply).counts.read(self._cells, NOT_KNOWN, 1)
+        counts = told.open(ToldReply).counts.read(self._cells, self._held, 1)
         return CountsReply.of_vectors((counts,))
+
+    @property
+    def _held(self) -> Integers:
+        """The values of each cell, if they are said."""
+        return self.refinement.held[:, None]
 
     @property
     def _cells(self) -> NDArray[np.int32]:
@@ -121,23 +126,24 @@ class EdgesAsk(Ask[CountsReply]):
         """One count per part, and the end of each cell's run."""
         return 4 * self.refinement.n_counters + 8 * self.refinement.n_cells
 
+    @kept_beside
     def _fields(self) -> Fields | None:
         """How counts are packed into words for masking: no count exceeds its cell's."""
         asked = self.refinement
-        if not asked.bits.size:
+        if not asked.held.size:
             return None
-        return Fields(self._cells, (np.int64(1) << asked.bits[:, None].astype(np.int64)) - 1)
+        return Fields(self._cells, self._held)
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return the counts packed into words."""
-        fields = self._fields()
+        fields = self._fields
         if fields is None:
             return reply.vectors()
         return (fields.pack(reply.counts.counters, thread_count(None)),)
 
     def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
         """Return the sums as counts."""
-        fields = self._fields()
+        fields = self._fields
         if fields is None:
             return CountsReply.of_vectors(sums)
         counters = fields.unpack(sums[0].view(np.uint64), thread_count(None))
