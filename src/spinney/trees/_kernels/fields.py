@@ -149,6 +149,21 @@ def place_digits(cells, held, bits, n_lanes, used, filled, order, row, lane, row
         n_digits[m] += size
 
 
+@inlined
+def _total(counters, n, step):
+    """Return the sum of every `step`-th counter, and a bit that is set if one is negative."""
+    total, signs = np.int64(0), np.int64(0)
+    if step == 2:
+        for c in range(n):
+            total += counters[2 * c]
+            signs |= counters[2 * c]
+    else:
+        for c in range(n):
+            total += counters[c * step]
+            signs |= counters[c * step]
+    return total, signs
+
+
 @kernel
 def are_histograms(counters, cells, held):
     """Return whether all slots of a node have the same totals, which are not above those held."""
@@ -158,13 +173,10 @@ def are_histograms(counters, cells, held):
         for k in range(n_classes):
             at, total = begin + k, np.int64(-1)
             for n in cells[node]:
-                found, least = np.int64(0), np.int64(0)
-                for _ in range(n):
-                    found += counters[at]
-                    least = min(least, np.int64(counters[at]))
-                    at += n_classes
+                found, signs = _total(counters[at:], n, n_classes)
+                at += n * n_classes
                 total = found if total < 0 and n else total
-                if n and (found != total or found > held[node, k] or least < 0):
+                if n and (found != total or found > held[node, k] or signs < 0):
                     return False
         begin = at - n_classes + 1
     return True
@@ -189,9 +201,8 @@ def pack(
         has_total = False
         for s in range(cells.shape[1]):
             n = np.int64(cells[node, s])
-            for c in range(n):
-                slot[c] = counters[at]
-                at += n_classes
+            _gather(counters[at:], n, n_classes, slot)
+            at += n * n_classes
             if n and not has_total:
                 _add_whole(words, whole[run, 0], _sum(slot, n))
                 has_total = True
@@ -206,6 +217,28 @@ def pack(
                 to += many
                 if to == n_lanes:
                     here, to = here + 1, 0
+
+
+@inlined
+def _gather(counters, n, step, slot):
+    """Write every `step`-th counter side by side; two classes are vectorised."""
+    if step == 2:
+        for c in range(n):
+            slot[c] = counters[2 * c]
+    else:
+        for c in range(n):
+            slot[c] = counters[c * step]
+
+
+@inlined
+def _scatter(slot, n, step, counters):
+    """Write numbers to every `step`-th counter."""
+    if step == 2:
+        for c in range(n):
+            counters[2 * c] = slot[c]
+    else:
+        for c in range(n):
+            counters[c * step] = slot[c]
 
 
 @inlined
@@ -266,10 +299,9 @@ def _unwrap(slot, n, total, weighed, bits, wraps, weights, places, wrapped):
     -1: no cells have this total and this weighted sum.
     """
     mask = (np.int64(1) << bits) - 1
-    slot[0] = slot[1] = 0
-    weighed -= np.int64(_weighed(slot, weights, n))
+    weighed -= np.int64(_weighed(slot[2:], weights[2:], n - 2))
     slot[1] = weighed & mask
-    total -= np.int64(_sum(slot, n))
+    total -= np.int64(_sum(slot[2:], n - 2)) + (weighed & mask)
     slot[0] = total & mask
     n_wrapped = total >> bits
     index = (weighed >> bits) & (places.shape[0] - 1)
@@ -333,8 +365,7 @@ def unpack(
                 sums = places[first_sum[wraps, n] :][: 1 << index]
                 n_wrapped = _unwrap(slot, n, total, weighed, m, wraps, heavy, sums, wrapped)
             else:
-                slot[0] = 0
-                left = total - np.int64(_sum(slot, n))
+                left = total - np.int64(_sum(slot[1:], n - 1))
                 slot[0] = left
                 n_wrapped = min(left, np.int64(0))
             if n_wrapped < 0:
@@ -342,8 +373,9 @@ def unpack(
             for c in wrapped[:n_wrapped]:
                 if m and c >= skipped:
                     _take_off(words, row_word, row_shift, n_lanes, here, to + c - skipped, m)
-            for c in range(n):
-                out[at] = slot[c]
-                at += n_classes
-            here, to = here + (to + n - skipped) // n_lanes, (to + n - skipped) % n_lanes
+            _scatter(slot, n, n_classes, out[at:])
+            at += n * n_classes
+            to += n - skipped
+            if to >= n_lanes:
+                here, to = here + 1, to - n_lanes
     return True
