@@ -3,8 +3,8 @@
 A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
 counters, like those of deep nodes, take one or two bits each. The size is known without encoding.
 
-Histograms whose totals are known need no parameters: each cell's follows from the rows and cells
-that are left. The last cell, and cells after the last row, are not written.
+Histograms whose totals are known need no parameters: they follow from the rows and cells of a slot.
+The last cell, and cells after the last row, are not written.
 """
 
 import numpy as np
@@ -175,12 +175,27 @@ def _read_number(data, at, n_bits, k):
 
 
 @inlined
-def _parameter_of_rest(rows, cells):
-    """Return a good parameter for a cell, given the rows and cells from it on."""
+def _parameter_of_slot(rows, n):
+    """Return a good parameter for a slot of `n` cells that hold some rows: log2 of the mean."""
     k = 0
-    while (cells << (k + 1)) <= rows:
+    while (n << (k + 1)) <= rows:
         k += 1
     return k
+
+
+@inlined
+def total_of(counters, n, step):
+    """Return the sum of every `step`-th counter, and a bit that is set if one is negative."""
+    total, signs = np.int64(0), np.int64(0)
+    if step == 2:  # two classes are vectorised
+        for c in range(n):
+            total += counters[2 * c]
+            signs |= counters[2 * c]
+    else:
+        for c in range(n):
+            total += counters[c * step]
+            signs |= counters[c * step]
+    return total, signs
 
 
 @kernel
@@ -188,24 +203,36 @@ def totals_of(counters, cells, totals):
     """Write the totals of each node by class; return whether all its slots have them."""
     n_classes = totals.shape[1]
     begin = np.int64(0)
+    totals[:] = -1
     for node in range(cells.shape[0]):
-        end = begin
-        for k in range(n_classes):
-            at, total = begin + k, np.int64(-1)
-            for n in cells[node]:
-                found = np.int64(0)
-                for _ in range(n):
-                    if counters[at] < 0:
-                        return False
-                    found += counters[at]
-                    at += n_classes
-                total = found if total < 0 and n else total
-                if n and found != total:
+        for n in cells[node]:
+            for k in range(n_classes):
+                found, signs = total_of(counters[begin + k :], n, n_classes)
+                if n and totals[node, k] < 0:
+                    totals[node, k] = found
+                if n and (found != totals[node, k] or signs < 0):
                     return False
-            totals[node, k] = max(total, 0)
-            end = at - k
-        begin = end
+            begin += n * n_classes
+        for k in range(n_classes):
+            totals[node, k] = max(totals[node, k], np.int64(0))
     return True
+
+
+@inlined
+def _slot_bits(slot, n, step, rows):
+    """Return how many bits one class of a slot takes."""
+    last = n - 1
+    while slot[last * step] == 0:
+        last -= 1
+    written = min(last + 1, n - 1)
+    k = _parameter_of_slot(rows, n)
+    bits = written * (k + 1)
+    if k == 0 and rows < _ESCAPE:  # as in most small nodes: a counter x is x ones
+        return bits + rows - (0 if last < n - 1 else np.int64(slot[last * step]))
+    for c in range(written):
+        ones = np.int64(slot[c * step]) >> k
+        bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+    return bits
 
 
 @kernel
@@ -216,15 +243,9 @@ def histogram_bits(counters, cells, totals):
     for node in range(cells.shape[0]):
         for n in cells[node]:
             for k in range(n_classes):
-                rows = totals[node, k]
-                for c in range(n - 1):
-                    if rows == 0:
-                        break
-                    x = np.int64(counters[begin + c * n_classes + k])
-                    p = _parameter_of_rest(rows, n - c)
-                    ones = x >> p
-                    bits += ones + 1 + p if ones < _ESCAPE else _ESCAPE + 64
-                    rows -= x
+                if n and totals[node, k]:
+                    slot = counters[begin + k :]
+                    bits += _slot_bits(slot, np.int64(n), n_classes, totals[node, k])
             begin += n * n_classes
     return bits
 
@@ -238,11 +259,12 @@ def pack_histograms(counters, cells, totals, out):
         for n in cells[node]:
             for k in range(n_classes):
                 rows = totals[node, k]
+                p = _parameter_of_slot(rows, n) if n else 0
                 for c in range(n - 1):
                     if rows == 0:
                         break
                     x = np.int64(counters[begin + c * n_classes + k])
-                    at = _write_number(out, at, np.uint64(x), _parameter_of_rest(rows, n - c))
+                    at = _write_number(out, at, np.uint64(x), p)
                     rows -= x
             begin += n * n_classes
 
@@ -259,10 +281,11 @@ def unpack_histograms(data, cells, totals, out):
         for n in cells[node]:
             for k in range(n_classes):
                 rows = totals[node, k]
+                p = _parameter_of_slot(rows, n) if n else 0
                 for c in range(n):
                     x = rows
                     if rows and c < n - 1:
-                        at, x = _read_number(data, at, n_bits, _parameter_of_rest(rows, n - c))
+                        at, x = _read_number(data, at, n_bits, p)
                         if at < 0 or x < 0 or x > rows:
                             return np.int64(-1)
                     out[begin + c * n_classes + k] = x
