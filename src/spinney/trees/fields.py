@@ -43,7 +43,8 @@ from spinney.trees.wraps import naming
 from spinney.typing import Integers
 
 _CHUNK_COUNTERS: Final = 1 << 17  # of nodes with words of their own, which one thread packs
-_LEAST_LANES: Final = 64  # slots are then rarely split between two rows
+_GOOD_LANES: Final = 64  # slots are then rarely split between two rows
+_FULL_LANE: Final = 16  # counters: fewer lanes than this allows would be better filled
 _MOST_HELD: Final = (1 << 40) - 1
 _MOST_WIDTHS: Final = 2 * 64  # of whole numbers and digits: each width may begin a row
 
@@ -76,7 +77,8 @@ class _Chunk:
 
     @cached_property
     def _placed(self) -> tuple[tuple[object, ...], int]:
-        n_lanes = max(_LEAST_LANES, int(self.cells.max(initial=0)) - 1)
+        most_digits = int(self.cells.max(initial=0)) - 1
+        n_lanes = max(most_digits, min(_GOOD_LANES, self.n_counters // _FULL_LANE), 1)
         bits = np.empty(self.held.shape, np.uint8)
         kernels.choose_bits(self.cells, self.held, naming().index_bits, bits)
         whole = np.empty((self.held.size, self.cells.shape[1] + 1), np.int64)

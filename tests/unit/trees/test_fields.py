@@ -121,6 +121,11 @@ def test_words_are_well_filled():
     assert 64 * Fields(cells, held).n_words < 5.2 * counters.size
 
 
+def test_a_small_node_takes_few_words():
+    fields = Fields(np.array([[5, 5]], np.int32), np.array([[9, 9]]))
+    assert fields.n_words <= 4
+
+
 def test_changed_words_are_refused_or_differ_from_what_is_read():
     rng = np.random.default_rng(2)
     cells, held, counters = many_nodes(rng, 40)
