@@ -8,7 +8,7 @@ import numpy as np
 
 from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.jobs.registry import spec_of
-from spinney.protocols.rows.setup import CountsReply
+from spinney.protocols.rows.setup import CountsReply, ToldReply
 from spinney.protocols.secure_sums.channel import MaskedAsk
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.spec import PartySite
@@ -21,6 +21,7 @@ from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask
 from spinney.transport.in_process import InProcess
 from spinney.trees.counts import Counts
+from spinney.trees.told import ToldCounts
 from spinney.typing import silent
 
 NAMES = ("a", "b", "c")
@@ -135,6 +136,11 @@ def with_opened(ask: StepAsk, change: Callable[[Opened], Opened]) -> StepAsk:
 
 def _changed(opened: Opened, change: Callable[[Any], Any]) -> Carried:
     message: Any = opened.results[0]._message
+    if isinstance(message, ToldReply):
+        told = message.counts
+        counters = told._counters.copy()  # type: ignore[union-attr]
+        change(counters)
+        return Carried(ToldReply(ToldCounts(counters, told._cells, told._held)))
     vectors = tuple(vector.copy() for vector in message.vectors())
     change(vectors[-1])
     if isinstance(message, CountsReply):  # in its own runs

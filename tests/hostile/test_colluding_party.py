@@ -30,8 +30,8 @@ def test_a_liar_singles_out_rows_whatever_min_samples_leaf_says():
 
 @pytest.mark.parametrize("least", [0, 5])
 def test_under_masks_a_liar_that_invents_more_rows_than_a_node_has_is_noticed(least):
-    """A masked count has room for the rows that its node holds; a larger one spills over."""
-    with pytest.raises(ProtocolError, match="is not what the parties replied"):
+    """Masked words have room for the rows that a node holds: others are not read as a histogram."""
+    with pytest.raises(ProtocolError, match="do not add up to histograms of the rows"):
         steer(least, is_masked=True, **SMALL)
 
 

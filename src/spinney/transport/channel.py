@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
+from spinney.transport.carried import Carried
 from spinney.transport.codec import UNPACKED_LIMIT, encode
 from spinney.typing import Packable
 
@@ -88,12 +89,21 @@ class Ask(Generic[Reply]):
         return vectors
 
     def laid_out(self, total: Any) -> Any:
-        """Return a sum of replies in the form that takes the fewest bytes to send."""
+        """Return a message that tells a sum of replies in the fewest bytes."""
         return total
+
+    def taken_in(self, told: Carried) -> Any:
+        """Return the sum of replies that a message from `laid_out` tells."""
+        return told.open(self.reply_type, unpacked=self.reply_bytes)
 
     def from_ring(self, sums: tuple[Vector, ...]) -> Any:
         """Return the reply that holds these sums."""
         return self.reply_type.of_vectors(sums)
+
+    def is_read_from(self, ring: tuple[Vector, ...], total: Any) -> bool:
+        """Return whether a sum is what is read from its integers in the form for masks."""
+        again = self.from_ring(tuple(word.view(f"i{word.itemsize}") for word in ring))
+        return all(map(np.array_equal, again.vectors(), total.vectors()))
 
 
 class Summable(Protocol):

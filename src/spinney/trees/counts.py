@@ -37,7 +37,7 @@ class Counts:
         shape = self.counters.shape
         head = _HEAD.pack(max(self.counters.itemsize, 4), *shape, self.run_ends.size)
         cells = np.diff(self.run_ends, prepend=0).astype("<u2")
-        packed = [_packed(counters, ends) for counters, ends in self._streams()]
+        packed = [packed_stream(counters, ends) for counters, ends in self._streams()]
         return b"".join([head, cells.tobytes(), *packed])
 
     def packed_size(self) -> int:
@@ -76,14 +76,14 @@ class Counts:
         bits = np.frombuffer(data, np.uint8, offset=body)
         if itemsize == 4:
             counts = np.zeros((n_cells, width), np.int32)
-            bits = _unpacked(bits, run_ends * width, counts.reshape(-1))
+            bits = unpacked_stream(bits, run_ends * width, counts.reshape(-1))
         else:
             counts = np.zeros((n_cells, 2), np.int64)
             weights = np.zeros(n_cells, np.int64)
-            bits = _unpacked(bits, run_ends, weights)
+            bits = unpacked_stream(bits, run_ends, weights)
             held = weights > 0
             sums = np.zeros(int(held.sum()), np.int64)
-            bits = _unpacked(bits, _ends_within(held, run_ends), sums)
+            bits = unpacked_stream(bits, _ends_within(held, run_ends), sums)
             counts[:, 0] = weights
             counts[held, 1] = sums
         if bits.size:
@@ -115,13 +115,14 @@ def _ends_within(held: Bools, run_ends: Integers) -> Integers:
     return before[run_ends]
 
 
-def _packed(counters: Counters, ends: Integers) -> bytes:
+def packed_stream(counters: Counters, ends: Integers) -> bytes:
+    """Return one stream of runs."""
     out = np.zeros((int(packing.packed_bits(counters, ends)) + 7) // 8, np.uint8)
     packing.pack(counters, ends, out)
     return out.tobytes()
 
 
-def _unpacked(bits: NDArray[np.uint8], ends: Integers, out: Counters) -> NDArray[np.uint8]:
+def unpacked_stream(bits: NDArray[np.uint8], ends: Integers, out: Counters) -> NDArray[np.uint8]:
     """Read one stream into `out` and return the bytes after it."""
     read = int(packing.unpack(bits, ends, out))
     if read < 0:

@@ -27,7 +27,6 @@ from spinney.errors import ProtocolError
 from spinney.trees._kernels import binning as kernels
 from spinney.trees.binning import Edges, column_ranges
 from spinney.trees.dtypes import MAX_BINS
-from spinney.trees.frontier import bit_lengths
 from spinney.trees.threads import run_ranges
 from spinney.typing import Integers, Values
 
@@ -48,16 +47,16 @@ class Refinement:
 
     step: int  # index into DIGITS
     prefixes: tuple[Prefixes, ...]
-    # How many bits each cell's count over all parties has; empty: not said.
-    bits: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    # How many values each cell holds over all parties; empty: not said.
+    held: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def fits(self, n_columns: int) -> bool:
         """Return whether it is valid for this many columns; others may have sent it."""
         if not 0 <= self.step < len(DIGITS) or len(self.prefixes) != n_columns:
             return False
-        if self.bits.size and not (
-            self.bits.shape == (self.n_cells,)
-            and bool(np.all((self.bits >= 1) & (self.bits <= _MOST_BITS)))
+        if self.held.size and not (
+            self.held.shape == (self.n_cells,)
+            and bool(np.all((self.held >= 1) & (self.held < 1 << _MOST_BITS)))
         ):
             return False
         end = 1 << (LEAD_BITS + sum(DIGITS[: self.step]))
@@ -164,7 +163,7 @@ class QuantileSearch:
         if not any(len(column) for column in prefixes):
             return None
         totals = [search.totals for search in self._searches]
-        return Refinement(self._step, prefixes, bit_lengths(np.concatenate(totals)))
+        return Refinement(self._step, prefixes, np.concatenate(totals))
 
     def answer(self, counts: Integers) -> None:
         """Take the summed counts of the last question."""

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.errors import ProtocolError, StorageError
+from spinney.errors import StorageError
 from spinney.trees._kernels import packing
 from spinney.trees.counts import Counts, packed_bits
-from spinney.trees.fields import Fields
 
 HEAD = struct.Struct("<BQQQ")
 
@@ -154,42 +153,3 @@ def test_any_bytes_are_counts_or_refused(data, flips):
         except StorageError:
             continue
         assert counts.counters.ndim == 2
-
-
-# --- fields for masked sums ----------------------------------------------------------------------
-
-
-@given(data=st.data(), n_parties=st.integers(1, 4))
-def test_fields_of_words_add_up_as_counters_do(data, n_parties):
-    """The sum of a field stays below 2^bits, so no field overflows into the next."""
-    sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
-    bits = data.draw(st.lists(st.integers(3, 40), min_size=len(sizes), max_size=len(sizes)))
-    run_ends = np.cumsum(sizes, dtype=np.int64)
-    fields = Fields(run_ends, np.array(bits, np.uint8)[:, None])
-    parties = []
-    for _ in range(n_parties):
-        drawn = [
-            data.draw(st.integers(0, min(2 ** (b - 2), 2**29) - 1))
-            for b, size in zip(bits, sizes, strict=True)
-            for _ in range(size)
-        ]
-        parties.append(np.array(drawn, np.int32))
-    words = [fields.pack(counters, 1) for counters in parties]
-    for counters, packed_words in zip(parties, words, strict=True):
-        assert fields.unpack(packed_words, 2).tolist() == counters.tolist()
-    total = np.stack(words).sum(axis=0, dtype=np.uint64)
-    assert fields.unpack(total, 1).tolist() == np.sum(parties, axis=0).tolist()
-
-
-def test_words_that_are_not_those_asked_for_are_refused():
-    fields = Fields(np.array([10, 30]), np.array([[16], [4]], np.uint8))
-    words = fields.pack(np.ones(30, np.int32), 1)
-    assert fields.unpack(words, 1).tolist() == [1] * 30
-    with pytest.raises(ProtocolError, match="have the wrong number of words"):
-        fields.unpack(words[:-1], 1)
-
-
-def test_fields_fill_a_word_before_they_take_another():
-    fields = Fields(np.array([16, 17]), np.array([[4], [64]], np.uint8))
-    words = fields.pack(np.array([15] * 16 + [7], np.int32), 1)
-    assert words.tolist() == [2**64 - 1, 7]

@@ -14,7 +14,15 @@ from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk
 from spinney.protocols.rows.levels import GrowingJob, OpenNodes
 from spinney.protocols.rows.quality import QualityAsk
-from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
+from spinney.protocols.rows.setup import (
+    NOT_KNOWN,
+    CountsReply,
+    EdgesAsk,
+    FactsAsk,
+    SchemaAsk,
+    ToldReply,
+)
+from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import Beside, kept_beside, message
 from spinney.trees.counts import Counts
@@ -23,6 +31,7 @@ from spinney.trees.fields import Fields
 from spinney.trees.frontier import Frontier, Slots
 from spinney.trees.ranges import Ranges
 from spinney.trees.threads import thread_count
+from spinney.trees.told import ToldCounts
 from spinney.typing import Codes
 
 _DRAWS = 2
@@ -121,9 +130,19 @@ class CutsAsk(CandidateNodes, Ask[CountsReply]):
             self.slots, self.frontier.bits[self.first : self.last], self.job.cell_counters
         )
 
-    def laid_out(self, total: CountsReply) -> CountsReply:
-        """Return counts in runs of their slots."""
+    def laid_out(self, total: CountsReply) -> CountsReply | ToldReply:
+        """Return counts in few bytes; target sums in runs of their slots."""
+        if self.job.n_classes:
+            return ToldReply(ToldCounts(total.counts.counters, self.slots.cells, NOT_KNOWN))
         return CountsReply(Counts(total.counts.counters, self.slots.ends.reshape(-1)))
+
+    def taken_in(self, told: Carried) -> CountsReply:
+        """Return counts that were told."""
+        if not self.job.n_classes:
+            return told.open(CountsReply, unpacked=self.reply_bytes)
+        counts = told.open(ToldReply).counts
+        counters = counts.read(self.slots.cells, NOT_KNOWN, self.job.cell_counters)
+        return CountsReply.of_vectors((counters,))
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return counts packed into words; target sums unchanged."""

@@ -12,13 +12,15 @@ from spinney.protocols.accounts.account import ClaimsAsk, JoinAsk
 from spinney.protocols.row_forest.messages import NOISY
 from spinney.protocols.rows.levels import OpenNodes
 from spinney.protocols.rows.quality import QualityAsk
-from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
+from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk, ToldReply
+from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.adaptive import AdaptiveHistograms
 from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
 from spinney.trees.threads import thread_count
+from spinney.trees.told import ToldCounts
 from spinney.typing import Integers
 
 
@@ -73,9 +75,19 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         bits = self.frontier.bits[self.first : self.last]
         return Fields.of(self.slots, bits, self.job.n_classes, self.held)
 
-    def laid_out(self, total: CountsReply) -> CountsReply:
-        """Return histograms in runs of their slots, whose counts are of similar size."""
+    def laid_out(self, total: CountsReply) -> CountsReply | ToldReply:
+        """Return class counts in few bytes; target sums in runs of their slots."""
+        if self.job.n_classes:
+            return ToldReply(ToldCounts(total.counts.counters, self.slots.cells, self.held))
         return CountsReply(Counts(total.counts.counters, self.slots.ends.reshape(-1)))
+
+    def taken_in(self, told: Carried) -> CountsReply:
+        """Return histograms that were told."""
+        if not self.job.n_classes:
+            return told.open(CountsReply, unpacked=self.reply_bytes)
+        counts = told.open(ToldReply).counts
+        counters = counts.read(self.slots.cells, self.held, self.job.cell_counters)
+        return CountsReply.of_vectors((counters,))
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return class counts packed into words; target sums unchanged."""
@@ -90,6 +102,12 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         words = sums[0].view(np.uint64)
         counters = self.fields.unpack(words, thread_count(None), narrow=self.is_narrow)
         return CountsReply.of_vectors((counters.reshape(-1, self.job.n_classes),))
+
+    def is_read_from(self, ring: tuple[Vector, ...], total: CountsReply) -> bool:
+        """Return whether class counts are histograms, which have one reading."""
+        if self.job.n_classes == 0:
+            return Ask.is_read_from(self, ring, total)  # slots renew a class: `super` fails
+        return self.fields.are_histograms(total.counts.counters, thread_count(None))
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)

@@ -5,9 +5,10 @@ counts alone.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError, SchemaError
 from spinney.protocols.rows.facts import (
@@ -22,14 +23,18 @@ from spinney.protocols.settings import ForestSettings, Terms, terms_of
 from spinney.tables.agree import agree
 from spinney.tables.schema import Column, Schema
 from spinney.tables.table import Table
+from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Channel, Vector
-from spinney.transport.messages import message
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import Binning, Edges
 from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
 from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined
 from spinney.trees.threads import thread_count
+from spinney.trees.told import ToldCounts
 from spinney.typing import Integers
+
+NOT_KNOWN: Final = np.zeros((0, 0), np.int64)
 
 
 @message
@@ -77,6 +82,13 @@ class CountsReply:
 
 
 @message
+class ToldReply:
+    """Summed counts, as parties are told them."""
+
+    counts: ToldCounts
+
+
+@message
 class EdgesAsk(Ask[CountsReply]):
     """How many numbers lie between these cut points?"""
 
@@ -90,33 +102,48 @@ class EdgesAsk(Ask[CountsReply]):
     reply_type: ClassVar[type[Any]] = CountsReply
     ring_is_fresh: ClassVar[bool] = True
 
-    def laid_out(self, total: CountsReply) -> CountsReply:
-        """Return counts in the runs of their cells."""
-        counters, length = total.counts.counters, 1 << self.refinement.digit_bits
-        return CountsReply(Counts(counters, runs(len(counters) // length, length)))
+    def laid_out(self, total: CountsReply) -> ToldReply:
+        """Return counts by cell, each with its total."""
+        return ToldReply(ToldCounts(total.counts.counters, self._cells, self._held))
+
+    def taken_in(self, told: Carried) -> CountsReply:
+        """Return counts that were told."""
+        counts = told.open(ToldReply).counts.read(self._cells, self._held, 1)
+        return CountsReply.of_vectors((counts,))
+
+    @property
+    def _held(self) -> Integers:
+        """The values of each cell, if they are said."""
+        return self.refinement.held[:, None]
+
+    @property
+    def _cells(self) -> NDArray[np.int32]:
+        """The parts of each cell."""
+        return np.full((self.refinement.n_cells, 1), 1 << self.refinement.digit_bits, np.int32)
 
     @property
     def reply_bytes(self) -> int:
         """One count per part, and the end of each cell's run."""
         return 4 * self.refinement.n_counters + 8 * self.refinement.n_cells
 
+    @kept_beside
     def _fields(self) -> Fields | None:
         """How counts are packed into words for masking: no count exceeds its cell's."""
         asked = self.refinement
-        if not asked.bits.size:
+        if not asked.held.size:
             return None
-        return Fields(runs(asked.n_cells, 1 << asked.digit_bits), asked.bits[:, None])
+        return Fields(self._cells, self._held)
 
     def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
         """Return the counts packed into words."""
-        fields = self._fields()
+        fields = self._fields
         if fields is None:
             return reply.vectors()
         return (fields.pack(reply.counts.counters, thread_count(None)),)
 
     def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
         """Return the sums as counts."""
-        fields = self._fields()
+        fields = self._fields
         if fields is None:
             return CountsReply.of_vectors(sums)
         counters = fields.unpack(sums[0].view(np.uint64), thread_count(None))

@@ -71,8 +71,9 @@ class VerifiedSums(Channel):
             return self._sum_of_parties(ask, self._blind, quorum)
         total: Any = self._inner.sum(self._step("sum", ask), quorum=quorum)
         answered = self.rounds[-1].answered
-        opened: Summand = ask.laid_out(total.reply)
-        self._tell(Opened(self._number, answered, (Carried(opened),), total.tag), common=True)
+        told = Carried(ask.laid_out(total.reply))
+        self._tell(Opened(self._number, answered, (told,), total.tag), common=True)
+        opened: Summand = total.reply
         return opened
 
     def _sum_of_parties(self, ask: Ask[Summand], keys: SumKeys, quorum: int | None) -> Summand:

@@ -223,11 +223,8 @@ class VerifyingParty:
         tags = opened.tags
         if not self._keys.is_sum(*here, opened.answered, numbers, tags, n_threads=n_threads):
             return False
-        if not self._is_masked:
-            return True
-        # Fields of words do not say how large a counter may be: only one reading is true.
-        again = about.from_ring(tuple(word.view(f"i{word.itemsize}") for word in numbers))
-        return all(map(np.array_equal, again.vectors(), total.vectors()))
+        # Several counts may be packed into the same words; only one reading is true.
+        return not self._is_masked or about.is_read_from(numbers, total)
 
     def _are_replies(self, opened: Opened) -> bool:
         names, tags = opened.answered, opened.tags
@@ -249,7 +246,7 @@ class VerifyingParty:
     def _total(self, opened: Opened, about: Ask[Any]) -> Any:
         """Return the sum that was told."""
         if not self._is_blind:
-            return opened.results[0].open(about.reply_type, unpacked=about.reply_bytes)
+            return about.taken_in(opened.results[0])
         if self._shown is None or self._shown[0] is not opened:
             words = [word.copy() for word in opened.results[0].open(HiddenSums).words]
             self._keys.show(self._number, self._story, words, opened.answered)

@@ -3,9 +3,8 @@
 A counter x in a run with parameter k is written as x >> k ones, a zero, then its k low bits. Small
 counters, like those of deep nodes, take one or two bits each. The size is known without encoding.
 
-`pack_fields` is a different packing, for counters that are added while masked (secure aggregation):
-whole words of fields side by side, wide enough for the sum over all parties, so that no field
-overflows into the next.
+Histograms whose totals are known need no parameters: they follow from the rows and cells of a slot.
+The last cell, and cells after the last row, are not written.
 """
 
 import numpy as np
@@ -109,16 +108,20 @@ def pack(counters, run_ends, out):
         k = _parameter(total, end - begin)
         at = _write(out, at, np.uint64(k), _PARAMETER_BITS)
         for i in range(begin, end):
-            value = np.uint64(counters[i])
-            ones = np.int64(value >> np.uint64(k))
-            if ones < _ESCAPE:
-                at = _write(out, at, np.uint64((1 << ones) - 1), ones + 1)
-                at = _write(out, at, value, k)
-            else:
-                at = _write(out, at, np.uint64((1 << _ESCAPE) - 1), _ESCAPE)
-                at = _write(out, at, value, 64)
+            at = _write_number(out, at, np.uint64(counters[i]), k)
         begin = end
     return at
+
+
+@inlined
+def _write_number(out, at, value, k):
+    """Write a number with parameter `k`; return where it ends."""
+    ones = np.int64(value >> np.uint64(k))
+    if ones < _ESCAPE:
+        at = _write(out, at, np.uint64((1 << ones) - 1), ones + 1)
+        return _write(out, at, value, k)
+    at = _write(out, at, np.uint64((1 << _ESCAPE) - 1), _ESCAPE)
+    return _write(out, at, value, 64)
 
 
 @inlined
@@ -149,65 +152,143 @@ def unpack(data, run_ends, out):
         k = np.int64(_read(data, at, _PARAMETER_BITS))
         at += _PARAMETER_BITS
         for i in range(begin, end):
-            ones = 0
-            while ones < _ESCAPE and at < n_bits and data[at >> 3] >> np.uint8(at & 7) & 1:
-                ones += 1
-                at += 1
-            width = 64 if ones == _ESCAPE else k
-            at += 0 if ones == _ESCAPE else 1
-            if at + width > n_bits:
-                return np.int64(-1)
-            low = np.int64(_read(data, at, width))
-            out[i] = low if ones == _ESCAPE else (np.int64(ones) << k) | low
-            at += width
+            at, out[i] = _read_number(data, at, n_bits, k)
+            if at < 0:
+                return at
         begin = end
     return at
 
 
-@kernel
-def pack_fields(counters, cell_ends, field_bits, word_ends, first, last, out):
-    """Write the counters of nodes as fields, a run for each node and class.
+@inlined
+def _read_number(data, at, n_bits, k):
+    """Return where a number with parameter `k` ends, -1 if the data end before, and the number."""
+    ones = 0
+    while ones < _ESCAPE and at < n_bits and data[at >> 3] >> np.uint8(at & 7) & 1:
+        ones += 1
+        at += 1
+    width = 64 if ones == _ESCAPE else k
+    at += 0 if ones == _ESCAPE else 1
+    if at + width > n_bits:
+        return np.int64(-1), np.int64(0)
+    low = np.int64(_read(data, at, width))
+    return at + width, low if ones == _ESCAPE else (np.int64(ones) << k) | low
 
-    A field of a run has `field_bits[node, class]` bits, and as many as fit go into a word. A run's
-    first counters are the first fields of its words, the next ones the second fields, and so on:
-    adjacent counters go to adjacent words, which the compiler vectorises.
+
+@inlined
+def _parameter_of_slot(rows, n):
+    """Return a good parameter for a slot of `n` cells that hold some rows: log2 of the mean."""
+    k = 0
+    while (n << (k + 1)) <= rows:
+        k += 1
+    return k
+
+
+@inlined
+def total_of(counters, n, step):
+    """Return the sum of every `step`-th counter, and a bit that is set if one is negative."""
+    total, signs = np.int64(0), np.int64(0)
+    if step == 2:  # two classes are vectorised
+        for c in range(n):
+            total += counters[2 * c]
+            signs |= counters[2 * c]
+    else:
+        for c in range(n):
+            total += counters[c * step]
+            signs |= counters[c * step]
+    return total, signs
+
+
+@kernel
+def totals_of(counters, cells, totals):
+    """Write the totals of each node by class; return whether all its slots have them."""
+    n_classes = totals.shape[1]
+    begin = np.int64(0)
+    totals[:] = -1
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                found, signs = total_of(counters[begin + k :], n, n_classes)
+                if n and totals[node, k] < 0:
+                    totals[node, k] = found
+                if n and (found != totals[node, k] or signs < 0):
+                    return False
+            begin += n * n_classes
+        for k in range(n_classes):
+            totals[node, k] = max(totals[node, k], np.int64(0))
+    return True
+
+
+@inlined
+def _slot_bits(slot, n, step, rows):
+    """Return how many bits one class of a slot takes."""
+    last = n - 1
+    while slot[last * step] == 0:
+        last -= 1
+    written = min(last + 1, n - 1)
+    k = _parameter_of_slot(rows, n)
+    bits = written * (k + 1)
+    if k == 0 and rows < _ESCAPE:  # as in most small nodes: a counter x is x ones
+        return bits + rows - (0 if last < n - 1 else np.int64(slot[last * step]))
+    for c in range(written):
+        ones = np.int64(slot[c * step]) >> k
+        bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+    return bits
+
+
+@kernel
+def histogram_bits(counters, cells, totals):
+    """Return how many bits `pack_histograms` writes."""
+    n_classes = totals.shape[1]
+    bits, begin = np.int64(0), np.int64(0)
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                if n and totals[node, k]:
+                    slot = counters[begin + k :]
+                    bits += _slot_bits(slot, np.int64(n), n_classes, totals[node, k])
+            begin += n * n_classes
+    return bits
+
+
+@kernel
+def pack_histograms(counters, cells, totals, out):
+    """Write histograms with known totals into zeroed bytes."""
+    n_classes = totals.shape[1]
+    at, begin = np.int64(0), np.int64(0)
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                rows = totals[node, k]
+                p = _parameter_of_slot(rows, n) if n else 0
+                for c in range(n - 1):
+                    if rows == 0:
+                        break
+                    x = np.int64(counters[begin + c * n_classes + k])
+                    at = _write_number(out, at, np.uint64(x), p)
+                    rows -= x
+            begin += n * n_classes
+
+
+@kernel
+def unpack_histograms(data, cells, totals, out):
+    """Read histograms with known totals; return the number of bits read.
+
+    -1: the data end too soon, or a slot has more rows than its node.
     """
-    n_classes = field_bits.shape[1]
-    for node in range(first, last):
-        begin = 0 if node == 0 else cell_ends[node - 1]
-        cells = counters[begin * n_classes : cell_ends[node] * n_classes]
-        for k in range(n_classes):
-            run = node * n_classes + k
-            words = out[0 if run == 0 else word_ends[run - 1] : word_ends[run]]
-            n, n_words = cell_ends[node] - begin, words.shape[0]
-            for j in range(min(n, n_words)):
-                words[j] = np.uint64(cells[j * n_classes + k])
-            done, place = n_words, np.uint64(0)
-            while done < n and n_words:
-                place += np.uint64(field_bits[node, k])
-                for j in range(min(n_words, n - done)):
-                    words[j] |= np.uint64(cells[(done + j) * n_classes + k]) << place
-                done += n_words
-
-
-@kernel
-def unpack_fields(words, cell_ends, field_bits, word_ends, first, last, out):
-    """Read the words that `pack_fields` wrote, or a sum of several such."""
-    n_classes = field_bits.shape[1]
-    for node in range(first, last):
-        begin = 0 if node == 0 else cell_ends[node - 1]
-        cells = out[begin * n_classes : cell_ends[node] * n_classes]
-        for k in range(n_classes):
-            run = node * n_classes + k
-            own = words[0 if run == 0 else word_ends[run - 1] : word_ends[run]]
-            n, n_words = cell_ends[node] - begin, own.shape[0]
-            if n_words == 0:  # a class of which the node holds no row
-                for j in range(n):
-                    cells[j * n_classes + k] = 0
-            mask = (np.uint64(1) << np.uint64(field_bits[node, k])) - np.uint64(1)
-            done, place = 0, np.uint64(0)
-            while done < n and n_words:
-                for j in range(min(n_words, n - done)):
-                    cells[(done + j) * n_classes + k] = (own[j] >> place) & mask
-                place += np.uint64(field_bits[node, k])
-                done += n_words
+    n_classes, n_bits = totals.shape[1], data.shape[0] * 8
+    at, begin = np.int64(0), np.int64(0)
+    for node in range(cells.shape[0]):
+        for n in cells[node]:
+            for k in range(n_classes):
+                rows = totals[node, k]
+                p = _parameter_of_slot(rows, n) if n else 0
+                for c in range(n):
+                    x = rows
+                    if rows and c < n - 1:
+                        at, x = _read_number(data, at, n_bits, p)
+                        if at < 0 or x < 0 or x > rows:
+                            return np.int64(-1)
+                    out[begin + c * n_classes + k] = x
+                    rows -= x
+            begin += n * n_classes
+    return at

@@ -158,14 +158,14 @@ def test_a_node_of_more_rows_than_there_can_be(level_ask):
     require_refusal(with_level(level_ask, child_bits=bits))
 
 
-def test_a_forest_over_no_rows_has_fields_of_some_width(asks):
-    """Masked counts stand in fields; with none of no bits would a word ever be full."""
+def test_a_forest_over_no_rows_has_words(asks):
+    """Whatever a question says, its nodes may hold a row."""
     first = next(ask for ask in asks if isinstance(ask, LevelAsk))
     ask = replace(first, job=replace(first.job, n_rows=0))
-    assert ask.fields.field_bits.min() >= 1
+    assert ask.fields.held.min() >= 1
     reply = Party(small_table()).answer(ask)
     (words,) = ask.to_ring(reply)
-    assert words.size == ask.fields.word_ends[-1] > 0
+    assert words.size == ask.fields.n_words > 0
 
 
 # --- sizes ---------------------------------------------------------------------------------------
