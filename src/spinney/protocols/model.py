@@ -25,6 +25,29 @@ _NOISE = tuple(field.name for field in fields(NodeNoise))
 
 
 @dataclass(frozen=True)
+class Boosted:
+    """What turns the sum of boosted trees into a prediction; `base` is in units of leaf values."""
+
+    link: str  # "identity", "logistic" for two classes, or "softmax"
+    base: Floats  # (n_outputs,) the score before the first tree
+    batch_trees: int  # how many trees of an output were added at once
+
+    def predicted(self, scores: Floats) -> Floats:
+        """Return predictions from the trees' sums, (n_rows, n_outputs)."""
+        scores = scores + self.base
+        if self.link == "identity":
+            return scores
+        if self.link == "logistic":
+            odds = np.exp(-np.abs(scores[:, 0]))
+            less, more = odds / (1.0 + odds), 1.0 / (1.0 + odds)
+            chance = np.where(scores[:, 0] >= 0, more, less)
+            return np.stack([np.where(scores[:, 0] >= 0, less, more), chance], axis=1)
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: Floats = shares / shares.sum(axis=1, keepdims=True)
+        return found
+
+
+@dataclass(frozen=True)
 class ForestModel:
     """A forest, the schema of its tables, and which bin each category has."""
 
@@ -35,6 +58,7 @@ class ForestModel:
     owners: tuple[str, ...] = ()  # personal trees: the party of each; else empty
     noise: NodeNoise | None = None  # for trees whose counts carry noise
     consent: tuple[str, ...] = ()  # a forest joined from parts: the parties that agreed to it
+    boosted: Boosted | None = None  # trees that are summed; else predictions are their mean
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -48,24 +72,31 @@ class ForestModel:
     @property
     def n_outputs(self) -> int:
         """How many numbers a prediction has: one per class, or one for regression."""
-        return int(self.forest.value.shape[1])
+        classes = self.schema.label.classes
+        return int(self.forest.value.shape[1]) if classes is None else len(classes)
 
     def predict(self, columns: Columns, *, n_threads: int = 1) -> Floats:
-        """Return the mean over trees, (n_rows, n_outputs), reading the rows in batches."""
-        out = np.zeros((columns.n_rows, self.n_outputs))
+        """Return predictions, (n_rows, n_outputs), reading the rows in batches."""
+        out = np.zeros((columns.n_rows, self.forest.value.shape[1]))
         for first in range(0, columns.n_rows, _PREDICT_ROWS * n_threads):
             part = slice(first, min(columns.n_rows, first + _PREDICT_ROWS * n_threads))
             rows = self.rows(columns.values(part))
             self.forest.add_predictions(rows, out[part], n_threads=n_threads)
-        out /= self.forest.n_trees
-        return out
+        return self._of_sums(out)
+
+    def _of_sums(self, sums: Floats) -> Floats:
+        """Return predictions from the sums over all trees: their mean, unless they are boosted."""
+        if self.boosted is not None:
+            return self.boosted.predicted(sums)
+        sums /= self.forest.n_trees
+        return sums
 
     def predict_batches(self, batches: Iterator[Values], *, n_threads: int = 1) -> Iterator[Floats]:
         """Return predictions batch by batch, for tables that do not fit in memory."""
         for values in batches:
-            out = np.zeros((values.shape[1], self.n_outputs))
+            out = np.zeros((values.shape[1], self.forest.value.shape[1]))
             self.forest.add_predictions(self.rows(values), out, n_threads=n_threads)
-            yield out / self.forest.n_trees
+            yield self._of_sums(out)
 
     def rows(self, values: Values) -> RowValues:
         """Return values row by row, with each category replaced by its bin."""
@@ -107,7 +138,12 @@ class ForestModel:
             if f"noise.{_NOISE[0]}" in arrays:
                 noise = NodeNoise(**{name: arrays.pop(f"noise.{name}") for name in _NOISE})
             consent = tuple(str(name) for name in meta.get("consent", ()))
-            model = cls(str(meta["protocol"]), schema, forest, bins, owners, noise, consent)
+            boosted = None
+            if "boosted" in meta:
+                base = arrays.pop("boosted.base")
+                boosted = Boosted(str(meta["boosted"]), base, int(meta["batch_trees"]))
+            parts = (schema, forest, bins, owners, noise, consent, boosted)
+            model = cls(str(meta["protocol"]), *parts)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{name!r} is not a complete model: {error}.") from None
         model.check(name)
@@ -129,6 +165,11 @@ class ForestModel:
         if self.schema.label.kind == "class" and not classes:
             return False
         n_outputs = 1 if classes is None else len(classes)
+        n_moments = 2 if classes is None else n_outputs
+        if self.boosted is not None:
+            n_outputs, n_moments = self.boosted.base.size, 1
+            if not self._boosting_is_sound():
+                return False
         expected = {
             "tree_start": (np.int64, forest.tree_start.shape[:1]),
             "feature": (np.int32, n),
@@ -137,7 +178,7 @@ class ForestModel:
             "missing_left": (np.bool_, n),
             "subset": (np.int32, n),
             "bin_sets": (np.uint64, (*forest.bin_sets.shape[:1], CATEGORY_WORDS)),
-            "moments": (np.int64, (*n, 2 if classes is None else n_outputs)),
+            "moments": (np.int64, (*n, n_moments)),
             "gain": (np.float64, n),
             "value": (np.float64, (*n, n_outputs)),
         }
@@ -154,6 +195,17 @@ class ForestModel:
         return (
             arrays and bins and self._noise_is_sound() and bool(np.all(np.isfinite(forest.value)))
         )
+
+    def _boosting_is_sound(self) -> bool:
+        """Return whether scores and their link fit the label."""
+        boosted, classes = self.boosted, self.schema.label.classes
+        assert boosted is not None
+        link, size = "identity", 1
+        if classes is not None:
+            link, size = ("logistic", 1) if len(classes) == 2 else ("softmax", len(classes))
+        base = boosted.base
+        sound = base.dtype == np.float64 and base.shape == (size,) and boosted.batch_trees > 0
+        return sound and boosted.link == link and bool(np.all(np.isfinite(base)))
 
     def _noise_is_sound(self) -> bool:
         """Return whether every node has its standard deviations, if there are any."""
@@ -180,11 +232,18 @@ class ForestModel:
         return {
             "protocol": self.protocol,
             "schema": msgspec.to_builtins(self.schema),
+            **self._boosted_meta(),
             **{key: list(names) for key, names in named.items() if names},
         }
+
+    def _boosted_meta(self) -> dict[str, Any]:
+        if self.boosted is None:
+            return {}
+        return {"boosted": self.boosted.link, "batch_trees": self.boosted.batch_trees}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}
         bins = {f"bin_of_category.{i}": b for i, b in enumerate(self.bin_of_category)}
         noise = {} if self.noise is None else {f"noise.{k}": getattr(self.noise, k) for k in _NOISE}
-        return {**arrays, **bins, **noise}
+        base = {} if self.boosted is None else {"boosted.base": self.boosted.base}
+        return {**arrays, **bins, **noise, **base}

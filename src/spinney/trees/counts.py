@@ -13,14 +13,16 @@ from spinney.typing import Bools, Integers
 Counters = NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.int64]
 _HEAD = struct.Struct("<BQQQ")  # bytes per counter, cells, counters per cell, runs
 _MOST_WIDTH = 1 << 16  # classes
+_SUM_WIDTHS = (2, 3)  # a weight, and one or two sums
 
 
 class Counts:
     """Counters in runs of cells with counts of similar size, for example the cells of one slot.
 
-    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends`
-    says where each run ends, in cells; `bits` are the packed sizes, if they were computed during
-    counting. This is not a dataclass: a codec would encode its fields instead of calling `pack`.
+    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2 or 3) weights and sums, which are 0
+    where the weight is. `run_ends` says where each run ends, in cells; `bits` are the packed sizes,
+    if they were computed during counting. This is not a dataclass: a codec would encode its fields
+    instead of calling `pack`.
     """
 
     __slots__ = ("bits", "counters", "run_ends")
@@ -63,7 +65,7 @@ class Counts:
             raise StorageError("Packed counts are too short to hold their header.")
         itemsize, n_cells, width, n_runs = _HEAD.unpack_from(data)
         body = _HEAD.size + 2 * n_runs
-        fits = itemsize == 4 or (itemsize == 8 and width == 2)
+        fits = itemsize == 4 or (itemsize == 8 and width in _SUM_WIDTHS)
         if not (fits and 0 < width <= _MOST_WIDTH and len(data) >= body):
             raise StorageError("Packed counts have a header that does not fit their length.")
         # A counter takes at least one bit; this limits what a hostile header can make us allocate.
@@ -78,14 +80,15 @@ class Counts:
             counts = np.zeros((n_cells, width), np.int32)
             bits = _unpacked(bits, run_ends * width, counts.reshape(-1))
         else:
-            counts = np.zeros((n_cells, 2), np.int64)
+            counts = np.zeros((n_cells, width), np.int64)
             weights = np.zeros(n_cells, np.int64)
             bits = _unpacked(bits, run_ends, weights)
             held = weights > 0
-            sums = np.zeros(int(held.sum()), np.int64)
-            bits = _unpacked(bits, _ends_within(held, run_ends), sums)
             counts[:, 0] = weights
-            counts[held, 1] = sums
+            for column in range(1, width):
+                sums = np.zeros(int(held.sum()), np.int64)
+                bits = _unpacked(bits, _ends_within(held, run_ends), sums)
+                counts[held, column] = sums
         if bits.size:
             raise StorageError("Packed counts are longer than their header says.")
         return cls(counts, run_ends)
@@ -96,8 +99,9 @@ class Counts:
             return [(self.counters.reshape(-1), self.run_ends * self.counters.shape[1])]
         weights = np.ascontiguousarray(self.counters[:, 0])
         held = np.greater(weights, 0)
-        sums = self.counters[held, 1]
-        return [(weights, self.run_ends), (sums, _ends_within(held, self.run_ends))]
+        ends = _ends_within(held, self.run_ends)
+        sums = [(self.counters[held, k], ends) for k in range(1, self.counters.shape[1])]
+        return [(weights, self.run_ends), *sums]
 
 
 def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
@@ -105,8 +109,8 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     if counters.itemsize < 8:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
-    weights, sums = packing.packed_bits_of_sums(counters, run_ends)
-    return int(weights), int(sums)
+    bits = [packing.packed_bits_of_sums(counters, run_ends, k) for k in range(1, counters.shape[1])]
+    return int(bits[0][0]), *(int(sums) for _, sums in bits)
 
 
 def _ends_within(held: Bools, run_ends: Integers) -> Integers:

@@ -1,6 +1,6 @@
 """The open nodes of a level: their keys, ranges, candidate features and cells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 from weakref import ref
@@ -191,14 +191,17 @@ class Frontier:
             tree, key, phase_key, low, high, parent, parent_cut,
         )  # fmt: skip
         derived = level.child_derived
-        return Frontier(
-            self.columns, self.draws, tree, key, phase_key, level.child_bits, low, high, derived,
-            parent, parent_cut,
+        return replace(
+            self, tree=tree, key=key, phase_key=phase_key, bits=level.child_bits, low=low,
+            high=high, derived=derived, parent=parent, parent_cut=parent_cut,
         )  # fmt: skip
 
     @cached_property
     def slots(self) -> Slots:
         """The features and cells of every open node."""
+        return self._slots()
+
+    def _slots(self) -> Slots:
         shape = (self.n_open, self.draws.n_slots)
         feature = np.empty(shape, np.int32)
         add = np.empty(shape, np.int32)
