@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.transport.codec import UNPACKED_LIMIT, encode
-from spinney.typing import Packable
+from spinney.typing import Packs
 
 Reply = TypeVar("Reply")
 Vector = NDArray[Any]  # of integers
@@ -68,7 +68,7 @@ class Ask(Generic[Reply]):
         return hasattr(self.reply_type, "of_vectors")
 
     @property
-    def story(self) -> tuple[Packable, ...]:
+    def story(self) -> tuple[Packs, ...]:
         """The earlier steps that it repeats, one value each; a party accepts only one version."""
         return ()
 

@@ -13,8 +13,8 @@ from spinney import seeds
 from spinney.errors import ProtocolError, StorageError
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.frontier import ColumnCells, Draws, Frontier, Slots, line_sums
-from spinney.trees.level import Level
-from spinney.typing import Bools, Integers, Keys
+from spinney.trees.level import Level, splits_only
+from spinney.typing import Bools, Integers, Keys, Packs
 
 _LEAST_CELLS = 4
 _COLUMN_STREAM = np.uint64(0x636F6C756D6E73)  # draws of columns, apart from all other draws
@@ -75,8 +75,7 @@ class BatchFrontier(Frontier):
                 sets[number, list(chosen)] = True
             # A set is open to a node if it holds every column of the node's path.
             fits = (~self.on_path[:, None, :] | sets[None]).all(axis=2, keepdims=True)
-            among: Bools = (fits & sets[None]).any(axis=1)
-            allowed = allowed & among
+            allowed = allowed & np.logical_or.reduce(fits & sets[None], axis=1)
         if self.rules.per_node < 1.0:
             allowed = _drawn(allowed, self.key, self.rules.per_node)
         return allowed
@@ -117,6 +116,19 @@ def _drawn(among: Bools, keys: Keys, share: float) -> Bools:
     return drawn
 
 
+class Told:
+    """A step of the job's story, packed once: a level's splits, or a finished batch."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, what: Packs) -> None:
+        self._packed = what.pack()
+
+    def pack(self) -> bytes:
+        """Return the step as bytes."""
+        return self._packed
+
+
 class GrownBatch:
     """A finished batch: its levels, and what each leaf adds to scores, level by level.
 
@@ -124,7 +136,7 @@ class GrownBatch:
     encode its fields instead of calling `pack`.
     """
 
-    __slots__ = ("_packed", "digest", "levels", "value")
+    __slots__ = ("_packed", "digest", "levels", "story", "value")
 
     def __init__(self, levels: tuple[Level, ...], value: Integers) -> None:
         self.levels = levels
@@ -133,6 +145,7 @@ class GrownBatch:
         head = [_LENGTH.pack(len(levels)), *(_LENGTH.pack(len(part)) for part in parts)]
         self._packed = b"".join([*head, *parts, value.astype("<i4").tobytes()])
         self.digest = blake2b(self._packed, digest_size=16).digest()
+        self.story = (*map(Told, splits_only(levels)), Told(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GrownBatch) and self.digest == other.digest

@@ -131,7 +131,8 @@ def walk_from_roots(
             kernels.draw_entries(
                 sampling.keys[tree], table.keys, table.block_start, sampling.is_apart,
                 sampling.keep, gradients.gradient[output], gradients.curvature[output],
-                units.g_steps, units.h_steps, entries[0, tree], ends[0, tree], entries[1, tree], ends[1, tree],
+                units.g_steps, units.h_steps,
+                entries[0, tree], ends[0, tree], entries[1, tree], ends[1, tree],
             )  # fmt: skip
 
     run_ranges(task, equal_ranges(np.full(n_trees, n_rows), n_threads), n_threads)

@@ -15,11 +15,11 @@ fixed point, and parties only add it.
 | who | learns |
 |---|---|
 | coordinator | each party's schema, and its quality counts (a confusion matrix, or error sums) |
-| | sums over parties: counts of rows, missing values, categories and classes; the sum of |
-| | targets (regression); the counts from which bin edges are found |
-| | the histograms of every node that is not derived from its parent and sibling: rows, |
-| | gradients and curvatures of the loss |
-| | therefore single cells, exactly, as in a horizontal forest: those at which bins end |
+| | sums over parties: counts of rows, missing values, categories and classes; |
+| | the sum of targets (regression); the counts from which bin edges are found |
+| | the histograms of every node that is not derived from its parent and sibling: |
+| | rows, gradients and curvatures of the loss |
+| | single cells, exactly: those at which bins end, as in a horizontal forest |
 | | a gradient is a prediction minus a label: a cell of one row gives away that row's label, |
 | | and later trees are more equations about the same rows |
 | parties | the same sums, from which they derive the trees and check them (`verified`) |

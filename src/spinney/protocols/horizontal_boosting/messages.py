@@ -10,7 +10,7 @@ import numpy as np
 
 from spinney.errors import ProtocolError
 from spinney.protocols.horizontal_boosting.settings import Settings
-from spinney.protocols.rows.levels import open_nodes, splits_only
+from spinney.protocols.rows.levels import open_nodes
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
@@ -20,9 +20,9 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_ROWS
 from spinney.trees.frontier import Frontier, Slots, tree_keys
-from spinney.trees.level import Level
+from spinney.trees.level import Level, splits_only
 from spinney.trees.losses import LOSSES, Loss, Units
-from spinney.typing import Floats, Integers, Keys
+from spinney.typing import Floats, Integers, Keys, Packs
 
 _WEIGHT_ONE = 1 << 16
 _WORD = 64
@@ -186,9 +186,9 @@ class GradientsAsk(Ask[CountsReply]):
         return (self.first, self.last)
 
     @property
-    def story(self) -> tuple[GrownBatch | Level, ...]:
-        """The finished batches and the levels so far."""
-        return (*self.grown, *splits_only(self.levels))
+    def story(self) -> tuple[Packs, ...]:
+        """The levels of all batches, each followed by its leaves' values, and the levels so far."""
+        return (*story_of(self.grown), *splits_only(self.levels))
 
     @property
     def batch(self) -> BatchOfJob:
@@ -267,9 +267,14 @@ class ErrorsAsk(Ask[QualityReply]):
     reply_type: ClassVar[type[Any]] = QualityReply
 
     @property
-    def story(self) -> tuple[GrownBatch, ...]:
-        """The finished batches."""
-        return self.grown
+    def story(self) -> tuple[Packs, ...]:
+        """The levels of all batches, each followed by its leaves' values."""
+        return story_of(self.grown)
+
+
+def story_of(grown: tuple[GrownBatch, ...]) -> tuple[Packs, ...]:
+    """Return the steps of finished batches, in order."""
+    return tuple(step for batch in grown for step in batch.story)
 
 
 def require_grown(job: BoostingJob, number: int, batch: GrownBatch) -> None:

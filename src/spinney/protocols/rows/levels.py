@@ -26,7 +26,7 @@ from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
 from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
-from spinney.trees.level import Level
+from spinney.trees.level import Level, splits_only
 from spinney.trees.own_rows import OwnRows
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -265,13 +265,6 @@ def open_nodes(job: Rooted, levels: tuple[Level, ...]) -> Frontier:
 def forget_nodes() -> None:
     """Free the memory of open nodes; called when a job has ended."""
     _DERIVED.clear()
-
-
-def splits_only(levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """Return levels without the choice of nodes asked about, which changes if a party leaves."""
-    return tuple(
-        level.replaced(child_derived=np.zeros_like(level.child_derived)) for level in levels
-    )
 
 
 def frontier_after(job: GrowingJob, levels: tuple[Level, ...]) -> list[Frontier]:
