@@ -82,21 +82,34 @@ class ForestModel:
             part = slice(first, min(columns.n_rows, first + _PREDICT_ROWS * n_threads))
             rows = self.rows(columns.values(part))
             self.forest.add_predictions(rows, out[part], n_threads=n_threads)
-        return self._of_sums(out)
+        return self.of_sums(out)
 
-    def _of_sums(self, sums: Floats) -> Floats:
-        """Return predictions from the sums over all trees: their mean, unless they are boosted."""
+    def of_sums(self, sums: Floats, n_trees: int | None = None) -> Floats:
+        """Return predictions from sums over trees: their mean, unless they are boosted."""
         if self.boosted is not None:
             return self.boosted.predicted(sums)
-        sums /= self.forest.n_trees
-        return sums
+        means: Floats = sums / (n_trees or self.forest.n_trees)
+        return means
 
     def predict_batches(self, batches: Iterator[Values], *, n_threads: int = 1) -> Iterator[Floats]:
         """Return predictions batch by batch, for tables that do not fit in memory."""
         for values in batches:
             out = np.zeros((values.shape[1], self.forest.value.shape[1]))
             self.forest.add_predictions(self.rows(values), out, n_threads=n_threads)
-            yield self._of_sums(out)
+            yield self.of_sums(out)
+
+    def importances(self) -> Floats:
+        """Return each column's share of the gain: of each tree's, averaged, or of all if boosted.
+
+        Of a random forest every tree counts the same; boosted trees gain less and less.
+        """
+        n_columns = len(self.schema.columns)
+        if self.boosted is None:
+            return self.forest.importances(n_columns)
+        split = self.forest.feature >= 0
+        total = np.bincount(self.forest.feature[split], self.forest.gain[split], n_columns)
+        shares: Floats = total / total.sum() if total.sum() > 0 else np.zeros(n_columns)
+        return shares
 
     def rows(self, values: Values) -> RowValues:
         """Return values row by row, with each category replaced by its bin."""

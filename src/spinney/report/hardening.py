@@ -20,7 +20,8 @@ from spinney.typing import Floats, Integers
 def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
     """Return the hardened model, and a description of each change."""
     forest, done = model.forest, []
-    is_class = model.schema.label.kind == "class"
+    # A boosted tree's values are numbers that are added, whatever is predicted.
+    is_class = model.schema.label.kind == "class" and model.boosted is None
     if how.smallest_leaf > 1:
         forest, keep, n_closed = _without_small_leaves(
             forest, _rows(forest, is_class), how.smallest_leaf
