@@ -27,6 +27,14 @@ JOBS: dict[str, tuple[Any, dict[str, Any]]] = {
     "two classes": (HorizontalBoostingClassifier, {}),
     "two classes, balanced": (HorizontalBoostingClassifier, {"class_weight": "balanced"}),
     "two classes, in sequence": (HorizontalBoostingClassifier, SEQUENTIAL),
+    "two classes, constrained": (
+        HorizontalBoostingClassifier,
+        {"monotonic_cst": {"age": 1}, "interaction_cst": [["age", "ward"]], "max_iter": 3},
+    ),
+    "three classes, stopping": (
+        HorizontalBoostingClassifier,
+        {"early_stopping": True, "validation_fraction": 0.3, "n_iter_no_change": 1},
+    ),
     "three classes": (HorizontalBoostingClassifier, {"max_features": 0.5}),
     "amount": (HorizontalBoostingRegressor, {}),
     "amount, in sequence": (HorizontalBoostingRegressor, SEQUENTIAL | {"l2_regularization": 1.0}),

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -96,6 +96,17 @@ class ForestModel:
         for values in batches:
             out = np.zeros((values.shape[1], self.forest.value.shape[1]))
             self.forest.add_predictions(self.rows(values), out, n_threads=n_threads)
+            yield self.of_sums(out)
+
+    def staged(self, columns: Columns, *, n_threads: int = 1) -> Iterator[Floats]:
+        """Yield the predictions of boosted trees after each batch."""
+        assert self.boosted is not None
+        forest, size = self.forest, self.boosted.batch_trees * self.boosted.base.size
+        rows = self.rows(columns.values(slice(0, columns.n_rows)))
+        out = np.zeros((len(rows), self.boosted.base.size))
+        for first in range(0, forest.n_trees, size):
+            part = replace(forest, tree_start=forest.tree_start[first : first + size + 1])
+            part.add_predictions(rows, out, n_threads=n_threads)
             yield self.of_sums(out)
 
     def importances(self) -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import gradients as kernels
 from spinney.trees.threads import run_ranges
-from spinney.typing import Floats, Integers
+from spinney.typing import Bools, Floats, Integers
 
 SCORE_BITS: Final = 24
 _ONE: Final = kernels.ONE
@@ -51,6 +51,26 @@ def decay_table() -> Integers:
     """Return exp(-x) in steps of 2^-30, at even points from 0 on."""
     x = np.arange(_POINTS, dtype=np.float64) * (kernels.EXP_LIMIT / (1 << 14))
     return np.rint(_ONE * exponential(-x)).astype(np.int64)
+
+
+@cache
+def softplus_table() -> Integers:
+    """Return ln(1 + exp(x)) in steps of 2^-24, at even points from -16 on.
+
+    It is the integral of the sigmoid, by the trapezoid rule: whole numbers alone.
+    """
+    sigmoid = sigmoid_table()
+    halves = np.concatenate([[2 * sigmoid[0]], sigmoid[1:] + sigmoid[:-1]])
+    # A point lies 2^-9 from the next. At -16 the value is that of the sigmoid, to 8 digits.
+    sums = np.cumsum(np.concatenate([[halves[0] << 9], halves[1:]]))
+    found: Integers = sums >> 16  # from steps of 2^-40 to steps of 2^-24
+    return found
+
+
+@cache
+def log_table() -> Integers:
+    """Return ln(x) in steps of 2^-24, at even points from 1 to 2."""
+    return np.array([log_ratio((1 << 10) + i, 1 << 10) for i in range((1 << 10) + 2)], np.int64)
 
 
 def log_ratio(a: int, b: int) -> int:
@@ -100,17 +120,17 @@ class Units:
         """How many sums a cell has: rows, gradients and, if they differ, curvatures."""
         return 3 if self.h_steps else 2
 
-    def values(self, moments: Integers, l2: float, scale: float) -> Integers:
-        """Return what leaves add to scores, in steps of 2^-24, given rows, gradients, curvatures.
+    def steps(self, moments: Integers, l2: float) -> Floats:
+        """Return the best values of leaves, given rows, gradients, curvatures."""
+        g, h = moments[:, 1] * self.g, moments[:, 2] * self.h + l2
+        steps: Floats = np.divide(-g, h, out=np.zeros(len(moments)), where=h > 0.0)
+        return steps
+
+    def whole(self, steps: Floats, scale: float) -> Integers:
+        """Return what leaves add to scores, in steps of 2^-24.
 
         `scale` is the learning rate over the number of trees that are added at once.
         """
-        g, h = moments[:, 1] * self.g, moments[:, 2] * self.h + l2
-        steps = np.divide(-g, h, out=np.zeros(len(moments)), where=h > 0.0)
-        return self.whole(steps, scale)
-
-    def whole(self, steps: Floats, scale: float) -> Integers:
-        """Return steps of leaves, limited and scaled, as whole numbers."""
         fixed: Integers = np.rint(steps.clip(-self.most, self.most) * scale * 2.0**SCORE_BITS)
         return fixed.astype(np.int64)
 
@@ -138,6 +158,15 @@ class Loss(ABC):
     @abstractmethod
     def _write(self, scores: Integers, target: Any, weight: Integers, part: Any, out: Any) -> None:
         """Write the gradients of a range of rows."""
+
+    @abstractmethod
+    def total(self, scores: Integers, target: NDArray[Any], weight: Integers, chosen: Bools) -> int:
+        """Return the loss summed over the chosen rows, as a whole number of `loss_step`."""
+
+    @property
+    @abstractmethod
+    def loss_step(self) -> float:
+        """What one step of `total` is worth."""
 
     def gradients(
         self, scores: Integers, target: NDArray[Any], weight: Integers, n_threads: int
@@ -177,6 +206,20 @@ class LogLoss(Loss):
         total = sum(held)
         return np.array([log_ratio(n * len(held), total) for n in held], np.int64)
 
+    @property
+    def loss_step(self) -> float:
+        """What one step of `total` is worth."""
+        return 2.0**-SCORE_BITS
+
+    def total(self, scores: Integers, target: NDArray[Any], weight: Integers, chosen: Bools) -> int:
+        """Return the log loss summed over the chosen rows."""
+        if len(scores) == 1:
+            found = kernels.logistic_loss(scores[0], target, weight, softplus_table(), chosen)
+        else:
+            logs, ln2 = log_table(), log_ratio(2, 1)
+            found = kernels.softmax_loss(scores, target, weight, decay_table(), logs, ln2, chosen)
+        return int(found)
+
     def _write(self, scores: Integers, target: Any, weight: Integers, part: Any, out: Any) -> None:
         if len(scores) == 1:
             lines = (scores[0], target, weight, sigmoid_table(), *part)
@@ -205,6 +248,16 @@ class SquaredError(Loss):
         """Return the mean target."""
         n, total = (int(count) for count in counts)
         return np.array([(2 * total + n) // (2 * n)], np.int64)
+
+    @property
+    def loss_step(self) -> float:
+        """What one step of `total` is worth, in squares of the target's range."""
+        return 2.0**-32
+
+    def total(self, scores: Integers, target: NDArray[Any], weight: Integers, chosen: Bools) -> int:
+        """Return the squared error summed over the chosen rows."""
+        del weight
+        return int(kernels.square_loss(scores[0], target, chosen))
 
     def _write(self, scores: Integers, target: Any, weight: Integers, part: Any, out: Any) -> None:
         del weight

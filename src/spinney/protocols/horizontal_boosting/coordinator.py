@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from spinney.errors import ProtocolError
+from spinney.errors import ProtocolError, TableError
 from spinney.protocols.horizontal_boosting.messages import (
     BatchOfJob,
     BoostingJob,
@@ -12,7 +12,12 @@ from spinney.protocols.horizontal_boosting.messages import (
     GradientsAsk,
     TargetsAsk,
 )
-from spinney.protocols.horizontal_boosting.settings import NAME, Settings
+from spinney.protocols.horizontal_boosting.settings import (
+    NAME,
+    Settings,
+    directions_of,
+    together_of,
+)
 from spinney.protocols.model import Boosted, ForestModel
 from spinney.protocols.rows.facts import FactsReply, class_weights, target_range
 from spinney.protocols.rows.levels import open_nodes, ranges_within
@@ -28,7 +33,7 @@ from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import join_forests
 from spinney.trees.losses import LOSSES, SCORE_BITS
-from spinney.trees.newton import NewtonSearch, NewtonValues
+from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
 from spinney.trees.split import BestSplits
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers, Progress, silent
@@ -65,11 +70,13 @@ def train(
         None,
         asdict(settings),
         adds_up=boosting.adds_up,
+        curves={name: tuple(found) for name, found in boosting.curves.items() if found},
     )
 
 
 def _lay_job(channel: Channel, schema: Schema, settings: Settings) -> BoostingJob:
     """Count the tables, lay the bins, and find the score before the first tree."""
+    directions, together = directions_of(settings, schema), together_of(settings, schema)
     facts, binning = lay_bins(channel, schema, settings)
     loss = LOSSES[settings.loss]
     if facts.classes.size:
@@ -90,6 +97,8 @@ def _lay_job(channel: Channel, schema: Schema, settings: Settings) -> BoostingJo
         len(channel.parties),
         tuple(loss.base(counts).tolist()),
         tuple(weights.tolist()),
+        directions,
+        together,
     )
 
 
@@ -118,6 +127,8 @@ class _Boosting:
         self.grown: tuple[GrownBatch, ...] = ()
         self.forests: list[Forest] = []
         self.adds_up = True
+        self.curves: dict[str, list[float]] = {"training": [], "validation": []}
+        self._is_over = False
         self._channel = channel
         self._progress = progress
         self._rules = StoppingRules(
@@ -127,7 +138,7 @@ class _Boosting:
             job.units,
             settings.l2_regularization,
             settings.min_samples_leaf,
-            np.zeros(job.binning.columns.n_columns, np.int8),
+            np.array(job.directions or (0,) * job.binning.columns.n_columns, np.int8),
             n_threads,
         )
 
@@ -138,20 +149,46 @@ class _Boosting:
             batch = self.job.batch(number)
             growth = Growth(open_nodes(batch, ()), self._rules, np.zeros(0))
             before = _Before()
+            bounds = ValueBounds(self._search, batch.n_trees) if self.job.directions else None
             while growth.frontier.n_open:
                 done = number * settings.max_depth + growth.depth
                 self._progress("growing", done, settings.n_batches * settings.max_depth)
-                before = self._grow_level(growth, before)
-            self._finish(batch, growth)
+                before = self._grow_level(growth, before, bounds)
+                if self._is_over:
+                    return
+            self._finish(batch, growth, bounds)
 
-    def _grow_level(self, growth: Growth, before: _Before) -> _Before:
+    def _note(self, losses: Integers) -> None:
+        """Keep the losses after the batches so far; notice if they no longer fall."""
+        if losses.shape != (4,):
+            raise ProtocolError("A party's losses do not fit the question.")
+        settings, step = self.job.settings, self.job.loss.loss_step
+        for at, name in ((0, "training"), (2, "validation")):
+            if losses[at] > 0:
+                self.curves[name].append(int(losses[at + 1]) / int(losses[at]) * step)
+        if not settings.early_stopping:
+            return
+        if losses[0] <= 0 or losses[2] <= 0:
+            raise TableError(
+                "early_stopping set all rows apart, or none: the parties hold too few rows for "
+                f"validation_fraction={settings.validation_fraction:g}. Turn it off."
+            )
+        found, n = self.curves["validation"], settings.n_iter_no_change
+        self._is_over = len(found) > n and min(found[-n:]) > found[-n - 1] - settings.tol
+
+    def _grow_level(self, growth: Growth, before: _Before, bounds: ValueBounds | None) -> _Before:
         """Grow a level from summed gradients; return what the next one must know of it."""
         frontier, job = growth.frontier, self.job
         width, parts = job.units.width, []
         batches = list(ranges_within(frontier.asked, 8 * width, job.settings.message_limit))
         for first, last in batches:
             ask = GradientsAsk(job, self.grown, growth.levels, first, last)
-            sums = self._channel.sum(ask).counts.counters
+            reply = self._channel.sum(ask)
+            if ask.n_losses:
+                self._note(reply.losses)
+                if self._is_over:
+                    return before
+            sums = reply.counts.counters
             if sums.shape != (ask.slots.n_cells, width):
                 raise ProtocolError("A party's histograms do not have the cells asked for.")
             answered = self._channel.rounds[-1].answered
@@ -160,32 +197,40 @@ class _Boosting:
                     growth.ask_about_all()  # parent and child count different rows
                     return _Before(answered)
                 sums = add_derived(frontier, before.above, sums)
-            parts.append(self._best(sums, growth, first, last))
+            parts.append(self._best(sums, growth, (first, last), bounds))
             if growth.levels and answered == before.parties:
                 held = growth.open_moments[first:last]
                 self.adds_up &= np.array_equal(parts[-1].total, held)
         within = job.settings.message_limit // (8 * width) if len(batches) == 1 else 0
-        growth.grow(BestSplits.of_parts(parts), derive_within=within)
+        best = BestSplits.of_parts(parts)
+        growth.grow(best, derive_within=within)
+        if bounds is not None:
+            bounds.go(growth.levels[-1], best)
         kept = Above(frontier.slots, sums, answered) if growth.frontier.derived.any() else None
         return _Before(answered, kept)
 
-    def _best(self, sums: Counters, growth: Growth, first: int, last: int) -> BestSplits:
+    def _best(
+        self, sums: Counters, growth: Growth, nodes: tuple[int, int], bounds: ValueBounds | None
+    ) -> BestSplits:
         """Return the best cuts of a range of open nodes, in columns that they may use."""
-        frontier = growth.frontier
+        frontier, (first, last) = growth.frontier, nodes
         assert isinstance(frontier, BatchFrontier)
         slots = frontier.slots.part(first, last)
-        free = np.full(last - first, np.inf)
-        best = self._search.best(sums, slots, frontier.columns, -free, free)
+        free = np.full(frontier.n_open, np.inf)
+        low, high = (-free, free) if bounds is None else bounds.of_open
+        best = self._search.best(sums, slots, frontier.columns, low[first:last], high[first:last])
         column = slots.feature[np.arange(last - first), best.slot.clip(0)]
         may = frontier.allowed[first:last][np.arange(last - first), column]
         return replace(best, slot=np.where(may, best.slot, -1))
 
-    def _finish(self, batch: BatchOfJob, growth: Growth) -> None:
+    def _finish(self, batch: BatchOfJob, growth: Growth, bounds: ValueBounds | None) -> None:
         """Give every leaf of a batch its value."""
         values = NewtonValues(self.job.units, self.job.settings.l2_regularization, batch.scale)
         forest = growth.forest(self.job.binning, values)
         leaf = growth.leaf_moments.counters.astype(np.int64)
-        self.grown = (*self.grown, GrownBatch(growth.levels, values.whole(leaf)))
+        whole = values.whole(leaf, None if bounds is None else bounds.of_leaves)
+        forest.value[forest.leaves_by_level, 0] = whole
+        self.grown = (*self.grown, GrownBatch(growth.levels, whole))
         self.forests.append(forest)
 
 

@@ -12,7 +12,7 @@ from spinney.errors import ProtocolError
 from spinney.protocols.horizontal_boosting.settings import Settings
 from spinney.protocols.rows.levels import open_nodes
 from spinney.protocols.rows.quality import QualityReply
-from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk
+from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.batch import BatchFrontier, ColumnRules, GrownBatch, require_leaves
@@ -40,12 +40,17 @@ class BoostingJob:
     n_parties: int
     base: tuple[int, ...]  # the score of each output before the first tree
     class_weight: tuple[float, ...]  # empty for regression
+    directions: tuple[int, ...] = ()  # of each column, as `monotonic_cst` says; empty: any
+    together: tuple[tuple[int, ...], ...] = ()  # columns that may be on one path; empty: any
 
     def __post_init__(self) -> None:
         if not 0 <= self.n_rows < MAX_ROWS:
             raise ProtocolError(f"A job must have fewer than {MAX_ROWS} rows.")
         if len(self.base) != self.n_outputs or len(self.class_weight) != self.n_classes:
             raise ProtocolError("The question's first scores do not fit its classes.")
+        n_columns = len(self.binning.edges)
+        if any(not 0 <= column < n_columns for held in self.together for column in held):
+            raise ProtocolError("The question's sets of columns do not fit its columns.")
 
     @property
     def loss(self) -> Loss:
@@ -77,7 +82,7 @@ class BoostingJob:
     def digest(self) -> bytes:
         """A digest of the whole job."""
         words = f"{self.schema_digest} {self.settings!r} {self.n_rows} {self.base}"
-        return f"{words} {self.class_weight}".encode() + self.binning.digest()
+        return f"{words} {self.class_weight} {self.together}".encode() + self.binning.digest()
 
     def batch(self, number: int) -> "BatchOfJob":
         """Return a batch of the job, for which open nodes can be derived."""
@@ -127,7 +132,7 @@ class BatchOfJob:
         settings = self.job.settings
         return BatchFrontier.of_batch(
             self.binning.columns,
-            ColumnRules(settings.colsample_bytree, settings.max_features),
+            ColumnRules(settings.colsample_bytree, settings.max_features, self.job.together),
             self.keys,
             max_cells=settings.max_cells,
             bits=max(self.job.n_rows, 1).bit_length(),
@@ -160,7 +165,25 @@ class TargetsAsk(Ask[TargetsReply]):
 
 
 @message
-class GradientsAsk(Ask[CountsReply]):
+class GradientsReply:
+    """Sums of gradients; with the first question of a batch also sums of the loss so far."""
+
+    counts: Counts
+    losses: Integers  # rows and loss of training rows, then of validation rows; or nothing
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.counts.counters, self.losses)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "GradientsReply":
+        """Return the reply with these integers."""
+        counters, losses = vectors
+        return cls(Counts(counters, np.array([len(counters)])), losses)
+
+
+@message
+class GradientsAsk(Ask[GradientsReply]):
     """What do the gradients of these open nodes' rows sum to, in the cells of their features?"""
 
     job: BoostingJob
@@ -170,9 +193,9 @@ class GradientsAsk(Ask[CountsReply]):
     last: int
     reveals: ClassVar[str] = (
         "histograms of tree nodes: rows, gradients and curvatures of the loss, over bins that all "
-        "parties know"
+        "parties know; with a batch's first question the loss of all rows"
     )
-    reply_type: ClassVar[type[Any]] = CountsReply
+    reply_type: ClassVar[type[Any]] = GradientsReply
     ring_is_fresh: ClassVar[bool] = True
 
     @property
@@ -212,9 +235,15 @@ class GradientsAsk(Ask[CountsReply]):
         """The counters of each cell, and the end of each slot's run."""
         return self.slots.n_cells * 8 * self.job.units.width + 8 * self.slots.cells.size
 
-    def laid_out(self, total: CountsReply) -> CountsReply:
+    @property
+    def n_losses(self) -> int:
+        """How many sums of the loss a reply has."""
+        return 0 if self.levels or self.first else 4
+
+    def laid_out(self, total: GradientsReply) -> GradientsReply:
         """Return histograms in runs of their slots, whose counts are of similar size."""
-        return CountsReply(Counts(total.counts.counters, self.slots.ends.reshape(-1)))
+        runs = Counts(total.counts.counters, self.slots.ends.reshape(-1))
+        return GradientsReply(runs, total.losses)
 
     def _bits(self) -> list[int]:
         """Return how many bits rows, gradients and curvatures may have, summed over parties."""
@@ -232,7 +261,7 @@ class GradientsAsk(Ask[CountsReply]):
             return [[0], list(range(1, len(bits)))]
         return [[k] for k in range(len(bits))]
 
-    def to_ring(self, reply: CountsReply) -> tuple[Vector, ...]:
+    def to_ring(self, reply: GradientsReply) -> tuple[Vector, ...]:
         """Return the counters of each cell side by side in as few words as hold their sums."""
         counters, bits = reply.counts.counters.astype(np.uint64), self._bits()
         out = []
@@ -242,19 +271,20 @@ class GradientsAsk(Ask[CountsReply]):
                 word |= counters[:, k] << np.uint64(at)
                 at += bits[k]
             out.append(word)
-        return tuple(out)
+        return (*out, reply.losses.astype(np.uint64))
 
-    def from_ring(self, sums: tuple[Vector, ...]) -> CountsReply:
+    def from_ring(self, sums: tuple[Vector, ...]) -> GradientsReply:
         """Return the sums as histograms."""
+        *packed, losses = sums
         bits = self._bits()
-        counters = np.zeros((len(sums[0]), len(bits)), np.int64)
-        for group, held in zip(self._words(), sums, strict=True):
+        counters = np.zeros((len(packed[0]), len(bits)), np.int64)
+        for group, held in zip(self._words(), packed, strict=True):
             words, at = held.view(np.uint64), 0
             for k in group:
                 mask = np.uint64((1 << bits[k]) - 1) if bits[k] < _WORD else ~np.uint64(0)
                 counters[:, k] = ((words >> np.uint64(at)) & mask).astype(np.int64)
                 at += bits[k]
-        return CountsReply.of_vectors((counters,))
+        return GradientsReply.of_vectors((counters, losses.view(np.int64)))
 
 
 @message

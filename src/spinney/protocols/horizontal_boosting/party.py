@@ -15,6 +15,7 @@ from spinney.protocols.horizontal_boosting.messages import (
     BoostingJob,
     ErrorsAsk,
     GradientsAsk,
+    GradientsReply,
     TargetsAsk,
     TargetsReply,
     require_grown,
@@ -24,7 +25,6 @@ from spinney.protocols.rows.facts import bin_table, fixed_point
 from spinney.protocols.rows.levels import forget_nodes, require_bins
 from spinney.protocols.rows.quality import QualityReply, count_judged, dropped_bits
 from spinney.protocols.rows.setup import (
-    CountsReply,
     EdgesAsk,
     FactsAsk,
     SchemaAsk,
@@ -32,6 +32,7 @@ from spinney.protocols.rows.setup import (
     answer_setup,
     require_schema,
 )
+from spinney.seeds import derive_seed, mix
 from spinney.tables.table import Remembered, Table
 from spinney.trees.batch import GrownBatch
 from spinney.trees.binning import BinnedTable
@@ -39,9 +40,10 @@ from spinney.trees.boosting import Sampling, Walk, gradient_sums, walk_from_root
 from spinney.trees.level import Level
 from spinney.trees.losses import SCORE_BITS
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats
+from spinney.typing import Floats, Integers
 
 _ALL = 1 << 32
+_VALIDATION = 0x76616C  # the stream that draws validation rows
 
 
 class BoostedRows:
@@ -51,6 +53,11 @@ class BoostedRows:
         self.job = job
         self.table = table
         self._n_threads = n_threads
+        self.is_apart = np.zeros(0, np.bool_)
+        if job.settings.early_stopping:
+            words = mix(table.keys ^ np.uint64(derive_seed(job.settings.seed, _VALIDATION)))
+            limit = round(job.settings.validation_fraction * _ALL)
+            self.is_apart = (words >> np.uint64(32)) < np.uint64(limit)
         self._restart()
 
     def _restart(self) -> None:
@@ -95,7 +102,7 @@ class BoostedRows:
         try:
             return walk_from_roots(
                 table,
-                Sampling(batch.keys, batch.output_of_tree, keep, np.zeros(0, np.bool_)),
+                Sampling(batch.keys, batch.output_of_tree, keep, self.is_apart),
                 gradients,
                 job.units,
                 self._n_threads,
@@ -105,6 +112,16 @@ class BoostedRows:
                 f"This party does not have enough memory for {batch.n_trees} trees at once. Use a "
                 "smaller batch_trees."
             ) from None
+
+    def losses(self) -> Integers:
+        """Return rows and loss of the rows that are trained on, then of the others."""
+        job, target = self.job, self.table.target
+        apart = self.is_apart if self.is_apart.size else np.zeros(self.table.n_rows, np.bool_)
+        found = []
+        for chosen in (~apart, apart):
+            loss = job.loss.total(self.scores, target, job.weight_steps, chosen)
+            found += [int(np.count_nonzero(chosen)), loss]
+        return np.array(found, np.int64)
 
     def guesses(self) -> Floats:
         """Return what the finished trees predict: scores by class, or targets in steps."""
@@ -147,7 +164,7 @@ class Party:
             sums += (batch.target.size, fixed_point(batch.target, label, SCORE_BITS).sum())
         return TargetsReply(sums)
 
-    def _gradients(self, ask: GradientsAsk) -> CountsReply:
+    def _gradients(self, ask: GradientsAsk) -> GradientsReply:
         if not 0 <= ask.first < ask.last <= ask.frontier.n_open:  # also checks the levels
             raise ProtocolError("The question is about nodes that are not open.")
         rows = self._boosted(ask.job)
@@ -162,7 +179,8 @@ class Party:
             has_h=ask.job.units.width == 3,
             n_threads=self._n_threads,
         )
-        return CountsReply(counts)
+        losses = rows.losses() if ask.n_losses else np.zeros(0, np.int64)
+        return GradientsReply(counts, losses)
 
     def _errors(self, ask: ErrorsAsk) -> QualityReply:
         rows, job = self._boosted(ask.job), ask.job

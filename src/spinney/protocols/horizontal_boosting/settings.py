@@ -22,6 +22,7 @@ from spinney.protocols.settings import (
 )
 from spinney.protocols.spec import JobFacts, JobSettings
 from spinney.seeds import job_seed
+from spinney.tables.schema import Schema
 from spinney.trees.dtypes import MAX_BINS
 
 NAME: Final = "horizontal_boosting"
@@ -52,6 +53,12 @@ class Settings:
     max_cells: int = 33
     binning: str = "quantiles"
     class_weight: str | tuple[float, ...] | None = None  # by class, in the schema's order
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-7
+    monotonic_cst: tuple[tuple[str, int], ...] = ()  # columns and their directions
+    interaction_cst: tuple[tuple[str, ...], ...] = ()  # columns that may be on one path
     seed: int = 0
     message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
     privacy: PrivacySettings | None = None  # no noise is added
@@ -73,6 +80,20 @@ class Settings:
         require_int("max_bins", self.max_bins, 2, most=MAX_BINS)
         require_int("max_cells", self.max_cells, 2, most=MAX_BINS)
         require_choice("binning", self.binning, _BINNINGS)
+        require_choice("early_stopping", self.early_stopping, (True, False))
+        _require_share("validation_fraction", self.validation_fraction)
+        if self.validation_fraction >= 1.0:
+            raise SettingError(
+                "validation_fraction must be below 1, or no row would be trained on."
+            )
+        require_int("n_iter_no_change", self.n_iter_no_change, 1)
+        require_real("tol", self.tol)
+        for name, direction in self.monotonic_cst:
+            if direction not in (-1, 0, 1):
+                raise SettingError(
+                    f"monotonic_cst must give -1, 0 or 1 for each column; got {direction!r} for "
+                    f"{name!r}."
+                )
         require_int("message_limit", self.message_limit, 1 << 16, most=MAX_MESSAGE)
         require_int("seed", self.seed, 0, most=2**64 - 1)
         if self.privacy is not None:
@@ -136,6 +157,12 @@ class BoostingJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=
     max_cells: int | None = None
     binning: str | None = None
     class_weight: str | dict[str, float] | None = None
+    early_stopping: bool | None = None
+    validation_fraction: int | float | None = None
+    n_iter_no_change: int | None = None
+    tol: int | float | None = None
+    monotonic_cst: dict[str, int] | None = None
+    interaction_cst: list[list[str]] | None = None
     secure_sum: bool | None = None
     honest: int | None = None
     message_limit: int | None = None
@@ -157,9 +184,46 @@ def settings_of(given: BoostingJobSettings, facts: JobFacts) -> Settings:
     refuse_max_leaf_nodes(said.pop("max_leaf_nodes", None))
     said["seed"] = job_seed(said.pop("random_state", 0))
     said.setdefault("loss", LOSSES_OF[facts.task][0])
+    said["monotonic_cst"] = tuple(sorted(said.pop("monotonic_cst", {}).items()))
+    said["interaction_cst"] = tuple(map(tuple, said.pop("interaction_cst", ())))
     weights = said.pop("class_weight", None)
     if weights is not None:
         unknown = facts.classes is None and isinstance(weights, dict)
         names = tuple(weights) if unknown else facts.classes or ()
         said["class_weight"] = weights_of(weights, facts.task, names)
     return Settings(task=facts.task, **said)
+
+
+def directions_of(settings: Settings, schema: Schema) -> tuple[int, ...]:
+    """Return how each column's values may change the prediction; empty: in any way."""
+    if not any(direction for _, direction in settings.monotonic_cst):
+        return ()
+    if len(schema.label.classes or ()) > 2:
+        raise SettingError(
+            "monotonic_cst needs a label with two classes, or a number: with more classes, one "
+            "score going up does not say that its class becomes more probable."
+        )
+    known = {column.name: column for column in schema.columns}
+    for name, _ in settings.monotonic_cst:
+        if name not in known:
+            raise SettingError(f"monotonic_cst names {name!r}, which is not a column.")
+        if known[name].kind == "category":
+            raise SettingError(
+                f"monotonic_cst names {name!r}, whose categories have no order. Only numbers and "
+                "booleans can be constrained."
+            )
+    given = dict(settings.monotonic_cst)
+    return tuple(given.get(column.name, 0) for column in schema.columns)
+
+
+def together_of(settings: Settings, schema: Schema) -> tuple[tuple[int, ...], ...]:
+    """Return the sets of columns that may be on one path; columns in no set form one of theirs."""
+    if not settings.interaction_cst:
+        return ()
+    place = {column.name: number for number, column in enumerate(schema.columns)}
+    unknown = [name for names in settings.interaction_cst for name in names if name not in place]
+    if unknown:
+        raise SettingError(f"interaction_cst names {unknown[0]!r}, which is not a column.")
+    sets = [tuple(sorted({place[name] for name in names})) for names in settings.interaction_cst]
+    rest = tuple(sorted(set(place.values()) - {column for held in sets for column in held}))
+    return tuple(held for held in (*sets, rest) if held)

@@ -17,6 +17,7 @@ SIGMOID_LIMIT = 16  # scores beyond it are treated alike: the probability is wit
 SIGMOID_SHIFT = 15  # 2^14 intervals over twice the limit
 EXP_LIMIT = 32  # exp(-32) is 0 in steps of 2^-30
 EXP_SHIFT = 15  # 2^14 intervals
+LOG_SHIFT = 20  # 2^10 intervals between 1 and 2
 
 
 @inlined
@@ -78,6 +79,56 @@ def square_gradients(scores, target, first, last, gradient):
     """Write score minus target, both in steps of 2^-24 of the target's range."""
     for i in range(first, last):
         gradient[i] = min(max((scores[i] - target[i]) << 6, -ONE), ONE)
+
+
+@kernel
+def logistic_loss(scores, classes, weight, table, chosen):
+    """Return the log loss of two classes over the chosen rows, in steps of 2^-24."""
+    limit = SIGMOID_LIMIT * SCORE_ONE
+    total = np.int64(0)
+    for i in range(scores.shape[0]):
+        if chosen[i]:
+            label = np.int64(classes[i])
+            wrong = scores[i] if label == 0 else -scores[i]  # the loss is ln(1 + exp(wrong))
+            place = min(max(wrong, -limit), limit - 1)
+            beyond = max(wrong - place, 0)
+            loss = beyond + _between(table, place + limit, SIGMOID_SHIFT)
+            total += (loss * weight[label]) >> 16
+    return total
+
+
+@kernel
+def softmax_loss(scores, classes, weight, table, logs, ln2, chosen):
+    """Return the log loss of several classes over the chosen rows, in steps of 2^-24."""
+    limit = EXP_LIMIT * SCORE_ONE
+    total = np.int64(0)
+    for i in range(scores.shape[1]):
+        if chosen[i]:
+            label = np.int64(classes[i])
+            top = scores[0, i]
+            for k in range(1, scores.shape[0]):
+                top = max(top, scores[k, i])
+            share = np.int64(0)
+            for k in range(scores.shape[0]):
+                share += _between(table, min(top - scores[k, i], limit - 1), EXP_SHIFT)
+            twice = 0
+            while share >> (31 + twice):
+                twice += 1
+            place = (share >> twice) - ONE  # the share is (1 + place / 2^30) * 2^twice
+            loss = top - scores[label, i] + twice * ln2 + _between(logs, max(place, 0), LOG_SHIFT)
+            total += (loss * weight[label]) >> 16
+    return total
+
+
+@kernel
+def square_loss(scores, target, chosen):
+    """Return the sum of squared errors of the chosen rows, in steps of 2^-16 of the range."""
+    total = np.int64(0)
+    for i in range(scores.shape[0]):
+        if chosen[i]:
+            wrong = min(abs(scores[i] - target[i]), SCORE_ONE) >> 8
+            total += wrong * wrong
+    return total
 
 
 @inlined
