@@ -39,8 +39,11 @@ class Segments:
         n_children = 2 * int(np.count_nonzero(split))
         child = np.full((level.feature.size, 2), -1, np.int64)
         child[split] = np.arange(n_children).reshape(-1, 2)
-        starts = np.empty((n_children, self.starts.shape[1]), np.int64)
-        ends = np.empty_like(starts)
+        starts = np.zeros((n_children, self.starts.shape[1]), np.int64)
+        ends = np.zeros_like(starts)
+        work = line_sums(self.ends - self.starts)
+        if not work.any():
+            return Segments(self.entries, starts, ends)
 
         def task(first: int, last: int) -> None:
             row_kernels.partition(
@@ -49,7 +52,6 @@ class Segments:
                 level.subset, level.bin_sets, child, starts, ends,
             )  # fmt: skip
 
-        work = line_sums(self.ends - self.starts)
         run_ranges(task, equal_ranges(work, TASKS_PER_THREAD * n_threads), n_threads)
         return Segments(self.entries, starts, ends)
 

@@ -20,7 +20,8 @@ class Counts:
     """Counters in runs of cells with counts of similar size, for example the cells of one slot.
 
     16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2 or 3) weights and sums, which are 0
-    where the weight is. `run_ends` says where each run ends, in cells; `bits` are the packed sizes,
+    where the weight is. Two sums are packed as what they differ from the weight times their run's
+    mean, which is smaller than they are. `run_ends` says where each run ends, in cells; `bits` are the packed sizes,
     if they were computed during counting. This is not a dataclass: a codec would encode its fields
     instead of calling `pack`.
     """
@@ -86,9 +87,7 @@ class Counts:
             held = weights > 0
             counts[:, 0] = weights
             for column in range(1, width):
-                sums = np.zeros(int(held.sum()), np.int64)
-                bits = _unpacked(bits, _ends_within(held, run_ends), sums)
-                counts[held, column] = sums
+                bits = _read_sums(bits, counts, held, run_ends, column)
         if bits.size:
             raise StorageError("Packed counts are longer than their header says.")
         return cls(counts, run_ends)
@@ -100,8 +99,16 @@ class Counts:
         weights = np.ascontiguousarray(self.counters[:, 0])
         held = np.greater(weights, 0)
         ends = _ends_within(held, self.run_ends)
-        sums = [(self.counters[held, k], ends) for k in range(1, self.counters.shape[1])]
-        return [(weights, self.run_ends), *sums]
+        if self.counters.shape[1] == 2:
+            return [(weights, self.run_ends), (self.counters[held, 1], ends)]
+        streams = [(weights, self.run_ends)]
+        for column in range(1, self.counters.shape[1]):
+            sums = self.counters[held, column]
+            means = _means(weights[held], sums, ends)
+            apart = sums - weights[held] * np.repeat(means, np.diff(ends, prepend=0))
+            one_run = np.array([means.size], np.int64)
+            streams += [(means, one_run), ((apart << 1) ^ (apart >> 63), ends)]
+        return streams
 
 
 def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
@@ -109,8 +116,38 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     if counters.itemsize < 8:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
-    bits = [packing.packed_bits_of_sums(counters, run_ends, k) for k in range(1, counters.shape[1])]
-    return int(bits[0][0]), *(int(sums) for _, sums in bits)
+    if counters.shape[1] > 2:
+        streams = Counts(counters, run_ends)._streams()  # noqa: SLF001  its own
+        return tuple(int(packing.packed_bits(values, ends)) for values, ends in streams)
+    weights, sums = packing.packed_bits_of_sums(counters, run_ends)
+    return int(weights), int(sums)
+
+
+def _means(weights: Integers, sums: Integers, ends: Integers) -> Integers:
+    """Return the mean of each run in whole numbers; 0 for a run without weight."""
+    before = np.concatenate([[0], ends])
+    total = np.diff(np.concatenate([[0], np.cumsum(sums)])[before])
+    weight = np.diff(np.concatenate([[0], np.cumsum(weights)])[before])
+    means: Integers = total // np.maximum(weight, 1)
+    return means
+
+
+def _read_sums(
+    bits: NDArray[np.uint8], counts: Integers, held: Bools, run_ends: Integers, column: int
+) -> NDArray[np.uint8]:
+    """Read a column of sums into counts whose weights are known; return the bytes after it."""
+    ends = _ends_within(held, run_ends)
+    sums = np.zeros(int(held.sum()), np.int64)
+    if counts.shape[1] == 2:
+        bits = _unpacked(bits, ends, sums)
+    else:
+        means = np.zeros(ends.size, np.int64)
+        bits = _unpacked(bits, np.array([ends.size], np.int64), means)
+        bits = _unpacked(bits, ends, sums)
+        middle = counts[held, 0] * np.repeat(means, np.diff(ends, prepend=0))
+        sums = middle + ((sums >> 1) ^ -(sums & 1))
+    counts[held, column] = sums
+    return bits
 
 
 def _ends_within(held: Bools, run_ends: Integers) -> Integers:

@@ -54,8 +54,8 @@ def packed_bits(counters, run_ends):
 
 
 @kernel
-def packed_bits_of_sums(sums, run_ends, column):
-    """Return how many bits `pack` writes for weights, and for one column of their cells' sums."""
+def packed_bits_of_sums(sums, run_ends):
+    """Return how many bits `pack` writes for weights, and for the sums of cells with a weight."""
     weight_bits = np.int64(0)
     sum_bits = np.int64(0)
     begin = np.int64(0)
@@ -66,7 +66,7 @@ def packed_bits_of_sums(sums, run_ends, column):
         held = np.int64(0)
         for i in range(begin, end):
             weights += sums[i, 0]
-            total += sums[i, column]
+            total += sums[i, 1]
             held += sums[i, 0] > 0
         k = _parameter(weights, end - begin)
         j = _parameter(total, held)
@@ -76,7 +76,7 @@ def packed_bits_of_sums(sums, run_ends, column):
             if sums[i, 0] > 0:
                 ones = np.int64(sums[i, 0]) >> k
                 weight_bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
-                ones = np.int64(sums[i, column]) >> j
+                ones = np.int64(sums[i, 1]) >> j
                 sum_bits += ones if ones < _ESCAPE else _ESCAPE + 64 - j - 1
         begin = end
     return weight_bits, sum_bits
