@@ -167,6 +167,7 @@ def quality(n_splits: int) -> list[dict[str, Any]]:
     for name in TABLES:
         frame = pd.read_parquet(SHARED / f"{name}.parquet")
         X, y = frame.drop(columns="target"), frame["target"]
+        X.columns = [f"x{number}" for number in range(X.shape[1])]  # LightGBM refuses some names
         is_class = y.dtype == "category"
         y = y.cat.codes if is_class else y
         scores: dict[str, list[float]] = {}

@@ -273,8 +273,9 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
 class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
     """Gradient boosted regression trees grown jointly by parties that hold different rows.
 
-    Parameters are those of `HorizontalBoostingClassifier`; the loss is "squared_error". Scores and
-    gradients are fixed-point numbers over the target's declared range.
+    Parameters are those of `HorizontalBoostingClassifier`; the loss is "squared_error", or
+    "poisson" for counts. Scores and gradients are fixed-point numbers over the target's declared
+    range.
     """
 
     _is_classifier = False
@@ -286,7 +287,7 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
 
     def __init__(
         self,
-        loss: Literal["squared_error"] = "squared_error",
+        loss: Literal["squared_error", "poisson"] = "squared_error",
         *,
         learning_rate: float = 0.6,
         max_iter: int = 100,

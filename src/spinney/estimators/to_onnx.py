@@ -89,6 +89,8 @@ def _linked(helper: Any, boosted: Boosted, said: str) -> list[Any]:
     if boosted.link == "identity":
         return [helper.make_node("Add", ["scores", "base"], [said])]
     graph = [helper.make_node("Add", ["scores", "base"], ["moved"])]
+    if boosted.link == "log":
+        return [*graph, helper.make_node("Exp", ["moved"], [said])]
     if boosted.link == "softmax":
         return [*graph, helper.make_node("Softmax", ["moved"], [said], axis=1)]
     return [

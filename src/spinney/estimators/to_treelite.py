@@ -23,7 +23,9 @@ def treelite_forest(model: ForestModel) -> Any:
     is_class = model.schema.label.kind == "class" and n_outputs > 1
     task = "kMultiClf" if is_class else "kRegressor"
     after = "identity_multiclass" if is_class else "identity"
-    if boosted is not None and boosted.link != "identity":
+    if boosted is not None and boosted.link == "log":
+        after = "exponential"
+    elif boosted is not None and boosted.link != "identity":
         task, after = ("kMultiClf", "softmax") if is_class else ("kBinaryClf", "sigmoid")
     builder = building.ModelBuilder(
         threshold_type="float32",

@@ -28,7 +28,7 @@ _NOISE = tuple(field.name for field in fields(NodeNoise))
 class Boosted:
     """What turns the sum of boosted trees into a prediction; `base` is in units of leaf values."""
 
-    link: str  # "identity", "logistic" for two classes, or "softmax"
+    link: str  # "identity", "log", "logistic" for two classes, or "softmax"
     base: Floats  # (n_outputs,) the score before the first tree
     batch_trees: int  # how many trees of an output were added at once
 
@@ -37,6 +37,8 @@ class Boosted:
         scores = scores + self.base
         if self.link == "identity":
             return scores
+        if self.link == "log":
+            return np.exp(scores)
         if self.link == "logistic":
             odds = np.exp(-np.abs(scores[:, 0]))
             less, more = odds / (1.0 + odds), 1.0 / (1.0 + odds)
@@ -229,7 +231,8 @@ class ForestModel:
             link, size = ("logistic", 1) if len(classes) == 2 else ("softmax", len(classes))
         base = boosted.base
         sound = base.dtype == np.float64 and base.shape == (size,) and boosted.batch_trees > 0
-        return sound and boosted.link == link and bool(np.all(np.isfinite(base)))
+        fits = boosted.link == link or (classes is None and boosted.link == "log")
+        return sound and fits and bool(np.all(np.isfinite(base)))
 
     def _noise_is_sound(self) -> bool:
         """Return whether every node has its standard deviations, if there are any."""

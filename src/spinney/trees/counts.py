@@ -21,9 +21,9 @@ class Counts:
 
     16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2 or 3) weights and sums, which are 0
     where the weight is. Two sums are packed as what they differ from the weight times their run's
-    mean, which is smaller than they are. `run_ends` says where each run ends, in cells; `bits` are the packed sizes,
-    if they were computed during counting. This is not a dataclass: a codec would encode its fields
-    instead of calling `pack`.
+    mean, which is smaller than they are. `run_ends` says where each run ends, in cells; `bits` are
+    the packed sizes, if they were computed during counting. This is not a dataclass: a codec would
+    encode its fields instead of calling `pack`.
     """
 
     __slots__ = ("bits", "counters", "run_ends")
@@ -96,12 +96,12 @@ class Counts:
         """Return the packed streams: all counts; or weights, then sums of cells that hold rows."""
         if self.counters.itemsize < 8:
             return [(self.counters.reshape(-1), self.run_ends * self.counters.shape[1])]
-        weights = np.ascontiguousarray(self.counters[:, 0])
+        weights: Integers = np.ascontiguousarray(self.counters[:, 0]).astype(np.int64, copy=False)
         held = np.greater(weights, 0)
         ends = _ends_within(held, self.run_ends)
         if self.counters.shape[1] == 2:
             return [(weights, self.run_ends), (self.counters[held, 1], ends)]
-        streams = [(weights, self.run_ends)]
+        streams: list[tuple[Counters, Integers]] = [(weights, self.run_ends)]
         for column in range(1, self.counters.shape[1]):
             sums = self.counters[held, column]
             means = _means(weights[held], sums, ends)
@@ -116,11 +116,13 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     if counters.itemsize < 8:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
-    if counters.shape[1] > 2:
-        streams = Counts(counters, run_ends)._streams()  # noqa: SLF001  its own
-        return tuple(int(packing.packed_bits(values, ends)) for values, ends in streams)
     weights, sums = packing.packed_bits_of_sums(counters, run_ends)
-    return int(weights), int(sums)
+    if counters.shape[1] == 2:
+        return int(weights), int(sums)
+    bits = [int(weights)]
+    for column in range(1, counters.shape[1]):
+        bits += map(int, packing.packed_bits_of_spread(counters, run_ends, column))
+    return tuple(bits)
 
 
 def _means(weights: Integers, sums: Integers, ends: Integers) -> Integers:

@@ -145,8 +145,11 @@ class Loss(ABC):
         """Return how many scores a row has."""
 
     @abstractmethod
-    def units(self, weights: Floats) -> Units:
-        """Return how rounded gradients are counted, given the weight of each class."""
+    def units(self, weights: Floats, top: float = 1.0) -> Units:
+        """Return how rounded gradients are counted.
+
+        Given are the weight of each class and the target's largest value.
+        """
 
     @abstractmethod
     def base(self, counts: Integers) -> Integers:
@@ -156,11 +159,11 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def _write(self, scores: Integers, target: Any, weight: Integers, part: Any, out: Any) -> None:
+    def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
         """Write the gradients of a range of rows."""
 
     @abstractmethod
-    def total(self, scores: Integers, target: NDArray[Any], weight: Integers, chosen: Bools) -> int:
+    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
         """Return the loss summed over the chosen rows, as a whole number of `loss_step`."""
 
     @property
@@ -169,18 +172,20 @@ class Loss(ABC):
         """What one step of `total` is worth."""
 
     def gradients(
-        self, scores: Integers, target: NDArray[Any], weight: Integers, n_threads: int
+        self, scores: Integers, target: NDArray[Any], facts: Integers, n_threads: int
     ) -> Gradients:
-        """Return the gradients of all rows; `weight` is in steps of 2^-16 of the largest."""
+        """Return the gradients of all rows.
+
+        `facts` are the classes' weights in steps of 2^-16 of the largest; or where the target's
+        range begins, in steps of 2^-30 of its end.
+        """
         n_rows = scores.shape[1]
         has_h = bool(self.units(np.ones(1)).h_steps)
         shape = (scores.shape[0], n_rows if has_h else 0)
         found = Gradients(np.empty(scores.shape, np.int32), np.empty(shape, np.int32))
         starts = range(0, n_rows, _PER_ROW)
         ranges = [(first, min(n_rows, first + _PER_ROW)) for first in starts]
-        run_ranges(
-            lambda *part: self._write(scores, target, weight, part, found), ranges, n_threads
-        )
+        run_ranges(lambda *part: self._write(scores, target, facts, part, found), ranges, n_threads)
         return found
 
 
@@ -193,8 +198,9 @@ class LogLoss(Loss):
         """Return one score for two classes, and one for each of several."""
         return 1 if n_classes == 2 else n_classes
 
-    def units(self, weights: Floats) -> Units:
+    def units(self, weights: Floats, top: float = 1.0) -> Units:
         """Return the bounds 1 and 1/4, times the largest weight."""
+        del top
         most = float(weights.max())
         return Units(_G_STEPS, _H_STEPS, most / _G_STEPS, most / (4 * _H_STEPS), _MOST_LOG)
 
@@ -211,21 +217,21 @@ class LogLoss(Loss):
         """What one step of `total` is worth."""
         return 2.0**-SCORE_BITS
 
-    def total(self, scores: Integers, target: NDArray[Any], weight: Integers, chosen: Bools) -> int:
+    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
         """Return the log loss summed over the chosen rows."""
         if len(scores) == 1:
-            found = kernels.logistic_loss(scores[0], target, weight, softplus_table(), chosen)
+            found = kernels.logistic_loss(scores[0], target, facts, softplus_table(), chosen)
         else:
             logs, ln2 = log_table(), log_ratio(2, 1)
-            found = kernels.softmax_loss(scores, target, weight, decay_table(), logs, ln2, chosen)
+            found = kernels.softmax_loss(scores, target, facts, decay_table(), logs, ln2, chosen)
         return int(found)
 
-    def _write(self, scores: Integers, target: Any, weight: Integers, part: Any, out: Any) -> None:
+    def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
         if len(scores) == 1:
-            lines = (scores[0], target, weight, sigmoid_table(), *part)
+            lines = (scores[0], target, facts, sigmoid_table(), *part)
             kernels.logistic_gradients(*lines, out.gradient[0], out.curvature[0])
         else:
-            lines = (scores, target, weight, decay_table(), *part)
+            lines = (scores, target, facts, decay_table(), *part)
             kernels.softmax_gradients(*lines, out.gradient, out.curvature)
 
 
@@ -239,9 +245,9 @@ class SquaredError(Loss):
         del n_classes
         return 1
 
-    def units(self, weights: Floats) -> Units:
+    def units(self, weights: Floats, top: float = 1.0) -> Units:
         """Return the target's range as the bound; every row's curvature is 1."""
-        del weights
+        del weights, top
         return Units(_WIDE_STEPS, 0, 1.0 / _WIDE_STEPS, 1.0, 1.0)
 
     def base(self, counts: Integers) -> Integers:
@@ -254,14 +260,53 @@ class SquaredError(Loss):
         """What one step of `total` is worth, in squares of the target's range."""
         return 2.0**-32
 
-    def total(self, scores: Integers, target: NDArray[Any], weight: Integers, chosen: Bools) -> int:
+    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
         """Return the squared error summed over the chosen rows."""
-        del weight
+        del facts
         return int(kernels.square_loss(scores[0], target, chosen))
 
-    def _write(self, scores: Integers, target: Any, weight: Integers, part: Any, out: Any) -> None:
-        del weight
+    def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
+        del facts
         kernels.square_gradients(scores[0], target, *part, out.gradient[0])
 
 
-LOSSES: Final[dict[str, Loss]] = {loss.name: loss for loss in (LogLoss(), SquaredError())}
+class Poisson(Loss):
+    """The Poisson loss of counts; a score is the logarithm of the mean's share of the largest."""
+
+    name = "poisson"
+
+    def n_outputs(self, n_classes: int) -> int:
+        """Return one score."""
+        del n_classes
+        return 1
+
+    def units(self, weights: Floats, top: float = 1.0) -> Units:
+        """Return the largest target as the bound of gradients and curvatures."""
+        del weights
+        return Units(_G_STEPS, _H_STEPS, top / _G_STEPS, top / _H_STEPS, _MOST_LOG)
+
+    def base(self, counts: Integers) -> Integers:
+        """Return the logarithm of the mean's share of the largest target.
+
+        `counts` are the number of rows, and the sum of their targets in steps of 2^-24 of it.
+        """
+        n, total = (int(count) for count in counts)
+        return np.array([log_ratio(max(total, 1), n << SCORE_BITS)], np.int64)
+
+    @property
+    def loss_step(self) -> float:
+        """What one step of `total` is worth, in units of the largest target."""
+        return 2.0**-SCORE_BITS
+
+    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
+        """Return the loss summed over the chosen rows: the mean minus the target times score."""
+        return int(kernels.poisson_loss(scores[0], target, facts[0], decay_table(), chosen))
+
+    def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
+        lines = (scores[0], target, facts[0], decay_table(), *part)
+        kernels.poisson_gradients(*lines, out.gradient[0], out.curvature[0])
+
+
+LOSSES: Final[dict[str, Loss]] = {
+    loss.name: loss for loss in (LogLoss(), SquaredError(), Poisson())
+}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spinney import HorizontalBoostingClassifier, HorizontalBoostingRegressor
+from spinney import HorizontalBoostingClassifier, HorizontalBoostingRegressor, deal_rows
 from spinney.errors import SettingError, TableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -146,6 +146,30 @@ def test_a_fixed_point_loss_is_that_of_the_probabilities():
     assert abs(-model.train_score_[1] - errors.mean()) < 1e-5
 
 
+def test_counts_are_boosted_on_the_scale_of_logarithms():
+    random = np.random.RandomState(0)
+    X = random.standard_normal((3000, 3))
+    mean = np.exp(0.6 * X[:, 0] + 0.5 * (X[:, 1] > 0))
+    y = random.poisson(mean).astype(float)
+    for shift in (0.0, 1.0):  # a range that begins at 0, and one that begins at 1
+        how: dict[str, Any] = {"loss": "poisson", "random_state": 0, "max_depth": 3}
+        model = HorizontalBoostingRegressor(**how).fit(X, y + shift)
+        found = model.predict(X)
+        assert found.min() > 0
+        assert np.corrcoef(found, mean)[0, 1] > 0.95
+        assert abs(found.mean() / (y + shift).mean() - 1) < 0.02
+        assert model.train_score_[-1] > model.train_score_[0]
+        twin = deal_rows(np.zeros(3000, int), 3, random_state=0)
+        again = HorizontalBoostingRegressor(secure_sum=True, **how)
+        assert again.fit(X, y + shift, twin).model_.to_bytes() == model.model_.to_bytes()
+
+
+def test_counts_below_zero_are_refused():
+    X, y = noisy_table()
+    with pytest.raises(SettingError, match="is for counts; the range of the label"):
+        HorizontalBoostingRegressor(loss="poisson").fit(X, y)
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rate 0": ({"learning_rate": 0}, "learning_rate must be above 0 and at most 1"),
     "rate above 1": ({"learning_rate": 1.5}, "above 1 each batch of trees overshoots"),
@@ -199,5 +223,5 @@ def test_too_few_rows_to_stop_early_are_refused():
 
 def test_a_loss_that_does_not_fit_a_number_is_refused(ward_table, ward_labels):
     model = HorizontalBoostingRegressor(loss="log_loss")
-    with pytest.raises(SettingError, match="loss must be 'squared_error' for regression"):
+    with pytest.raises(SettingError, match="loss must be 'squared_error' or 'poisson' for"):
         model.fit(ward_table, ward_labels["amount"])

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from spinney.errors import ProtocolError, TableError
+from spinney.errors import ProtocolError, SettingError, TableError
 from spinney.protocols.horizontal_boosting.messages import (
     BatchOfJob,
     BoostingJob,
@@ -32,13 +32,17 @@ from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import join_forests
-from spinney.trees.losses import LOSSES, SCORE_BITS
+from spinney.trees.losses import LOSSES, SCORE_BITS, log_ratio
 from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
 from spinney.trees.split import BestSplits
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers, Progress, silent
 
-_LINKS = {"log_loss": ("logistic", "softmax"), "squared_error": ("identity", "identity")}
+_LINKS = {
+    "log_loss": ("logistic", "softmax"),
+    "squared_error": ("identity",) * 2,
+    "poisson": ("log",) * 2,
+}
 
 
 def train(
@@ -78,16 +82,18 @@ def _lay_job(channel: Channel, schema: Schema, settings: Settings) -> BoostingJo
     """Count the tables, lay the bins, and find the score before the first tree."""
     directions, together = directions_of(settings, schema), together_of(settings, schema)
     facts, binning = lay_bins(channel, schema, settings)
-    loss = LOSSES[settings.loss]
+    loss, target = LOSSES[settings.loss], (0.0, 1.0)
     if facts.classes.size:
         weights = class_weights(settings, facts)
         counts = facts.classes if settings.class_weight is None else _weighted(facts, weights)
     else:
-        target_range(schema.label)
+        target = _target_of(schema, settings)
         weights = np.zeros(0)
         counts = channel.sum(TargetsAsk(schema.digest())).sums
         if counts.shape != (2,) or counts[0] < 1:
             raise ProtocolError("A party's sums of targets do not fit the question.")
+        if settings.loss == "poisson":
+            counts = _from_zero(counts, target)
     return BoostingJob(
         settings,
         schema.digest(),
@@ -97,9 +103,29 @@ def _lay_job(channel: Channel, schema: Schema, settings: Settings) -> BoostingJo
         len(channel.parties),
         tuple(loss.base(counts).tolist()),
         tuple(weights.tolist()),
+        target,
         directions,
         together,
     )
+
+
+def _target_of(schema: Schema, settings: Settings) -> tuple[float, float]:
+    """Return the declared range of a number; raise if the loss does not fit it."""
+    low, high = target_range(schema.label)
+    if settings.loss == "poisson" and not 0.0 <= low < high:
+        raise SettingError(
+            f"loss='poisson' is for counts; the range of the label {schema.label.name!r} goes from "
+            f"{low:g} to {high:g}. Declare a range from 0 on, or use loss='squared_error'."
+        )
+    return low, high
+
+
+def _from_zero(counts: Integers, target: tuple[float, float]) -> Integers:
+    """Return sums of targets that count from the range's begin as sums that count from 0."""
+    n, total = (int(count) for count in counts)
+    floor = round(target[0] / target[1] * 2**SCORE_BITS)
+    steps = 2**SCORE_BITS - 1
+    return np.array([n, n * floor + total * (2**SCORE_BITS - floor) // steps], np.int64)
 
 
 def _weighted(facts: FactsReply, weights: Floats) -> Integers:
@@ -242,6 +268,8 @@ def _model(schema: Schema, boosting: _Boosting) -> ForestModel:
     if not job.n_classes:
         low, high = target_range(schema.label)
         unit = (high - low) / (2**SCORE_BITS - 1)
+    if job.settings.loss == "poisson":
+        unit, low = 2.0**-SCORE_BITS, log_ratio(*high.as_integer_ratio()) * 2.0**-SCORE_BITS
     value = forest.value * unit
     if n_outputs > 1:
         tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_start))

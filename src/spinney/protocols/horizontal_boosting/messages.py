@@ -40,6 +40,7 @@ class BoostingJob:
     n_parties: int
     base: tuple[int, ...]  # the score of each output before the first tree
     class_weight: tuple[float, ...]  # empty for regression
+    target: tuple[float, float] = (0.0, 1.0)  # the range of a number
     directions: tuple[int, ...] = ()  # of each column, as `monotonic_cst` says; empty: any
     together: tuple[tuple[int, ...], ...] = ()  # columns that may be on one path; empty: any
 
@@ -65,7 +66,7 @@ class BoostingJob:
     @property
     def units(self) -> Units:
         """How rounded gradients are counted."""
-        return self.loss.units(self.weights)
+        return self.loss.units(self.weights, self.target[1])
 
     @property
     def weights(self) -> Floats:
@@ -73,8 +74,11 @@ class BoostingJob:
         return np.array(self.class_weight or (1.0,))
 
     @property
-    def weight_steps(self) -> Integers:
-        """The weight of each class in steps of 2^-16 of the largest."""
+    def facts(self) -> Integers:
+        """The weight of each class in steps of 2^-16 of the largest; or where the range begins."""
+        if not self.n_classes:
+            low, high = self.target
+            return np.array([round(low / high * 2**30) if 0.0 <= low < high else 0], np.int64)
         shares: Integers = np.rint(self.weights / self.weights.max() * _WEIGHT_ONE).astype(np.int64)
         return shares
 
@@ -82,7 +86,10 @@ class BoostingJob:
     def digest(self) -> bytes:
         """A digest of the whole job."""
         words = f"{self.schema_digest} {self.settings!r} {self.n_rows} {self.base}"
-        return f"{words} {self.class_weight} {self.together}".encode() + self.binning.digest()
+        return (
+            f"{words} {self.class_weight} {self.together} {self.target}".encode()
+            + self.binning.digest()
+        )
 
     def batch(self, number: int) -> "BatchOfJob":
         """Return a batch of the job, for which open nodes can be derived."""

@@ -97,7 +97,7 @@ class BoostedRows:
 
     def _at_roots(self, batch: BatchOfJob) -> Walk:
         job, table = self.job, self.table
-        gradients = job.loss.gradients(self.scores, table.target, job.weight_steps, self._n_threads)
+        gradients = job.loss.gradients(self.scores, table.target, job.facts, self._n_threads)
         keep = round(job.settings.subsample * _ALL)
         try:
             return walk_from_roots(
@@ -119,7 +119,7 @@ class BoostedRows:
         apart = self.is_apart if self.is_apart.size else np.zeros(self.table.n_rows, np.bool_)
         found = []
         for chosen in (~apart, apart):
-            loss = job.loss.total(self.scores, target, job.weight_steps, chosen)
+            loss = job.loss.total(self.scores, target, job.facts, chosen)
             found += [int(np.count_nonzero(chosen)), loss]
         return np.array(found, np.int64)
 
@@ -127,6 +127,11 @@ class BoostedRows:
         """Return what the finished trees predict: scores by class, or targets in steps."""
         if self.job.n_classes == 2:
             return np.stack([-self.scores[0], self.scores[0]], axis=1).astype(np.float64)
+        if self.job.settings.loss == "poisson":
+            low, high = self.job.target
+            means = high * np.exp(self.scores.T * 2.0**-SCORE_BITS)  # for the report alone
+            steps: Floats = (means - low) / (high - low) * (2**SCORE_BITS - 1)
+            return steps
         return self.scores.T.astype(np.float64)
 
 

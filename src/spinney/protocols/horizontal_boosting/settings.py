@@ -28,7 +28,7 @@ from spinney.trees.dtypes import MAX_BINS
 NAME: Final = "horizontal_boosting"
 LOSSES_OF: Final[dict[Task, tuple[str, ...]]] = {
     "classification": ("log_loss",),
-    "regression": ("squared_error",),
+    "regression": ("squared_error", "poisson"),
 }
 _MOST_DEPTH: Final = 16
 _BINNINGS: Final = ("quantiles", "ranges")

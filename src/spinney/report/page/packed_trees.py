@@ -75,6 +75,9 @@ def scores_of(model: ForestModel) -> tuple[ForestModel, float]:
     assert model.boosted is not None
     forest, label, base = model.forest, model.schema.label, model.boosted.base
     if label.classes is None:
+        if model.boosted.link == "log":
+            named = Label(f"logarithm of {label.name}", "number")
+            model = replace(model, schema=replace(model.schema, label=named))
         return replace(model, boosted=None), float(base[0])
     trees = [forest.tree(number) for number in range(base.size - 1, forest.n_trees, base.size)]
     kept = join_forests(trees)

@@ -81,6 +81,37 @@ def square_gradients(scores, target, first, last, gradient):
         gradient[i] = min(max((scores[i] - target[i]) << 6, -ONE), ONE)
 
 
+@inlined
+def _count(target, floor):
+    """Return a target in steps of 2^-30 of its largest value; its range begins at `floor`."""
+    return floor + target * (ONE - floor) // (SCORE_ONE - 1)
+
+
+@inlined
+def _mean(score, table):
+    """Return exp(score) in steps of 2^-30; scores are logarithms of shares of the largest mean."""
+    return _between(table, min(max(-score, 0), EXP_LIMIT * SCORE_ONE - 1), EXP_SHIFT)
+
+
+@kernel
+def poisson_gradients(scores, target, floor, table, first, last, gradient, curvature):
+    """Write the gradients of the Poisson loss, in units of the target's largest value."""
+    for i in range(first, last):
+        mean = _mean(scores[i], table)
+        gradient[i] = mean - _count(target[i], floor)
+        curvature[i] = mean
+
+
+@kernel
+def poisson_loss(scores, target, floor, table, chosen):
+    """Return mean minus target times score over the chosen rows, in steps of 2^-24."""
+    total = np.int64(0)
+    for i in range(scores.shape[0]):
+        if chosen[i]:
+            total += (_mean(scores[i], table) - ((_count(target[i], floor) * scores[i]) >> 24)) >> 6
+    return total
+
+
 @kernel
 def logistic_loss(scores, classes, weight, table, chosen):
     """Return the log loss of two classes over the chosen rows, in steps of 2^-24."""
