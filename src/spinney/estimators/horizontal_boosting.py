@@ -274,7 +274,7 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
     """Gradient boosted regression trees grown jointly by parties that hold different rows.
 
     Parameters are those of `HorizontalBoostingClassifier`; the loss is "squared_error", or
-    "poisson" for counts. Scores and gradients are fixed-point numbers over the target's declared
+    "poisson" for counts, and trees draw 0.8 of the columns. Scores and gradients are fixed-point numbers over the target's declared
     range.
     """
 
@@ -296,7 +296,7 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
         min_samples_leaf: int = 20,
         l2_regularization: float = 0.0,
         subsample: float = 0.8,
-        colsample_bytree: float = 0.6,
+        colsample_bytree: float = 0.8,
         max_features: float = 1.0,
         max_leaf_nodes: int | None = None,
         max_bins: int = 255,
