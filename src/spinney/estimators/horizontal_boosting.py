@@ -274,8 +274,8 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
     """Gradient boosted regression trees grown jointly by parties that hold different rows.
 
     Parameters are those of `HorizontalBoostingClassifier`; the loss is "squared_error", or
-    "poisson" for counts, and trees draw 0.8 of the columns. Scores and gradients are fixed-point numbers over the target's declared
-    range.
+    "poisson" for counts, and trees draw 0.8 of the columns. Scores and gradients are fixed-point
+    numbers over the target's declared range.
     """
 
     _is_classifier = False

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from spinney import seeds
 from spinney.errors import ProtocolError, StorageError
-from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.frontier import ColumnCells, Draws, Frontier, Slots, line_sums
 from spinney.trees.level import Level, splits_only
 from spinney.typing import Bools, Integers, Keys, Packs
 
-_LEAST_CELLS = 4
 _COLUMN_STREAM = np.uint64(0x636F6C756D6E73)  # draws of columns, apart from all other draws
 _LENGTH = struct.Struct("<I")
 _MOST_LEVELS = 64
@@ -41,12 +39,10 @@ class BatchFrontier(Frontier):
 
     @classmethod
     def of_batch(
-        cls, columns: ColumnCells, rules: ColumnRules, keys: Keys, *, max_cells: int, bits: int
+        cls, columns: ColumnCells, rules: ColumnRules, keys: Keys, *, draws: Draws, bits: int
     ) -> Self:
         """Return the roots of a batch; each holds fewer than 2^bits rows."""
         n_trees, n_columns = keys.size, columns.n_columns
-        is_shared = rules.per_node >= 1.0
-        draws = Draws(n_columns, min(max_cells, MAX_BINS), _LEAST_CELLS, shared_phase=is_shared)
         roots = Frontier.of_roots(columns, draws, seed=0, n_trees=n_trees, bits=bits)
         every = np.ones((n_trees, n_columns), np.bool_)
         return cls(

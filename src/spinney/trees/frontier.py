@@ -89,10 +89,11 @@ class Draws:
     max_cells: int
     least_cells: int
     shared_phase: bool  # whether all nodes of a tree share a phase, so that siblings' cells align
+    cell_bits: int = 0  # a node has about 2^cell_bits rows for each cell of a column
 
     def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return how many cells nodes get: about one per row, within limits."""
-        rows = 1 << np.minimum(bits, 8).astype(np.int64)
+        """Return how many cells nodes get: about one per row or some rows, within limits."""
+        rows = 1 << (bits.astype(np.int64) - self.cell_bits).clip(0, 8)
         return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
 
 

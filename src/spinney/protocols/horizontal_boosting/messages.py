@@ -19,13 +19,14 @@ from spinney.trees.batch import BatchFrontier, ColumnRules, GrownBatch, require_
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_ROWS
-from spinney.trees.frontier import Frontier, Slots, tree_keys
+from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.level import Level, splits_only
 from spinney.trees.losses import LOSSES, Loss, Units
 from spinney.typing import Floats, Integers, Keys, Packs
 
 _WEIGHT_ONE = 1 << 16
 _WORD = 64
+_LEAST_CELLS = 4
 
 
 @message
@@ -137,11 +138,19 @@ class BatchOfJob:
     def roots(self) -> Frontier:
         """Return the roots of the batch."""
         settings = self.job.settings
+        draws = Draws(
+            self.binning.columns.n_columns,
+            settings.max_cells,
+            _LEAST_CELLS,
+            shared_phase=settings.max_features >= 1.0,
+            # A leaf has so many rows at least; finer cells would tell of rows more than of cuts.
+            cell_bits=settings.min_samples_leaf.bit_length() - 1,
+        )
         return BatchFrontier.of_batch(
             self.binning.columns,
             ColumnRules(settings.colsample_bytree, settings.max_features, self.job.together),
             self.keys,
-            max_cells=settings.max_cells,
+            draws=draws,
             bits=max(self.job.n_rows, 1).bit_length(),
         )
 
