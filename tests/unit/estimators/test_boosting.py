@@ -206,6 +206,13 @@ def test_what_is_refused_is_refused_in_words(case, ward_table, ward_labels):
         model.fit(ward_table, ward_labels["two classes"])
 
 
+@pytest.mark.parametrize("loss", ["absolute_error", "quantile"])
+def test_a_loss_whose_leaves_are_quantiles_is_refused(loss):
+    X, y = noisy_table()
+    with pytest.raises(SettingError, match="a quantile of its rows, which sums do not tell"):
+        HorizontalBoostingRegressor(loss=loss).fit(X, y)
+
+
 def test_a_direction_for_more_than_two_classes_is_refused(ward_table, ward_labels):
     model = HorizontalBoostingClassifier(monotonic_cst={"age": 1})
     with pytest.raises(SettingError, match="monotonic_cst needs a label with two classes"):

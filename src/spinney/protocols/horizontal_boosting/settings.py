@@ -30,6 +30,7 @@ LOSSES_OF: Final[dict[Task, tuple[str, ...]]] = {
     "classification": ("log_loss",),
     "regression": ("squared_error", "poisson"),
 }
+_RENEWED: Final = ("absolute_error", "quantile")  # their leaves are renewed from the rows
 _MOST_DEPTH: Final = 16
 _REGRESSION_COLUMNS: Final = 0.8  # a share; of fewer, squared error suffers more than log loss
 _BINNINGS: Final = ("quantiles", "ranges")
@@ -112,6 +113,11 @@ class Settings:
 
 
 def _require_loss(task: Task, loss: object) -> None:
+    if loss in _RENEWED and task == "regression":
+        raise SettingError(
+            f"loss={loss!r} is not supported: the value of each leaf would be a quantile of its "
+            "rows, which sums do not tell. Use loss='squared_error'."
+        )
     if loss not in LOSSES_OF[task]:
         known = " or ".join(map(repr, LOSSES_OF[task]))
         raise SettingError(f"loss must be {known} for {task}; got {loss!r}.")
