@@ -18,7 +18,8 @@ fixed point, and parties only add it.
 | | sums over parties: counts of rows, missing values, categories and classes; |
 | | the sum of targets (regression); the counts from which bin edges are found |
 | | the histograms of every node that is not derived from its parent and sibling: |
-| | rows, gradients and curvatures of the loss |
+| | rows, gradients and curvatures of the loss; |
+| | the loss of all rows before each batch, of validation rows apart |
 | | single cells, exactly: those at which bins end, as in a horizontal forest |
 | | a gradient is a prediction minus a label: a cell of one row gives away that row's label, |
 | | and later trees are more equations about the same rows |
