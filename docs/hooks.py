@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PROTOCOLS = (  # packages and modules of `spinney.protocols`; each docstring says who learns what
     "horizontal_forest",
+    "horizontal_boosting",
     "extra_trees",
     "private_tree",
     "private_forest",

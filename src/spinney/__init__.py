@@ -9,6 +9,8 @@ __all__ = [
     "ExtraTreesRegressor",
     "GeneticTreeClassifier",
     "GeneticTreeRegressor",
+    "HorizontalBoostingClassifier",
+    "HorizontalBoostingRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
     "PrivateForestClassifier",
@@ -23,7 +25,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: PLR0911  one place for each
+def __getattr__(name: str) -> Any:  # noqa: C901, PLR0911  one place for each
     """Import a public name on first use, so that a command loads no more than it needs."""
     # ruff: noqa: PLC0415
     match name:
@@ -35,6 +37,10 @@ def __getattr__(name: str) -> Any:  # noqa: PLR0911  one place for each
             from spinney.estimators import genetic_tree
 
             return getattr(genetic_tree, name)
+        case "HorizontalBoostingClassifier" | "HorizontalBoostingRegressor":
+            from spinney.estimators import horizontal_boosting
+
+            return getattr(horizontal_boosting, name)
         case "HorizontalForestClassifier" | "HorizontalForestRegressor":
             from spinney.estimators import horizontal_forest
 

@@ -17,6 +17,14 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
+class Packs(Protocol):
+    """A value that can encode itself."""
+
+    def pack(self) -> bytes:
+        """Return the encoding."""
+        ...
+
+
 @runtime_checkable
 class Packable(Protocol):
     """A value that can encode itself in fewer bytes than its arrays take."""

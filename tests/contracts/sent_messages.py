@@ -35,6 +35,7 @@ from spinney.protocols import (
 from spinney.protocols import (
     extra_trees,
     genetic_tree,
+    horizontal_boosting,
     horizontal_forest,
     private_evaluation,
     private_forest,
@@ -166,6 +167,7 @@ def sent_messages():
         for name, table in tables.items()
     }
     extra_trees.train(connect(with_ledgers), replace(extra, binning="ranges", privacy=PAID))
+    boost(X, tables, random, connect)
     evolve(X, random, connect)
     exchange_keys(
         connect({name: Enrolled(name, tuple(tables)) for name in tables}), "j", tuple(tables)
@@ -231,6 +233,28 @@ class Enrolled:
             return GroupReply(len(self._names))
         self._settings = self._roster.take(ask, self._names, 2, len(self._names))
         return RosterReply(len(ask.names), self._roster.letters(self._settings))
+
+
+def boost(X, tables, random, connect):
+    """Boost trees, for classes and for numbers."""
+    small: dict[str, Any] = {"max_iter": 2, "batch_trees": 1, "max_depth": 2, "min_samples_leaf": 2}
+    amounts = fit_input(
+        HorizontalForestRegressor(),
+        X,
+        random.standard_normal(60),
+        is_classifier=False,
+        needs_ranges=True,
+        schema=None,
+        categorical_features="from_dtype",
+    )
+    numbers = deal_tables(amounts.table, np.arange(60) % 3)
+    jobs = (
+        (tables, horizontal_boosting.Settings(task="classification", loss="log_loss", **small)),
+        (numbers, horizontal_boosting.Settings(task="regression", loss="squared_error", **small)),
+    )
+    for dealt, settings in jobs:
+        sides = {name: horizontal_boosting.Party(table) for name, table in dealt.items()}
+        horizontal_boosting.train(connect(sides), settings)
 
 
 def evolve(X, random, connect):

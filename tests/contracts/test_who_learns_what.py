@@ -14,6 +14,7 @@ from spinney.protocols import (
 from spinney.protocols import (
     extra_trees,
     genetic_tree,
+    horizontal_boosting,
     horizontal_forest,
     private_evaluation,
     private_forest,
@@ -31,6 +32,12 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "FactsAsk": ("horizontal_forest", "counts of rows, missing values, categories and classes"),
     "EdgesAsk": ("horizontal_forest", "single cells, exactly: those at which bins end"),
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
+    "TargetsAsk": ("horizontal_boosting", "the sum of targets (regression)"),
+    "GradientsAsk": (
+        "horizontal_boosting",
+        "the histograms of every node that is not derived from its parent and sibling",
+    ),
+    "ErrorsAsk": ("horizontal_boosting", "its quality counts (a confusion matrix, or error sums)"),
     "RangesAsk": ("extra_trees", "each party's smallest and largest bin in every node"),
     "NoisyCutsAsk": (
         "extra_trees.noisy_coordinator",
@@ -151,6 +158,7 @@ PROTOCOLS = (  # each with all the questions that its parties answer
     explaining,
     extra_trees,
     genetic_tree,
+    horizontal_boosting,
     horizontal_forest,
     matched_forest,
     private_evaluation,

@@ -15,6 +15,7 @@ from spinney.tables.table import MemoryTable
 PARTIES = ("a", "b", "c")
 SMALL = "n_estimators = 1\nmax_depth = 2\n"
 DEEP = "n_estimators = 1\nmax_depth = 24\nmax_features = 1\nmessage_limit = 65536\n"
+BOOSTED = "max_iter = 4\nbatch_trees = 2\nmax_depth = 2\n"
 MASKED = SMALL + "secure_sum = true\n"
 NUMBER = 'kind = "number"\nrange = [0, 1]'
 
@@ -81,8 +82,19 @@ def moved_in(job, schema):
         (schema_of(n_classes=600), SMALL + 'binning = "ranges"\n', "horizontal_forest"),
         (schema_of(n_categories=20_000), SMALL, "horizontal_forest"),
         (schema_of(2), DEEP, "horizontal_forest"),
+        (schema_of(60), BOOSTED + "secure_sum = true\n", "horizontal_boosting"),
+        (schema_of(4, 2000, 30), BOOSTED, "horizontal_boosting"),
     ],
-    ids=["8 masked", "60 masked", "60 masked extra", "600 classes", "20000 categories", "deep"],
+    ids=[
+        "8 masked",
+        "60 masked",
+        "60 masked extra",
+        "600 classes",
+        "20000 categories",
+        "deep",
+        "60 boosted",
+        "30 classes",
+    ],
 )
 def test_no_party_moves_more_than_is_stated(schema, settings, protocol, tmp_path):
     job = job_in(tmp_path, schema, settings, protocol=protocol)

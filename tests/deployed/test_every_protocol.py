@@ -25,6 +25,7 @@ from spinney.jobs.file import load_job
 EXACT = {
     "horizontal_forest": {},
     "horizontal_forest adaptive": {"binning": '"adaptive"'},
+    "horizontal_boosting": {"max_iter": 4, "batch_trees": 2},
     "extra_trees": {},
     "extra_trees exchanged": {"thresholds": '"exchanged"'},
     "genetic_tree": {"n_generations": 4, "population_size": 6, "max_depth": 3},
@@ -63,7 +64,8 @@ QUICK = (
 
 def job_of(folder, case, settings, **more):
     protocol = case.split()[0]
-    evolved = {"n_estimators": None} if protocol == "genetic_tree" else {}
+    without = ("genetic_tree", "horizontal_boosting")
+    evolved = {"n_estimators": None} if protocol in without else {}
     return agreed_job(folder, f'protocol = "{protocol}"', **evolved, **settings, **more)
 
 

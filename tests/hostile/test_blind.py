@@ -28,6 +28,10 @@ BLIND = {"coordinator": '"blind"', "secure_sum": "true"}
 JOBS = {
     "forest": ("horizontal_forest", {}),
     "forest with a score": ("horizontal_forest", {"oob_score": "true"}),
+    "boosting": (
+        "horizontal_boosting",
+        {"n_estimators": None, "max_iter": 4, "batch_trees": 2, "early_stopping": "true"},
+    ),
     "extra-trees": ("extra_trees", {}),
 }
 PRIVATE = {

@@ -12,6 +12,8 @@ NAMES = {
     "ExtraTreesRegressor",
     "GeneticTreeClassifier",
     "GeneticTreeRegressor",
+    "HorizontalBoostingClassifier",
+    "HorizontalBoostingRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
     "PrivateForestClassifier",

@@ -80,7 +80,7 @@ def describe_model(path: Path) -> ModelDescription | PartDescription:
         return _part_described(part)
     model = ForestModel.load(file)
     forest, schema = model.forest, model.schema
-    shares = np.round(forest.importances(len(schema.columns)), 6).tolist()
+    shares = np.round(model.importances(), 6).tolist()
     return ModelDescription(
         str(file),
         model.protocol,

@@ -69,7 +69,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> Floats:
         """Each column's share of the decrease in impurity, averaged over trees."""
         check_is_fitted(self)
-        return self.model_.forest.importances(self.n_features_in_)
+        return self.model_.importances()
 
     def _predicted(self, X: Any, model: ForestModel | None = None) -> Floats:
         """Return the mean over trees, (n_rows, n_outputs), of `model` or of this estimator's."""

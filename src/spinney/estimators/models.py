@@ -10,6 +10,10 @@ from spinney.errors import StorageError
 from spinney.estimators.base import ForestEstimator
 from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
+from spinney.estimators.horizontal_boosting import (
+    HorizontalBoostingClassifier,
+    HorizontalBoostingRegressor,
+)
 from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
@@ -26,6 +30,8 @@ _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
     ("extra_trees", "number"): ExtraTreesRegressor,
     ("genetic_tree", "class"): GeneticTreeClassifier,
     ("genetic_tree", "number"): GeneticTreeRegressor,
+    ("horizontal_boosting", "class"): HorizontalBoostingClassifier,
+    ("horizontal_boosting", "number"): HorizontalBoostingRegressor,
     ("horizontal_forest", "class"): HorizontalForestClassifier,
     ("horizontal_forest", "number"): HorizontalForestRegressor,
     ("private_forest", "class"): PrivateForestClassifier,

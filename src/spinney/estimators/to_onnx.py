@@ -15,7 +15,7 @@ import msgspec
 
 from spinney.errors import MissingExtraError
 from spinney.estimators.walked import Leaf, Split, nodes_of, require_one_answer
-from spinney.protocols.model import ForestModel
+from spinney.protocols.model import Boosted, ForestModel
 from spinney.typing import Floats
 from spinney.version import __version__
 
@@ -31,22 +31,25 @@ def onnx_forest(model: ForestModel) -> Any:
     except ImportError:
         raise MissingExtraError("onnx", "export", "to_onnx()") from None
     helper, kinds = onnx.helper, onnx.TensorProto
-    nodes = _Nodes(model.forest.n_trees)
+    nodes = _Nodes(1 if model.boosted is not None else model.forest.n_trees)
     for tree in range(model.forest.n_trees):
         nodes.add_tree(tree, list(nodes_of(model, tree)))
     classes = model.schema.label.classes
     said = "value" if classes is None else "probabilities"
+    sums = said if model.boosted is None else "scores"
     graph = [
         helper.make_node(
-            "TreeEnsembleRegressor", ["X"], [said], domain="ai.onnx.ml",
-            n_targets=model.n_outputs, aggregate_function="SUM", **nodes.attributes(),
+            "TreeEnsembleRegressor", ["X"], [sums], domain="ai.onnx.ml",
+            n_targets=model.forest.value.shape[1], aggregate_function="SUM", **nodes.attributes(),
         )
     ]  # fmt: skip
+    if model.boosted is not None:
+        graph += _linked(helper, model.boosted, said)
     outputs = [helper.make_tensor_value_info(said, kinds.FLOAT, [None, model.n_outputs])]
-    constants = []
+    constants = _bases(helper, kinds, model.boosted)
     if classes is not None:
         labels, kind = _labels(classes, kinds)
-        constants = [helper.make_tensor("classes", kind, [len(classes)], labels)]
+        constants += [helper.make_tensor("classes", kind, [len(classes)], labels)]
         graph += [
             helper.make_node("ArgMax", [said], ["best"], axis=1, keepdims=0),
             helper.make_node("Gather", ["classes", "best"], ["label"], axis=0),
@@ -71,6 +74,32 @@ def onnx_forest(model: ForestModel) -> Any:
     return made
 
 
+def _bases(helper: Any, kinds: Any, boosted: Boosted | None) -> list[Any]:
+    """Return the constants that the scores of boosted trees need."""
+    if boosted is None:
+        return []
+    found = [helper.make_tensor("base", kinds.FLOAT, [boosted.base.size], boosted.base)]
+    if boosted.link == "logistic":
+        found.append(helper.make_tensor("signs", kinds.FLOAT, [1, 2], [-1.0, 1.0]))
+    return found
+
+
+def _linked(helper: Any, boosted: Boosted, said: str) -> list[Any]:
+    """Return the nodes that turn the sum of boosted trees into predictions."""
+    if boosted.link == "identity":
+        return [helper.make_node("Add", ["scores", "base"], [said])]
+    graph = [helper.make_node("Add", ["scores", "base"], ["moved"])]
+    if boosted.link == "log":
+        return [*graph, helper.make_node("Exp", ["moved"], [said])]
+    if boosted.link == "softmax":
+        return [*graph, helper.make_node("Softmax", ["moved"], [said], axis=1)]
+    return [
+        *graph,
+        helper.make_node("Mul", ["moved", "signs"], ["both"]),
+        helper.make_node("Sigmoid", ["both"], [said]),
+    ]
+
+
 def _labels(classes: Sequence[Any], kinds: Any) -> tuple[list[Any], int]:
     """Return the class labels as ONNX can hold them: integers or texts."""
     if all(type(label) is int for label in classes):
@@ -80,9 +109,9 @@ def _labels(classes: Sequence[Any], kinds: Any) -> tuple[list[Any], int]:
 
 @dataclass
 class _Nodes:
-    """The ensemble's attributes, written node by node."""
+    """The ensemble's attributes, written node by node; leaf values are divided by `divisor`."""
 
-    n_trees: int
+    divisor: int
     node: dict[str, list[Any]] = field(
         default_factory=lambda: {
             name: []
@@ -142,7 +171,7 @@ class _Nodes:
 
     def _add_leaf(self, tree: int, number: int, value: Floats) -> None:
         for output in range(value.size):
-            fields = (tree, number, output, float(value[output] / self.n_trees))
+            fields = (tree, number, output, float(value[output] / self.divisor))
             for values, one in zip(self.leaf.values(), fields, strict=True):
                 values.append(one)
 

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
+from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.tree_text import categories_left
 from spinney.tables.frames import UnknownCategories, columns_of
@@ -105,6 +106,11 @@ def sklearn_forest(
     model: ForestModel, classes: Any, names: Any, unknown_categories: UnknownCategories
 ) -> Any:
     """Return a fitted forest, with an encoder before it if the model has categories."""
+    if model.boosted is not None:
+        raise SettingError(
+            "Boosted trees cannot become a scikit-learn forest, which averages its trees. Use "
+            "to_onnx() or to_treelite()."
+        )
     schema = model.schema
     is_classifier = schema.label.kind == "class"
     places = _Places(model)

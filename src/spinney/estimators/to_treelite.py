@@ -9,21 +9,31 @@ from spinney.protocols.model import ForestModel
 
 
 def treelite_forest(model: ForestModel) -> Any:
-    """Return a `treelite.Model` whose predictions are the mean over trees."""
+    """Return a `treelite.Model` whose predictions are the mean over trees, or boosted ones.
+
+    Of two classes, boosted trees predict the second's probability.
+    """
     require_one_answer(model)
     try:
         building = import_module("treelite.model_builder")
     except ImportError:
         raise MissingExtraError("treelite", "export", "to_treelite()") from None
-    n_trees, n_outputs = model.forest.n_trees, model.n_outputs
-    is_class = model.schema.label.kind == "class"
+    boosted, n_trees = model.boosted, model.forest.n_trees
+    n_outputs = int(model.forest.value.shape[1])
+    is_class = model.schema.label.kind == "class" and n_outputs > 1
+    task = "kMultiClf" if is_class else "kRegressor"
+    after = "identity_multiclass" if is_class else "identity"
+    if boosted is not None and boosted.link == "log":
+        after = "exponential"
+    elif boosted is not None and boosted.link != "identity":
+        task, after = ("kMultiClf", "softmax") if is_class else ("kBinaryClf", "sigmoid")
     builder = building.ModelBuilder(
         threshold_type="float32",
         leaf_output_type="float32",
         metadata=building.Metadata(
             num_feature=len(model.schema.columns),
-            task_type="kMultiClf" if is_class else "kRegressor",
-            average_tree_output=True,
+            task_type=task,
+            average_tree_output=boosted is None,
             num_target=1,
             num_class=[n_outputs],
             leaf_vector_shape=(1, n_outputs),
@@ -31,10 +41,8 @@ def treelite_forest(model: ForestModel) -> Any:
         tree_annotation=building.TreeAnnotation(
             num_tree=n_trees, target_id=[0] * n_trees, class_id=[-1 if is_class else 0] * n_trees
         ),
-        postprocessor=building.PostProcessorFunc(
-            name="identity_multiclass" if is_class else "identity"
-        ),
-        base_scores=[0.0] * n_outputs,
+        postprocessor=building.PostProcessorFunc(name=after),
+        base_scores=[0.0] * n_outputs if boosted is None else boosted.base.tolist(),
     )
     for tree in range(n_trees):
         builder.start_tree()

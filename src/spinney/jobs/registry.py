@@ -10,6 +10,7 @@ from spinney.errors import SettingError
 from spinney.protocols import (
     extra_trees,
     genetic_tree,
+    horizontal_boosting,
     horizontal_forest,
     private_forest,
     private_tree,
@@ -21,6 +22,7 @@ SPECS: Final[dict[str, Spec[Any]]] = {
     spec.name: spec
     for spec in (
         horizontal_forest.SPEC,
+        horizontal_boosting.SPEC,
         private_tree.SPEC,
         private_forest.SPEC,
         genetic_tree.SPEC,

@@ -173,20 +173,20 @@ class _Judge:
         self._low, self._width = _scale(model)
 
     def predicted(self, rows: RowValues) -> Floats:
-        """Return the forest's mean predictions."""
-        out = np.zeros((len(rows), self._model.n_outputs))
+        """Return the forest's predictions."""
+        out = np.zeros((len(rows), self._model.forest.value.shape[1]))
         self._model.forest.add_predictions(rows, out, n_threads=self._n_threads)
-        return out / self._model.forest.n_trees
+        return self._model.of_sums(out)
 
     def by_trees(self, rows: RowValues, counts: Integers) -> list[Integers]:
         """Return the counts for growing numbers of the first trees."""
         forest = self._model.forest
-        out = np.zeros((len(rows), self._model.n_outputs))
+        out = np.zeros((len(rows), self._model.forest.value.shape[1]))
         found, before = [], 0
         for n in counts.tolist():
             part = replace(forest, tree_start=forest.tree_start[before : n + 1])
             part.add_predictions(rows, out, n_threads=self._n_threads)
-            found.append(self.counted(out / n))
+            found.append(self.counted(self._model.of_sums(out, n)))
             before = n
         return found
 
@@ -273,7 +273,7 @@ def question_of(
 ) -> ExplainAsk:
     """Return the question about a model: it covers the columns that lower impurity most."""
     forest = model.forest
-    shares = forest.importances(len(model.schema.columns))
+    shares = model.importances()
     ranked = [int(c) for c in np.argsort(-shares, kind="stable") if shares[c] > 0]
     points = [(c, v) for c in ranked[:n_dependent] for v in _points(model, c, n_points)]
     counts = {1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, forest.n_trees}

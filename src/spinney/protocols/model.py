@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -26,6 +26,31 @@ _NOISE = tuple(field.name for field in fields(NodeNoise))
 
 
 @dataclass(frozen=True)
+class Boosted:
+    """What turns the sum of boosted trees into a prediction; `base` is in units of leaf values."""
+
+    link: str  # "identity", "log", "logistic" for two classes, or "softmax"
+    base: Floats  # (n_outputs,) the score before the first tree
+    batch_trees: int  # how many trees of an output were added at once
+
+    def predicted(self, scores: Floats) -> Floats:
+        """Return predictions from the trees' sums, (n_rows, n_outputs)."""
+        scores = scores + self.base
+        if self.link == "identity":
+            return scores
+        if self.link == "log":
+            return np.exp(scores)
+        if self.link == "logistic":
+            odds = np.exp(-np.abs(scores[:, 0]))
+            less, more = odds / (1.0 + odds), 1.0 / (1.0 + odds)
+            chance = np.where(scores[:, 0] >= 0, more, less)
+            return np.stack([np.where(scores[:, 0] >= 0, less, more), chance], axis=1)
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: Floats = shares / shares.sum(axis=1, keepdims=True)
+        return found
+
+
+@dataclass(frozen=True)
 class ForestModel:
     """A forest, the schema of its tables, and which bin each category has."""
 
@@ -37,6 +62,7 @@ class ForestModel:
     noise: NodeNoise | None = None  # for trees whose counts carry noise
     consent: tuple[str, ...] = ()  # a forest joined from parts: the parties that agreed to it
     released: Hardening | None = None  # the terms on which it left its run; None: as it was trained
+    boosted: Boosted | None = None  # trees that are summed; else predictions are their mean
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -51,24 +77,55 @@ class ForestModel:
     @property
     def n_outputs(self) -> int:
         """How many numbers a prediction has: one per class, or one for regression."""
-        return int(self.forest.value.shape[1])
+        classes = self.schema.label.classes
+        return int(self.forest.value.shape[1]) if classes is None else len(classes)
 
     def predict(self, columns: Columns, *, n_threads: int = 1) -> Floats:
-        """Return the mean over trees, (n_rows, n_outputs), reading the rows in batches."""
-        out = np.zeros((columns.n_rows, self.n_outputs))
+        """Return predictions, (n_rows, n_outputs), reading the rows in batches."""
+        out = np.zeros((columns.n_rows, self.forest.value.shape[1]))
         for first in range(0, columns.n_rows, _PREDICT_ROWS * n_threads):
             part = slice(first, min(columns.n_rows, first + _PREDICT_ROWS * n_threads))
             rows = self.rows(columns.values(part))
             self.forest.add_predictions(rows, out[part], n_threads=n_threads)
-        out /= self.forest.n_trees
-        return out
+        return self.of_sums(out)
+
+    def of_sums(self, sums: Floats, n_trees: int | None = None) -> Floats:
+        """Return predictions from sums over trees: their mean, unless they are boosted."""
+        if self.boosted is not None:
+            return self.boosted.predicted(sums)
+        means: Floats = sums / (n_trees or self.forest.n_trees)
+        return means
 
     def predict_batches(self, batches: Iterator[Values], *, n_threads: int = 1) -> Iterator[Floats]:
         """Return predictions batch by batch, for tables that do not fit in memory."""
         for values in batches:
-            out = np.zeros((values.shape[1], self.n_outputs))
+            out = np.zeros((values.shape[1], self.forest.value.shape[1]))
             self.forest.add_predictions(self.rows(values), out, n_threads=n_threads)
-            yield out / self.forest.n_trees
+            yield self.of_sums(out)
+
+    def staged(self, columns: Columns, *, n_threads: int = 1) -> Iterator[Floats]:
+        """Yield the predictions of boosted trees after each batch."""
+        assert self.boosted is not None
+        forest, size = self.forest, self.boosted.batch_trees * self.boosted.base.size
+        rows = self.rows(columns.values(slice(0, columns.n_rows)))
+        out = np.zeros((len(rows), self.boosted.base.size))
+        for first in range(0, forest.n_trees, size):
+            part = replace(forest, tree_start=forest.tree_start[first : first + size + 1])
+            part.add_predictions(rows, out, n_threads=n_threads)
+            yield self.of_sums(out)
+
+    def importances(self) -> Floats:
+        """Return each column's share of the gain: of each tree's, averaged, or of all if boosted.
+
+        Of a random forest every tree counts the same; boosted trees gain less and less.
+        """
+        n_columns = len(self.schema.columns)
+        if self.boosted is None:
+            return self.forest.importances(n_columns)
+        split = self.forest.feature >= 0
+        total = np.bincount(self.forest.feature[split], self.forest.gain[split], n_columns)
+        shares: Floats = total / total.sum() if total.sum() > 0 else np.zeros(n_columns)
+        return shares
 
     def rows(self, values: Values) -> RowValues:
         """Return values row by row, with each category replaced by its bin."""
@@ -111,7 +168,11 @@ class ForestModel:
                 noise = NodeNoise(**{name: arrays.pop(f"noise.{name}") for name in _NOISE})
             consent = tuple(str(name) for name in meta.get("consent", ()))
             released = msgspec.convert(meta.get("released"), type=Hardening | None)
-            named = (owners, noise, consent, released)
+            boosted = None
+            if "boosted" in meta:
+                base = arrays.pop("boosted.base")
+                boosted = Boosted(str(meta["boosted"]), base, int(meta["batch_trees"]))
+            named = (owners, noise, consent, released, boosted)
             model = cls(str(meta["protocol"]), schema, forest, bins, *named)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise StorageError(f"{name!r} is not a complete model: {error}.") from None
@@ -134,6 +195,11 @@ class ForestModel:
         if self.schema.label.kind == "class" and not classes:
             return False
         n_outputs = 1 if classes is None else len(classes)
+        n_moments = 2 if classes is None else n_outputs
+        if self.boosted is not None:
+            n_outputs, n_moments = self.boosted.base.size, 1
+            if not self._boosting_is_sound():
+                return False
         expected = {
             "tree_start": (np.int64, forest.tree_start.shape[:1]),
             "feature": (np.int32, n),
@@ -142,7 +208,7 @@ class ForestModel:
             "missing_left": (np.bool_, n),
             "subset": (np.int32, n),
             "bin_sets": (np.uint64, (*forest.bin_sets.shape[:1], CATEGORY_WORDS)),
-            "moments": (np.int64, (*n, 2 if classes is None else n_outputs)),
+            "moments": (np.int64, (*n, n_moments)),
             "gain": (np.float64, n),
             "value": (np.float64, (*n, n_outputs)),
         }
@@ -159,6 +225,18 @@ class ForestModel:
         return (
             arrays and bins and self._noise_is_sound() and bool(np.all(np.isfinite(forest.value)))
         )
+
+    def _boosting_is_sound(self) -> bool:
+        """Return whether scores and their link fit the label."""
+        boosted, classes = self.boosted, self.schema.label.classes
+        assert boosted is not None
+        link, size = "identity", 1
+        if classes is not None:
+            link, size = ("logistic", 1) if len(classes) == 2 else ("softmax", len(classes))
+        base = boosted.base
+        sound = base.dtype == np.float64 and base.shape == (size,) and boosted.batch_trees > 0
+        fits = boosted.link == link or (classes is None and boosted.link == "log")
+        return sound and fits and bool(np.all(np.isfinite(base)))
 
     def _noise_is_sound(self) -> bool:
         """Return whether every node has its standard deviations, if there are any."""
@@ -186,12 +264,19 @@ class ForestModel:
         return {
             "protocol": self.protocol,
             "schema": msgspec.to_builtins(self.schema),
+            **self._boosted_meta(),
             **{key: list(names) for key, names in named.items() if names},
             **released,
         }
+
+    def _boosted_meta(self) -> dict[str, Any]:
+        if self.boosted is None:
+            return {}
+        return {"boosted": self.boosted.link, "batch_trees": self.boosted.batch_trees}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}
         bins = {f"bin_of_category.{i}": b for i, b in enumerate(self.bin_of_category)}
         noise = {} if self.noise is None else {f"noise.{k}": getattr(self.noise, k) for k in _NOISE}
-        return {**arrays, **bins, **noise}
+        base = {} if self.boosted is None else {"boosted.base": self.boosted.base}
+        return {**arrays, **bins, **noise, **base}

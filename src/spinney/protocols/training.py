@@ -132,6 +132,7 @@ class Training:
     history: tuple[float, ...] = ()  # evolved models: the best score of each generation
     roles: Roles | None = None  # a model in parts: the owner of each node's split
     adds_up: bool = True  # whether nodes held all rows that their parents sent there
+    curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # boosting: mean losses
 
     @property
     def shape(self) -> Shape:

@@ -39,7 +39,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def impurity_importances(model: ForestModel) -> tuple[Importance, ...]:
     """Return the impurity importance of every column, the largest first."""
     schema = model.schema
-    shares = model.forest.importances(len(schema.columns)).tolist()
+    shares = model.importances().tolist()
     found = (
         Importance(name, round(share, 6)) for name, share in zip(schema.names, shares, strict=True)
     )

@@ -24,8 +24,7 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     are neither (`ForestModel.noise`): closing leaves by them would cost accuracy and hide nothing
     that the noise does not. A tree that holds no rows, such as an evolved structure, has none.
     """
-    forest, done = model.forest, []
-    is_class = model.schema.label.kind == "class"
+    forest, done, is_class = model.forest, [], counts_classes(model)
     has_counts = holds_exact_rows(model)
     if how.smallest_leaf > 1 and has_counts:
         rows = fewest_rows(model)
@@ -56,7 +55,12 @@ def holds_exact_rows(model: ForestModel) -> bool:
 
 def rows_in(model: ForestModel) -> Integers:
     """Return how many rows each node holds, by its counts."""
-    return _rows(model.forest, model.schema.label.kind == "class")
+    return _rows(model.forest, counts_classes(model))
+
+
+def counts_classes(model: ForestModel) -> bool:
+    """Return whether nodes count classes; a boosted tree adds numbers, whatever is predicted."""
+    return model.schema.label.kind == "class" and model.boosted is None
 
 
 def fewest_rows(model: ForestModel) -> Floats:

@@ -122,10 +122,23 @@ def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:
     return (f"gain {gain:.3g}, standard error {error:.2g}",)
 
 
+def _boosted_leaf(model: ForestModel, node: int) -> tuple[str, ...]:
+    """Return what a leaf of a boosted tree adds to the score."""
+    label, value = model.schema.label, model.forest.value[node]
+    of = label.name
+    if label.classes is not None:
+        place = int(np.abs(value).argmax()) if value.size > 1 else 1
+        of = f"{label.classes[place]}'s score"
+    rows = some(int(model.forest.moments[node, 0]), "row", "rows")
+    return f"{float(value[np.abs(value).argmax()]):+.4g} to {of}", rows
+
+
 def _leaf_lines(model: ForestModel, node: int) -> tuple[str, ...]:
     """Return a leaf's prediction, its probability, and the bounds that the noise leaves."""
     forest, label = model.forest, model.schema.label
     moments = forest.moments[node]
+    if model.boosted is not None:
+        return _boosted_leaf(model, node)
     if label.classes is None:
         return f"{label.name} = {forest.value[node, 0]:.6g}", some(int(moments[0]), "row", "rows")
     best = int(forest.value[node].argmax())

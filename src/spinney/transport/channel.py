@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spinney.errors import ProtocolError
 from spinney.transport.carried import Carried
 from spinney.transport.codec import UNPACKED_LIMIT, encode
-from spinney.typing import Packable
+from spinney.typing import Packs
 
 Reply = TypeVar("Reply")
 Vector = NDArray[Any]  # of integers
@@ -74,7 +74,7 @@ class Ask(Generic[Reply]):
         return hasattr(self.reply_type, "of_vectors")
 
     @property
-    def story(self) -> tuple[Packable, ...]:
+    def story(self) -> tuple[Packs, ...]:
         """The earlier steps that it repeats, one value each; a party accepts only one version."""
         return ()
 

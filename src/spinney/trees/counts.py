@@ -13,14 +13,17 @@ from spinney.typing import Bools, Integers
 Counters = NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.int64]
 _HEAD = struct.Struct("<BQQQ")  # bytes per counter, cells, counters per cell, runs
 _MOST_WIDTH = 1 << 16  # classes
+_SUM_WIDTHS = (2, 3)  # a weight, and one or two sums
 
 
 class Counts:
     """Counters in runs of cells with counts of similar size, for example the cells of one slot.
 
-    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2) weights and target sums. `run_ends`
-    says where each run ends, in cells; `bits` are the packed sizes, if they were computed during
-    counting. This is not a dataclass: a codec would encode its fields instead of calling `pack`.
+    16 or 32 bits: (cells, classes) counts. 64 bits: (cells, 2 or 3) weights and sums, which are 0
+    where the weight is. Two sums are packed as what they differ from the weight times their run's
+    mean, which is smaller than they are. `run_ends` says where each run ends, in cells; `bits` are
+    the packed sizes, if they were computed during counting. This is not a dataclass: a codec would
+    encode its fields instead of calling `pack`.
     """
 
     __slots__ = ("bits", "counters", "run_ends")
@@ -63,7 +66,7 @@ class Counts:
             raise StorageError("Packed counts are too short to hold their header.")
         itemsize, n_cells, width, n_runs = _HEAD.unpack_from(data)
         body = _HEAD.size + 2 * n_runs
-        fits = itemsize == 4 or (itemsize == 8 and width == 2)
+        fits = itemsize == 4 or (itemsize == 8 and width in _SUM_WIDTHS)
         if not (fits and 0 < width <= _MOST_WIDTH and len(data) >= body):
             raise StorageError("Packed counts have a header that does not fit their length.")
         # A counter takes at least one bit; this limits what a hostile header can make us allocate.
@@ -78,14 +81,13 @@ class Counts:
             counts = np.zeros((n_cells, width), np.int32)
             bits = unpacked_stream(bits, run_ends * width, counts.reshape(-1))
         else:
-            counts = np.zeros((n_cells, 2), np.int64)
+            counts = np.zeros((n_cells, width), np.int64)
             weights = np.zeros(n_cells, np.int64)
             bits = unpacked_stream(bits, run_ends, weights)
             held = weights > 0
-            sums = np.zeros(int(held.sum()), np.int64)
-            bits = unpacked_stream(bits, _ends_within(held, run_ends), sums)
             counts[:, 0] = weights
-            counts[held, 1] = sums
+            for column in range(1, width):
+                bits = _read_sums(bits, counts, held, run_ends, column)
         if bits.size:
             raise StorageError("Packed counts are longer than their header says.")
         return cls(counts, run_ends)
@@ -94,10 +96,19 @@ class Counts:
         """Return the packed streams: all counts; or weights, then sums of cells that hold rows."""
         if self.counters.itemsize < 8:
             return [(self.counters.reshape(-1), self.run_ends * self.counters.shape[1])]
-        weights = np.ascontiguousarray(self.counters[:, 0])
+        weights: Integers = np.ascontiguousarray(self.counters[:, 0]).astype(np.int64, copy=False)
         held = np.greater(weights, 0)
-        sums = self.counters[held, 1]
-        return [(weights, self.run_ends), (sums, _ends_within(held, self.run_ends))]
+        ends = _ends_within(held, self.run_ends)
+        if self.counters.shape[1] == 2:
+            return [(weights, self.run_ends), (self.counters[held, 1], ends)]
+        streams: list[tuple[Counters, Integers]] = [(weights, self.run_ends)]
+        for column in range(1, self.counters.shape[1]):
+            sums = self.counters[held, column]
+            means = _means(weights[held], sums, ends)
+            apart = sums - weights[held] * np.repeat(means, np.diff(ends, prepend=0))
+            one_run = np.array([means.size], np.int64)
+            streams += [(means, one_run), ((apart << 1) ^ (apart >> 63), ends)]
+        return streams
 
 
 def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
@@ -106,7 +117,39 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
     weights, sums = packing.packed_bits_of_sums(counters, run_ends)
-    return int(weights), int(sums)
+    if counters.shape[1] == 2:
+        return int(weights), int(sums)
+    bits = [int(weights)]
+    for column in range(1, counters.shape[1]):
+        bits += map(int, packing.packed_bits_of_spread(counters, run_ends, column))
+    return tuple(bits)
+
+
+def _means(weights: Integers, sums: Integers, ends: Integers) -> Integers:
+    """Return the mean of each run in whole numbers; 0 for a run without weight."""
+    before = np.concatenate([[0], ends])
+    total = np.diff(np.concatenate([[0], np.cumsum(sums)])[before])
+    weight = np.diff(np.concatenate([[0], np.cumsum(weights)])[before])
+    means: Integers = total // np.maximum(weight, 1)
+    return means
+
+
+def _read_sums(
+    bits: NDArray[np.uint8], counts: Integers, held: Bools, run_ends: Integers, column: int
+) -> NDArray[np.uint8]:
+    """Read a column of sums into counts whose weights are known; return the bytes after it."""
+    ends = _ends_within(held, run_ends)
+    sums = np.zeros(int(held.sum()), np.int64)
+    if counts.shape[1] == 2:
+        bits = unpacked_stream(bits, ends, sums)
+    else:
+        means = np.zeros(ends.size, np.int64)
+        bits = unpacked_stream(bits, np.array([ends.size], np.int64), means)
+        bits = unpacked_stream(bits, ends, sums)
+        middle = counts[held, 0] * np.repeat(means, np.diff(ends, prepend=0))
+        sums = middle + ((sums >> 1) ^ -(sums & 1))
+    counts[held, column] = sums
+    return bits
 
 
 def _ends_within(held: Bools, run_ends: Integers) -> Integers:

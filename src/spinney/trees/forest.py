@@ -83,6 +83,17 @@ class Forest:
             node, tree = np.concatenate([left, left + 1]), np.concatenate([tree, tree])
 
     @cached_property
+    def leaves_by_level(self) -> Integers:
+        """All leaves, by depth, then by tree, then from left to right."""
+        node, found = self.tree_start[:-1], []
+        while node.size:
+            inner = self.feature[node] >= 0
+            found.append(node[~inner])
+            left = self.left[node[inner]].astype(np.int64)
+            node = np.stack([left, left + 1], axis=1).reshape(-1)
+        return np.concatenate(found)
+
+    @cached_property
     def _links(self) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
         """Node records for prediction; a leaf leads to itself for every value."""
         links = np.zeros((self.n_nodes, 3), np.uint32)

@@ -1,6 +1,6 @@
 """The open nodes of a level: their keys, ranges, candidate features and cells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 from weakref import ref
@@ -89,10 +89,11 @@ class Draws:
     max_cells: int
     least_cells: int
     shared_phase: bool  # whether all nodes of a tree share a phase, so that siblings' cells align
+    cell_bits: int = 0  # a node has about 2^cell_bits rows for each cell of a column
 
     def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return how many cells nodes get: about one per row, within limits."""
-        rows = 1 << np.minimum(bits, 8).astype(np.int64)
+        """Return how many cells nodes get: about one per row or some rows, within limits."""
+        rows = 1 << (bits.astype(np.int64) - self.cell_bits).clip(0, 8)
         return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
 
 
@@ -191,14 +192,17 @@ class Frontier:
             tree, key, phase_key, low, high, parent, parent_cut,
         )  # fmt: skip
         derived = level.child_derived
-        return Frontier(
-            self.columns, self.draws, tree, key, phase_key, level.child_bits, low, high, derived,
-            parent, parent_cut,
+        return replace(
+            self, tree=tree, key=key, phase_key=phase_key, bits=level.child_bits, low=low,
+            high=high, derived=derived, parent=parent, parent_cut=parent_cut,
         )  # fmt: skip
 
     @cached_property
     def slots(self) -> Slots:
         """The features and cells of every open node."""
+        return self._slots()
+
+    def _slots(self) -> Slots:
         shape = (self.n_open, self.draws.n_slots)
         feature = np.empty(shape, np.int32)
         add = np.empty(shape, np.int32)

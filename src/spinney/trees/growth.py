@@ -13,7 +13,7 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.forest import Forest
 from spinney.trees.frontier import Frontier, bit_lengths, line_sums
-from spinney.trees.layout import LeafValues, LevelNodes, is_leaf, lay_out, nodes_of_leaves
+from spinney.trees.layout import LevelNodes, NodeValues, is_leaf, lay_out, nodes_of_leaves
 from spinney.trees.level import Level
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
@@ -230,7 +230,7 @@ class Growth:
         return Counts(counters, np.minimum(ends, len(joined)))
 
     def forest(
-        self, binning: Binning, values: LeafValues, leaf_moments: Counters | None = None
+        self, binning: Binning, values: NodeValues, leaf_moments: Counters | None = None
     ) -> Forest:
         """Return the forest; use the recounted moments of its leaves, if given."""
         nodes = [*self._nodes, self._next]

@@ -4,8 +4,9 @@ Levels list nodes in the order they were opened; a finished forest stores each t
 together, in breadth-first order.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,14 @@ class LeafValues:
         most = 2.0**self.bits - 1
         means: Floats = self.low + self.step * (moments[:, 1:] / weight).clip(0.0, most)
         return means
+
+
+class NodeValues(Protocol):
+    """How a prediction follows from a node's moments."""
+
+    def of(self, moments: Integers) -> Floats:
+        """Return (n_nodes, n_outputs)."""
+        ...
 
 
 def forest_of_leaves(
@@ -101,7 +110,7 @@ def lay_out(
     levels: tuple[Level, ...],
     gains: list[Floats],
     binning: Binning,
-    values: LeafValues,
+    values: NodeValues,
 ) -> Forest:
     """Lay the nodes out tree by tree, in breadth-first order."""
     n_trees = nodes[0].tree.size
@@ -135,6 +144,28 @@ def lay_out(
         flat.moments,
         flat.gain,
         values.of(flat.moments),
+    )
+
+
+def join_forests(parts: Sequence[Forest]) -> Forest:
+    """Return the trees of several forests, one after another, as one forest."""
+    nodes = np.cumsum([0, *(part.n_nodes for part in parts)])
+    sets = np.cumsum([0, *(len(part.bin_sets) for part in parts)])
+    starts = [part.tree_start[1:] + first for part, first in zip(parts, nodes[:-1], strict=True)]
+    left = [part.left + first for part, first in zip(parts, nodes[:-1], strict=True)]
+    subset = [
+        np.where(part.subset >= 0, part.subset + first, -1)
+        for part, first in zip(parts, sets[:-1], strict=True)
+    ]
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("feature", "threshold", "missing_left", "bin_sets", "moments", "gain", "value")
+    }
+    return Forest(
+        tree_start=np.concatenate([np.zeros(1, np.int64), *starts]),
+        left=np.concatenate(left).astype(np.uint32),
+        subset=np.concatenate(subset).astype(np.int32),
+        **joined,
     )
 
 

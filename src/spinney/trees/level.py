@@ -183,3 +183,10 @@ _DECISIONS = (
 def empty_bin_sets(n: int) -> NDArray[np.uint64]:
     """Return `n` empty bin sets."""
     return np.zeros((n, CATEGORY_WORDS), np.uint64)
+
+
+def splits_only(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Return levels without the choice of nodes asked about, which changes if a party leaves."""
+    return tuple(
+        level.replaced(child_derived=np.zeros_like(level.child_derived)) for level in levels
+    )

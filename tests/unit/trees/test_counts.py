@@ -72,6 +72,23 @@ def test_weights_and_sums_come_back(drawn):
     require_round_trip(Counts(counters, run_ends))
 
 
+@given(drawn=runs_of(st.integers(0, 2**24), 3))
+def test_weights_and_two_sums_come_back(drawn):
+    counters, run_ends = drawn
+    counters[counters[:, 0] == 0, 1:] = 0
+    counters[:, 1] *= counters[:, 0]
+    require_round_trip(Counts(counters, run_ends))
+
+
+def test_two_sums_take_the_bytes_of_their_spread():
+    random = np.random.RandomState(0)
+    rows = random.randint(1, 20, 400)
+    sums = np.stack([rows, rows * 1000 + random.randint(-50, 50, 400), rows * 900], axis=1)
+    packed = len(Counts(sums.astype(np.int64), np.array([400])).pack())
+    apart = [Counts(np.stack([rows, s], 1).astype(np.int64), np.array([400])) for s in sums.T[1:]]
+    assert 2 * packed < sum(len(one.pack()) for one in apart)
+
+
 @given(drawn=runs_of(COUNTER, 1))
 def test_bits_are_those_of_the_plain_rules(drawn):
     counters, run_ends = drawn
@@ -118,7 +135,8 @@ def test_data_cut_anywhere_are_refused(data):
     "head",
     [
         (3, 12, 2, 2),
-        (8, 12, 3, 2),
+        (8, 12, 4, 2),
+        (8, 12, 1, 2),
         (4, 12, 0, 2),
         (4, 2**63, 2, 2),
         (4, 12, 2**63, 2),

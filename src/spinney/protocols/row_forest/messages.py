@@ -10,14 +10,14 @@ import numpy as np
 from spinney.protocols.accounts.replies import NoisyReply, Signed
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.rows.facts import public_binning
-from spinney.protocols.rows.levels import GrowingJob, OpenNodes, frontier_after, splits_only
+from spinney.protocols.rows.levels import GrowingJob, OpenNodes, frontier_after
 from spinney.protocols.settings import ForestSettings
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.forest import Forest
 from spinney.trees.layout import LeafValues, forest_of_leaves
-from spinney.trees.level import Level
+from spinney.trees.level import Level, splits_only
 from spinney.typing import Integers
 
 UNKNOWN_ROWS: Final = 2**31 - 1  # the number of rows is not asked

@@ -5,13 +5,13 @@ sums the counts, and the coordinator lays the bins.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError, SettingError, TableError
-from spinney.protocols.settings import ForestSettings
+from spinney.protocols.settings import PrivacySettings
 from spinney.tables.schema import Label, Schema
 from spinney.tables.table import Batch, Table
 from spinney.transport.channel import Vector
@@ -128,8 +128,27 @@ def require_few_classes(label: Label) -> None:
         )
 
 
+class BinSettings(Protocol):
+    """The settings that decide how bins are laid."""
+
+    @property
+    def binning(self) -> str:
+        """Where bins end: at "quantiles", or by declared "ranges" for instance."""
+        ...
+
+    @property
+    def max_bins(self) -> int:
+        """How many bins a column has at most."""
+        ...
+
+    @property
+    def privacy(self) -> PrivacySettings | None:
+        """How noise is added; None if none is."""
+        ...
+
+
 def binning_of(
-    schema: Schema, facts: FactsReply, settings: ForestSettings, quantiles: tuple[Edges, ...]
+    schema: Schema, facts: FactsReply, settings: BinSettings, quantiles: tuple[Edges, ...]
 ) -> Binning:
     """Return every column's bins: by category, by declared range, or at the quantiles."""
     edges = []
@@ -184,7 +203,16 @@ def public_binning(schema: Schema, max_bins: int) -> Binning:
     return Binning(tuple(edges), tuple(bins), np.ones(len(edges), np.bool_))
 
 
-def class_weights(settings: ForestSettings, facts: FactsReply) -> Floats:
+class WeightSettings(Protocol):
+    """The settings that decide what a class weighs."""
+
+    @property
+    def class_weight(self) -> str | tuple[float, ...] | None:
+        """The weight of each class, "balanced", or None for equal weights."""
+        ...
+
+
+def class_weights(settings: WeightSettings, facts: FactsReply) -> Floats:
     """Return a weight for each class; empty for regression."""
     n_classes = facts.classes.size
     if settings.class_weight == "balanced" and n_classes:
@@ -194,7 +222,7 @@ def class_weights(settings: ForestSettings, facts: FactsReply) -> Floats:
     return given_weights(settings, n_classes)
 
 
-def given_weights(settings: ForestSettings, n_classes: int) -> Floats:
+def given_weights(settings: WeightSettings, n_classes: int) -> Floats:
     """Return the given class weights, or 1 for each class."""
     if settings.class_weight is None or not n_classes:
         return np.ones(n_classes)

@@ -7,7 +7,7 @@ the party's cache of which node each row is in.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
 from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
-from spinney.trees.level import Level
+from spinney.trees.level import Level, splits_only
 from spinney.trees.own_rows import OwnRows
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
@@ -116,13 +116,7 @@ class GrowingJob:
 
     def batches(self, slots: Slots) -> Iterator[tuple[int, int]]:
         """Yield ranges of a level's nodes whose counters fit the message limit."""
-        ends = np.cumsum(slots.cells_of_node * self.cell_bytes)
-        first, done = 0, 0
-        while first < ends.size:
-            last = int(np.searchsorted(ends, done + self.settings.message_limit, side="right"))
-            last = max(last, first + 1)
-            yield first, last
-            first, done = last, int(ends[last - 1])
+        return ranges_within(slots, self.cell_bytes, self.settings.message_limit)
 
     def batches_of_trees(
         self, frontier: Frontier, slots: Slots | None = None
@@ -141,6 +135,17 @@ class GrowingJob:
             last = int(within[-1]) if within.size else int(ends[ends > first][0])
             yield first, last
             first, done = last, int(cells[last - 1])
+
+
+def ranges_within(slots: Slots, cell_bytes: int, limit: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of a level's nodes whose counters have at most `limit` bytes, or of one node."""
+    ends = np.cumsum(slots.cells_of_node * cell_bytes)
+    first, done = 0, 0
+    while first < ends.size:
+        last = int(np.searchsorted(ends, done + limit, side="right"))
+        last = max(last, first + 1)
+        yield first, last
+        first, done = last, int(ends[last - 1])
 
 
 def lay_job(
@@ -188,6 +193,24 @@ class OpenNodes:
         return self.frontier.asked.part(self.first, self.last)
 
 
+class Rooted(Protocol):
+    """What the open nodes of some trees are derived from, besides their levels."""
+
+    @property
+    def digest(self) -> bytes:
+        """A digest of everything that decides the open nodes."""
+        ...
+
+    @property
+    def binning(self) -> Binning:
+        """The bins of every column."""
+        ...
+
+    def roots(self) -> Frontier:
+        """Return the roots of all trees."""
+        ...
+
+
 class _Derivations:
     """A cache of the open nodes that the last questions in this process were about.
 
@@ -201,7 +224,7 @@ class _Derivations:
         self._known: list[tuple[bytes, tuple[Level, ...], Frontier]] = []
         self._lock = Lock()
 
-    def of(self, job: GrowingJob, levels: tuple[Level, ...]) -> Frontier:
+    def of(self, job: Rooted, levels: tuple[Level, ...]) -> Frontier:
         """Return the open nodes after some levels; raise if the levels do not fit."""
         depth, frontier = self._nearest(job.digest, levels)
         if frontier is not None and depth == len(levels):
@@ -234,16 +257,14 @@ class _Derivations:
 _DERIVED: Final = _Derivations()
 
 
-def open_nodes(job: GrowingJob, levels: tuple[Level, ...]) -> Frontier:
+def open_nodes(job: Rooted, levels: tuple[Level, ...]) -> Frontier:
     """Return the open nodes of a job's trees after some levels."""
     return _DERIVED.of(job, levels)
 
 
-def splits_only(levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """Return levels without the choice of nodes asked about, which changes if a party leaves."""
-    return tuple(
-        level.replaced(child_derived=np.zeros_like(level.child_derived)) for level in levels
-    )
+def forget_nodes() -> None:
+    """Free the memory of open nodes; called when a job has ended."""
+    _DERIVED.clear()
 
 
 def frontier_after(job: GrowingJob, levels: tuple[Level, ...]) -> list[Frontier]:
@@ -386,4 +407,4 @@ class BinnedRows:
         """Free the memory used for growing."""
         self._kept = None
         SHARED.clear()
-        _DERIVED.clear()
+        forget_nodes()

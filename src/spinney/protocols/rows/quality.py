@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.rows.levels import BinnedRows, GrowingJob, open_nodes, splits_only
+from spinney.protocols.rows.levels import BinnedRows, GrowingJob, open_nodes
 from spinney.protocols.training import Quality
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
@@ -24,7 +24,7 @@ from spinney.trees.forest import Forest, RowValues
 from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth
 from spinney.trees.layout import LeafValues, forest_of_leaves
-from spinney.trees.level import Level
+from spinney.trees.level import Level, splits_only
 from spinney.trees.rows import bootstrap_weights
 from spinney.typing import Bools, Floats, Integers, Keys
 

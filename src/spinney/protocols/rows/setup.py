@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError, SchemaError
 from spinney.protocols.rows.facts import (
+    BinSettings,
     FactsReply,
     binning_of,
     check_facts,
@@ -19,7 +20,7 @@ from spinney.protocols.rows.facts import (
     require_facts,
     runs,
 )
-from spinney.protocols.settings import ForestSettings, Terms, terms_of
+from spinney.protocols.settings import Terms, terms_of
 from spinney.tables.agree import agree
 from spinney.tables.schema import Column, Schema
 from spinney.tables.table import Table
@@ -189,9 +190,7 @@ def agree_on_schema(channel: Channel) -> Schema:
     return agree({name: reply.schema for name, reply in channel.ask(SchemaAsk()).items()})
 
 
-def lay_bins(
-    channel: Channel, schema: Schema, settings: ForestSettings
-) -> tuple[FactsReply, Binning]:
+def lay_bins(channel: Channel, schema: Schema, settings: BinSettings) -> tuple[FactsReply, Binning]:
     """Count the tables and lay the bins; quantiles take up to three more rounds.
 
     If a party leaves meanwhile, ranks and counts are not of the same rows. Everything is then
@@ -210,7 +209,7 @@ def lay_bins(
 
 
 def _laid(
-    channel: Channel, schema: Schema, settings: ForestSettings
+    channel: Channel, schema: Schema, settings: BinSettings
 ) -> tuple[FactsReply, Binning | None]:
     """Return the facts and the bins; no bins if a party left before they were found."""
     digest = schema.digest()

@@ -50,6 +50,8 @@ class Forest {
       }
     }
     this.nLeaves = n - splits;
+    this.base = head.base ?? 0; // boosted trees are added to it, others averaged
+    this.divisor = head.base === null ? this.nTrees : 1;
     this.nOutputs = head.classes ? head.classes.length : 1;
     this.firstThreshold = [];
     this.firstSet = [];
@@ -164,7 +166,7 @@ class Forest {
       const leaf = this.path(tree, row).pop();
       for (let o = 0; o < this.nOutputs; o++) sums[o] += this.leafValue(leaf, o);
     }
-    return sums.map((sum) => sum / this.nTrees);
+    return sums.map((sum) => this.base + sum / this.divisor);
   }
 
   /* How many splits of the whole forest use each column. */
@@ -195,7 +197,7 @@ function contributions(forest, row, output) {
     base += known.value[output];
     walk(forest, known, row, output, phi, forest.start[tree], [], 1, 1, -1);
   }
-  return { base: base / forest.nTrees, phi: phi.map((x) => x / forest.nTrees) };
+  return { base: forest.base + base / forest.divisor, phi: phi.map((x) => x / forest.divisor) };
 }
 
 function walk(forest, known, row, output, phi, node, before, zero, one, column) {

@@ -10,14 +10,16 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.protocols.model import ForestModel
+from spinney.tables.schema import Label
 from spinney.trees.forest import Forest
+from spinney.trees.layout import join_forests
 from spinney.typing import Integers
 
 MOST_BYTES = 4_600_000
@@ -40,9 +42,12 @@ def pack_trees(model: ForestModel, holder: Mapping[str, str] | None = None) -> P
 
     `holder` names the party of each column, if the columns belong to different parties.
     """
+    base = None
+    if model.boosted is not None:
+        model, base = scores_of(model)
     n_trees = model.forest.n_trees
     while True:
-        found = _packed(model, n_trees, holder or {})
+        found = _packed(model, n_trees, holder or {}, base)
         room = max(0, MOST_BYTES - len(found.head))
         if len(found.data) <= room or n_trees == 1:
             return found
@@ -62,7 +67,31 @@ def level_order(forest: Forest, n_trees: int) -> Integers:
     return np.concatenate(orders)
 
 
-def _packed(model: ForestModel, n_trees: int, holder: Mapping[str, str]) -> PackedTrees:
+def scores_of(model: ForestModel) -> tuple[ForestModel, float]:
+    """Return boosted trees as a forest of numbers whose sum is a score, and where the sum begins.
+
+    Of several classes, which have trees of their own, these are the trees of the last.
+    """
+    assert model.boosted is not None
+    forest, label, base = model.forest, model.schema.label, model.boosted.base
+    if label.classes is None:
+        if model.boosted.link == "log":
+            named = Label(f"logarithm of {label.name}", "number")
+            model = replace(model, schema=replace(model.schema, label=named))
+        return replace(model, boosted=None), float(base[0])
+    trees = [forest.tree(number) for number in range(base.size - 1, forest.n_trees, base.size)]
+    kept = join_forests(trees)
+    what = "log odds" if base.size == 1 else "score"
+    named = Label(f"{what} of {label.name} = {label.classes[-1]}", "number")
+    schema = replace(model.schema, label=named)
+    values = np.ascontiguousarray(kept.value[:, -1:])
+    forest = replace(kept, value=values)
+    return replace(model, forest=forest, schema=schema, boosted=None), float(base[-1])
+
+
+def _packed(
+    model: ForestModel, n_trees: int, holder: Mapping[str, str], base: float | None
+) -> PackedTrees:
     forest, schema = model.forest, model.schema
     order = level_order(forest, n_trees)
     feature = forest.feature[order]
@@ -91,6 +120,7 @@ def _packed(model: ForestModel, n_trees: int, holder: Mapping[str, str]) -> Pack
             for place, column in enumerate(schema.columns)
         ],
         "label": schema.label.name,
+        "base": base,
         "classes": None if schema.label.classes is None else list(schema.label.classes),
         "arrays": [[name, a.dtype.str.lstrip("<|"), a.size] for name, a in arrays.items()],
     }

@@ -81,6 +81,47 @@ def packed_bits_of_sums(sums, run_ends):
     return weight_bits, sum_bits
 
 
+@kernel
+def packed_bits_of_spread(sums, run_ends, column):
+    """Return how many bits `pack` writes for the runs' means of a column, and for its spread.
+
+    The spread is what a sum differs from the weight times its run's mean: twice that if it is
+    above, twice that less one if it is below. Only cells with a weight have one.
+    """
+    n_runs = run_ends.shape[0]
+    means = np.zeros(n_runs, np.int64)
+    spread_bits = np.int64(0)
+    begin = np.int64(0)
+    for run in range(n_runs):
+        end = run_ends[run]
+        weight = np.int64(0)
+        total = np.int64(0)
+        held = np.int64(0)
+        for i in range(begin, end):
+            if sums[i, 0] > 0:
+                weight += sums[i, 0]
+                total += sums[i, column]
+                held += 1
+        mean = total // weight if held > 0 else np.int64(0)
+        means[run] = mean
+        spread = np.int64(0)
+        for i in range(begin, end):
+            if sums[i, 0] > 0:
+                apart = sums[i, column] - sums[i, 0] * mean
+                spread += (apart << 1) ^ (apart >> 63)
+        k = _parameter(spread, held)
+        spread_bits += _PARAMETER_BITS + held * (k + 1)
+        for i in range(begin, end):
+            if sums[i, 0] > 0:
+                apart = sums[i, column] - sums[i, 0] * mean
+                ones = ((apart << 1) ^ (apart >> 63)) >> k
+                spread_bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+        begin = end
+    whole = np.empty(1, np.int64)
+    whole[0] = n_runs
+    return packed_bits(means, whole), spread_bits
+
+
 @inlined
 def _write(out, at, value, n_bits):
     """Write the low `n_bits` of `value` at bit `at` of zeroed bytes, low bit first."""

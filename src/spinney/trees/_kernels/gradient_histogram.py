@@ -1,0 +1,117 @@
+"""Sum gradients: the histogram of every open node over its slots' cells.
+
+While rows are added, a cell is one word: the sum of gradients in its low bits, that of curvatures
+from bit 24, the number of rows from bit 48. One addition per row and column updates all three. The
+words are added to 64-bit counters before their 16 bits of rows overflow.
+"""
+
+import numpy as np
+
+from spinney.trees._kernels.binning import MISSING
+from spinney.trees._kernels.compiling import inlined, kernel
+from spinney.trees._kernels.rows import ROW_MASK
+
+_ROWS_SHIFT = np.uint64(48)
+_H_SHIFT = np.uint64(24)
+_H_MASK = np.uint64((1 << 24) - 1)
+_G_MASK = np.uint64((1 << 48) - 1)
+_MOST = 65535  # rows that a word can count
+
+
+@inlined
+def _load(entry, g_mask, h_mask):
+    """Return what a row adds to its cell."""
+    g = np.uint64((entry >> np.uint32(16)) & g_mask)
+    h = np.uint64((entry >> np.uint32(24)) & h_mask)
+    return g | (h << _H_SHIFT) | (np.uint64(1) << _ROWS_SHIFT)
+
+
+@inlined
+def _flush(words, begin, end, has_h, out):
+    """Add words to the counters (rows, gradients and, if they differ, curvatures); clear them."""
+    for i in range(np.uint64(begin), np.uint64(end)):
+        word = words[i]
+        out[i, 0] += np.int64(word >> _ROWS_SHIFT)
+        if has_h:
+            out[i, 1] += np.int64(word & _H_MASK)
+            out[i, 2] += np.int64((word >> _H_SHIFT) & _H_MASK)
+        else:
+            out[i, 1] += np.int64(word & _G_MASK)
+        words[i] = np.uint64(0)
+
+
+@inlined
+def _add_segment(
+    codes, origin, height, entries, begin, end, node, slots, has_missing, g_mask, h_mask,
+    feature, add, shift, cells, offset, words,
+):  # fmt: skip
+    """Add the entries `begin` to `end` of a block to the cells of a node's slots."""
+    slot, last = slots
+    while slot < last and feature[node, slot] >= 0:
+        f = feature[node, slot]
+        column_a = origin + np.uint64(f) * height
+        at_a = np.uint64(offset[node, slot])
+        add_a = np.uint64(add[node, slot])
+        shift_a = np.uint64(shift[node, slot])
+        g = feature[node, slot + 1] if slot + 1 < last else -1
+        if g >= 0 and not has_missing[f] and not has_missing[g]:
+            column_b = origin + np.uint64(g) * height
+            at_b = np.uint64(offset[node, slot + 1])
+            add_b = np.uint64(add[node, slot + 1])
+            shift_b = np.uint64(shift[node, slot + 1])
+            for i in range(begin, end):
+                entry = entries[i]
+                row = np.uint64(entry & ROW_MASK)
+                load = _load(entry, g_mask, h_mask)
+                words[at_a + ((np.uint64(codes[column_a + row]) + add_a) >> shift_a)] += load
+                words[at_b + ((np.uint64(codes[column_b + row]) + add_b) >> shift_b)] += load
+            slot += 2
+            continue
+        # Without missing values, no code is 255 and this cell is never touched.
+        missing_cell = np.uint64(cells[node, slot] - 1)
+        for i in range(begin, end):
+            entry = entries[i]
+            code = codes[column_a + np.uint64(entry & ROW_MASK)]
+            cell = (np.uint64(code) + add_a) >> shift_a
+            cell = missing_cell if code == MISSING else cell
+            words[at_a + cell] += _load(entry, g_mask, h_mask)
+        slot += 1
+
+
+@kernel
+def sum_gradients(
+    codes, block_start, n_columns, entries, starts, ends, nodes, slots,
+    feature, add, shift, cells, offset, has_missing, has_h, words, out,
+):  # fmt: skip
+    """Sum the rows of a range of nodes in a range of slots; `words` and `out` are cleared first."""
+    first, last = nodes
+    final = min(slots[1], feature.shape[1]) - 1
+    g_mask = np.uint32(0xFF) if has_h else np.uint32(0xFFFF)
+    h_mask = np.uint32(0xFF) if has_h else np.uint32(0)
+    pending = np.zeros(last - first, np.int64)
+    for node in range(first, last):
+        for i in range(offset[node, slots[0]], offset[node, final] + cells[node, final]):
+            words[i] = 0
+            for k in range(out.shape[1]):
+                out[i, k] = 0
+    for block in range(block_start.shape[0] - 1):
+        base = np.uint64(block_start[block])
+        height = np.uint64(block_start[block + 1]) - base
+        origin = base * np.uint64(n_columns)
+        for node in range(first, last):
+            begin, end = starts[node, block], ends[node, block]
+            low, high = offset[node, slots[0]], offset[node, final] + cells[node, final]
+            while begin < end:
+                stop = min(end, begin + _MOST - pending[node - first])
+                _add_segment(
+                    codes, origin, height, entries, np.uint64(begin), np.uint64(stop), node, slots,
+                    has_missing, g_mask, h_mask, feature, add, shift, cells, offset, words,
+                )  # fmt: skip
+                pending[node - first] += stop - begin
+                begin = stop
+                if pending[node - first] == _MOST:
+                    _flush(words, low, high, has_h, out)
+                    pending[node - first] = 0
+    for node in range(first, last):
+        low, high = offset[node, slots[0]], offset[node, final] + cells[node, final]
+        _flush(words, low, high, has_h, out)

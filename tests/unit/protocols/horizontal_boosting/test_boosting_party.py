@@ -1,0 +1,107 @@
+"""A party of a boosting job: what it keeps is a cache, and it checks what it is asked."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spinney.errors import ProtocolError
+from spinney.estimators.horizontal_boosting import HorizontalBoostingClassifier
+from spinney.estimators.inputs import deal_tables, fit_input
+from spinney.protocols import horizontal_boosting
+from spinney.protocols.horizontal_boosting.messages import GradientsAsk
+from spinney.transport.in_process import InProcess
+from spinney.trees.batch import GrownBatch
+
+pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+SETTINGS = horizontal_boosting.Settings(
+    task="classification",
+    loss="log_loss",
+    max_iter=6,
+    batch_trees=2,
+    max_depth=3,
+    min_samples_leaf=2,
+    seed=5,
+)
+
+
+class Forgetful:
+    """A party that starts anew at every question."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def answer(self, ask):
+        return horizontal_boosting.Party(self._table).answer(ask)
+
+
+class Listening(horizontal_boosting.Party):
+    """A party that keeps its questions about gradients."""
+
+    def __init__(self, table):
+        super().__init__(table)
+        self.heard: list[GradientsAsk] = []
+
+    def answer(self, ask):
+        if isinstance(ask, GradientsAsk):
+            self.heard.append(ask)
+        return super().answer(ask)
+
+
+@pytest.fixture
+def tables(ward_table, ward_labels):
+    given = fit_input(
+        HorizontalBoostingClassifier(),
+        ward_table,
+        ward_labels["three classes"],
+        is_classifier=True,
+        needs_ranges=False,
+        schema=None,
+        categorical_features="from_dtype",
+    )
+    return deal_tables(given.table, np.arange(len(ward_table)) % 3)
+
+
+@pytest.fixture
+def heard(tables):
+    parties = {name: Listening(table) for name, table in tables.items()}
+    horizontal_boosting.train(InProcess(parties), SETTINGS)
+    return next(iter(parties.values())).heard
+
+
+def test_a_party_that_lost_its_memory_answers_the_same(tables):
+    kept = {name: horizontal_boosting.Party(table) for name, table in tables.items()}
+    lost: dict[str, Any] = {name: Forgetful(table) for name, table in tables.items()}
+    expected = horizontal_boosting.train(InProcess(kept), SETTINGS).model
+    found = horizontal_boosting.train(InProcess(lost), SETTINGS).model
+    assert found.to_bytes() == expected.to_bytes()
+
+
+def test_a_party_answers_an_earlier_question_again(tables, heard):
+    party = horizontal_boosting.Party(next(iter(tables.values())))
+    replies = [party.answer(ask).counts.counters.copy() for ask in heard]
+    for place in (len(heard) - 1, 4, 0, 2):
+        again = party.answer(heard[place]).counts.counters
+        assert np.array_equal(again, replies[place])
+
+
+def test_a_question_that_does_not_fit_is_refused(tables, heard):
+    party = horizontal_boosting.Party(next(iter(tables.values())))
+    late = heard[-1]
+    batch = late.grown[0]
+    short = GrownBatch(batch.levels, batch.value[:-1])
+    unfinished = GrownBatch(
+        batch.levels[:1], batch.value[: 6 + batch.levels[0].child_open.size // 2]
+    )
+    wrong = {
+        "more trees than the job has": replace(late, grown=late.grown * 3),
+        "leaves do not fit its levels": replace(late, grown=(short,), levels=(), first=0, last=1),
+        "A finished batch has open nodes": replace(
+            late, grown=(unfinished,), levels=(), first=0, last=1
+        ),
+        "nodes that are not open": replace(late, last=late.frontier.n_open + 1),
+    }
+    for words, ask in wrong.items():
+        with pytest.raises(ProtocolError, match=words):
+            party.answer(ask)
