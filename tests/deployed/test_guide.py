@@ -100,6 +100,7 @@ def test_the_run_book_is_whole():
         "When something dies",
         "Keys",
         "Back up",
+        "Upgrade",
         "Ports",
         "What is checked where",
         "Known limits",

@@ -101,7 +101,7 @@ def test_a_second_certificate_for_a_real_name_is_refused(clinics):
     startup = clinics / "lakeside" / "kit" / "startup"
     _put(startup, key, forged)
     words = (
-        "The certificate of party 'lakeside' is not the one that the policy of 'north' pins "
+        "The certificate of 'lakeside' is not the one that the policy of 'north' pins "
         r"\(rule 'peers'\); its fingerprint is SHA256:.*by telephone: if they have renewed it, "
         "change the pin .*takes part under their name. Nothing was released"
     )

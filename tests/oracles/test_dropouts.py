@@ -324,11 +324,11 @@ class Forgiving(Channel):
 
 def test_the_report_says_what_a_party_showed_by_leaving():
     stayed = Report.of(horizontal_forest.train(masked(3, {}), job(), n_jobs=1))
-    assert "left" not in stayed.privacy[-1].text
-    assert stayed.privacy[-1].verdict == "HIDDEN"
+    assert "left" not in stayed.privacy[2].text
+    assert stayed.privacy[2].verdict == "HIDDEN"
     channel = masked(3, {"p1": Leaving("Level 1")})
     report = Report.of(horizontal_forest.train(channel, job(), n_jobs=1))
-    totals = report.privacy[-1]
+    totals = report.privacy[2]  # against the coordinator
     assert totals.verdict == "UNPROTECTED"
     assert "p1 left before the end" in totals.text
     assert "HIDDEN" in totals.text  # of the others

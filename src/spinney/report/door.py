@@ -13,7 +13,13 @@ import numpy as np
 from spinney.errors import PolicyError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import EXACT, Hardening
-from spinney.report.hardening import coarse_counts, harden, holds_exact_rows, rows_in
+from spinney.report.hardening import (
+    coarse_counts,
+    counts_classes,
+    harden,
+    holds_exact_rows,
+    rows_in,
+)
 
 
 def release(model: ForestModel, terms: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
@@ -62,6 +68,6 @@ def _smallest_child(model: ForestModel) -> float:
 
 def _has_exact_counts(model: ForestModel) -> bool:
     """Return whether some node's counts are not a power of two, divided by the node's value."""
-    is_class, rows = model.schema.label.kind == "class", rows_in(model)
+    is_class, rows = counts_classes(model), rows_in(model)
     rounded = coarse_counts(model.forest.value, rows, is_class=is_class)
     return holds_exact_rows(model) and not np.array_equal(rounded, model.forest.moments)
