@@ -6,6 +6,7 @@ SpinneyError
 ├── SchemaError (ValueError)       tables do not fit the schema, or each other
 ├── TableError (ValueError)        a table cannot be read or used
 ├── PolicyError                    a party refuses a job
+│   └── UnauditedError             a model must be audited before it leaves
 ├── BudgetError                    the ledger refuses a charge; nothing was released
 ├── LedgerError                    the ledger cannot be read, written or trusted
 ├── ProtocolError                  a reply is missing, malformed or out of turn

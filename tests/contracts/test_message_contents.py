@@ -20,12 +20,14 @@ from spinney.protocols import (
 from spinney.transport import codec
 from spinney.transport.carried import Carried
 from spinney.transport.in_process import InProcess
+from spinney.trees.batch import GrownBatch
 from spinney.trees.counts import Counts
 from spinney.trees.level import Level
 from spinney.trees.partition import Partition
 
 PLAIN = {int, float, str, bool, bytes, NoneType, UnsetType}
-PACKED = {Counts, Level, Partition, Carried}  # Carried: another message of these, in its frame
+# Carried: another message of these, in its frame
+PACKED = {Counts, Level, Partition, Carried, GrownBatch}
 ARRAYS = {
     # counts of rows, and sums of fixed-point targets
     ("FactsReply", "n_rows"): np.int64,
@@ -118,6 +120,9 @@ ARRAYS = {
     ("CutAsk", "cut"): np.uint8,
     ("CutAsk", "missing_left"): np.bool_,
     ("CutAsk", "bin_set"): np.uint64,
+    ("Refinement", "held"): np.int64,
+    ("TargetsReply", "sums"): np.int64,
+    ("GradientsReply", "losses"): np.int64,
     ("FinishAsk", "numbers"): np.int64,
     ("Ownership", "tree_start"): np.int64,
     ("Ownership", "left"): np.uint32,

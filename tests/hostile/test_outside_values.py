@@ -163,7 +163,8 @@ def seen(heard, case):
 
 
 def test_every_protocol_with_noise_is_tried():
-    assert {case.split()[0] for case in PRIVATE} == set(SPECS)
+    without_noise = {"horizontal_boosting"}
+    assert {case.split()[0] for case in PRIVATE} == set(SPECS) - without_noise
 
 
 @pytest.fixture(scope="module")

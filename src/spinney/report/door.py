@@ -70,4 +70,5 @@ def _has_exact_counts(model: ForestModel) -> bool:
     """Return whether some node's counts are not a power of two, divided by the node's value."""
     is_class, rows = counts_classes(model), rows_in(model)
     rounded = coarse_counts(model.forest.value, rows, is_class=is_class)
+    rounded = rounded[:, : model.forest.moments.shape[1]]
     return holds_exact_rows(model) and not np.array_equal(rounded, model.forest.moments)

@@ -39,6 +39,7 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
         done.append(f"predictions of leaves rounded to {how.value_digits} digits")
     if not how.exact_counts and has_counts:
         moments = coarse_counts(forest.value, _rows(forest, is_class), is_class=is_class)
+        moments = moments[:, : forest.moments.shape[1]]  # boosted trees hold only rows
         forest = replace(forest, moments=moments, gain=_significant(forest.gain, 2))
         done.append("counts of nodes rounded to powers of two; no exact count is left")
     if not done:
