@@ -9,6 +9,7 @@ import hashlib
 import pickle
 import socket
 import ssl
+import time
 from contextlib import suppress
 from itertools import islice, repeat
 from threading import Event
@@ -67,7 +68,15 @@ def served(tmp_path_factory):
         agreed = msgspec.structs.replace(agreed_job(made.folder), name="mine")
         made.run = made.submit(agreed)
         assert made.over(made.run).state == "finished"
+        made.wait(lambda: is_settled(made))
         yield made
+
+
+def is_settled(served):
+    """Return whether all sides have written down that the run ended: they do so after its end."""
+    before = files_of(served)
+    time.sleep(0.5)
+    return files_of(served) == before
 
 
 @pytest.fixture(autouse=True)
