@@ -9,6 +9,8 @@ from deployed.loopback import CLINICS, Federation  # type: ignore[import-not-fou
 
 SMALL = {"epsilon": 1.0, "n_estimators": 2, "max_depth": 2}
 
+pytestmark = pytest.mark.slow  # processes of their own; test_ledger_heads.py plays it in one
+
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
