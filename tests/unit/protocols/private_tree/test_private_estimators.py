@@ -206,7 +206,7 @@ def test_a_ledger_stays_where_its_party_is(rows, tmp_path):
     assert not hasattr(copy, "ledger_")
     assert np.array_equal(copy.predict_proba(X), forest.predict_proba(X))
     assert clone(forest).epsilon == 1
-    forest.save(tmp_path / "model.spinney")
+    forest.save(tmp_path / "model.spinney", exact=True)
     assert np.array_equal(load_model(tmp_path / "model.spinney").predict(X), forest.predict(X))
     assert forest.to_sklearn() is not None
 
