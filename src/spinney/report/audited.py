@@ -144,21 +144,26 @@ def load_audit(path: Path) -> Audit:
     """Read `audit.json`, or the one in a run's folder."""
     source = path / AUDIT if path.is_dir() else path
     try:
-        data = source.read_bytes()
-        head = msgspec.json.decode(data, type=_Head)
-        if head.format != FORMAT:
-            raise StorageError(
-                f"{str(source)!r} has audit format {head.format}; this Spinney ({__version__}) "
-                f"reads format {FORMAT}. Audit the run again, or install Spinney {head.version}."
-            )
-        return msgspec.json.decode(data, type=Audit)
+        return read_audit(source.read_bytes(), str(source))
     except OSError as error:
         raise StorageError(
             f"Cannot read {str(source)!r}: {error.strerror or error}. Run spinney audit first."
         ) from None
+
+
+def read_audit(data: bytes, name: str) -> Audit:
+    """Return the audit that a file holds; `name` is the file's, for errors."""
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format != FORMAT:
+            raise StorageError(
+                f"{name!r} has audit format {head.format}; this Spinney ({__version__}) "
+                f"reads format {FORMAT}. Audit the run again, or install Spinney {head.version}."
+            )
+        return msgspec.json.decode(data, type=Audit)
     except msgspec.MsgspecError as error:
         raise StorageError(
-            f"{str(source)!r} is not an audit that this Spinney can read. Audit the run again.",
+            f"{name!r} is not an audit that this Spinney can read. Audit the run again.",
             local=str(error),
         ) from None
 

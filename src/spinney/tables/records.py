@@ -11,7 +11,7 @@ import numpy as np
 
 from spinney.errors import TableError
 from spinney.seeds import row_hashes, row_keys
-from spinney.tables.table import Table
+from spinney.tables.table import Batch, Table
 from spinney.typing import Integers, Keys
 
 
@@ -33,15 +33,18 @@ class Records:
 
 
 def plain_ids(table: Table) -> Keys:
-    """Return the hash of each row's id or, without ids, of its cells; equal rows have the same.
+    """Return the hash of each row's id or, without ids, of its cells; equal rows have the same."""
+    return np.concatenate([*map(plain_ids_of, table.batches()), np.empty(0, np.uint64)])
+
+
+def plain_ids_of(batch: Batch) -> Keys:
+    """Return the same for some rows.
 
     What is drawn by it depends on the row alone: no other row, and no label, can change it.
     """
-    found = [
-        row_hashes(batch.values, np.zeros(batch.keys.size)) if batch.ids is None else batch.ids
-        for batch in table.batches()
-    ]
-    return np.concatenate([*found, np.empty(0, np.uint64)])
+    if batch.ids is not None:
+        return batch.ids
+    return row_hashes(batch.values, np.zeros(batch.keys.size))
 
 
 def records_of(table: Table) -> Records:
@@ -51,8 +54,7 @@ def records_of(table: Table) -> Records:
     row, is_named = 0, False
     for batch in table.batches():
         part = slice(row, row + batch.keys.size)
-        no_labels = np.zeros(batch.keys.size)
-        ids[part] = row_hashes(batch.values, no_labels) if batch.ids is None else batch.ids
+        ids[part] = plain_ids_of(batch)
         labels[part] = batch.target
         row, is_named = part.stop, batch.ids is not None
     distinct = row_keys(ids)

@@ -38,7 +38,15 @@ AUDIT = {
         {
             "name": "hardened",
             "digest": "",
-            "groups": {"least": 5, "small_leaves": 3, "exact_counts": False},
+            "groups": {
+                "least": 5,
+                "smallest_leaf": 2,
+                "leaves": 40,
+                "small_leaves": 3,
+                "small_nodes": 4,
+                "small_cells": 9,
+                "exact_counts": False,
+            },
             "rebuilt": {"view": "reader", "structures": 1, "isolated": SHARE, "cells": None},
             "membership": {
                 "n_models": 32,
@@ -49,7 +57,15 @@ AUDIT = {
         }
     ],
     "sums": [{"view": "coordinator", "structures": 2, "isolated": SHARE, "cells": SHARE}],
-    "epsilon": {"claim": 4.0, "bound": 1.25, "n_runs": 500},
+    "epsilon": {
+        "claim": 4.0,
+        "delta": 0.0,
+        "bound": 1.25,
+        "n_runs": 500,
+        "event": "a leaf",
+        "most": 5.0,
+        "always_same": False,
+    },
     "broken": [],
 }
 PARTS = (
@@ -148,22 +164,28 @@ def test_an_audit_is_shown_and_must_be_of_this_model(run):
     path.write_text(json.dumps(AUDIT), encoding="utf-8")
     words = words_of(officer_document(run))
     assert "The audit tried another model than the one in this folder." in words
-    assert "3 of fewer than 5 rows no 25 % (20 to 31 %) not tried 25 % (20 to 31 %)" in words
-    assert "runs with and without one row show that it is at least 1.25" in words
+    assert "leaves with fewer than 5 rows 3 of 40" in words
+    assert "rows isolated 25.0 % [20.0, 31.0]" in words
+    assert "members found at 1 % false 25.0 % [20.0, 31.0]" in words
+    assert "runs with and without one row show at least 1.25" in words
+    assert "No limit is broken, of those that a party" in words
     digest = sha256((run / "model.spinney").read_bytes()).hexdigest()
     own = json.loads(json.dumps(AUDIT).replace('"digest": ""', f'"digest": "{digest}"'))
     path.write_text(json.dumps(own | {"broken": ["too many rows stand alone"]}), encoding="utf-8")
     words = words_of(officer_document(run))
     assert "another model" not in words
-    assert "Limits that are not kept: too many rows stand alone" in words
+    assert "1 limit not kept." in words
+    assert "What is not kept: too many rows stand alone." in words
 
 
 def test_an_audit_of_another_format_is_refused(run):
     (run / "audit.json").write_text(json.dumps(AUDIT | {"format": 9}), encoding="utf-8")
-    with pytest.raises(StorageError, match="has audit format 9; this Spinney reads format 1"):
+    with pytest.raises(
+        StorageError, match=r"has audit format 9; this Spinney \(.+\) reads format 1"
+    ):
         officer_document(run)
     (run / "audit.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(StorageError, match="is not an audit that this Spinney reads"):
+    with pytest.raises(StorageError, match="is not an audit that this Spinney can read"):
         officer_document(run)
 
 

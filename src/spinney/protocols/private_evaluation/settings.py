@@ -8,7 +8,8 @@ import numpy as np
 
 from spinney.errors import SettingError
 from spinney.protocols.settings import PrivacySettings, Task, as_text, require_choice
-from spinney.seeds import derive_seed, mix, row_hashes
+from spinney.seeds import derive_seed, mix
+from spinney.tables.records import plain_ids_of
 from spinney.tables.table import Batch
 from spinney.typing import Integers
 
@@ -101,7 +102,5 @@ def digest_of(model: bytes) -> str:
 
 def fold_of(batch: Batch, n_folds: int, seed: int) -> Integers:
     """Return each row's fold, drawn by its id or its cells alone: no other row can move it."""
-    no_labels = np.zeros(batch.target.size)
-    ids = row_hashes(batch.values, no_labels) if batch.ids is None else batch.ids
-    draws = mix(ids ^ np.uint64(derive_seed(seed, _FOLDS)))
+    draws = mix(plain_ids_of(batch) ^ np.uint64(derive_seed(seed, _FOLDS)))
     return (draws % np.uint64(n_folds)).astype(np.int64)

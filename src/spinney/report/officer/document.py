@@ -7,9 +7,9 @@ import msgspec
 from spinney.errors import StorageError
 from spinney.protocols.model import ForestModel
 from spinney.report.facts import ReportFacts
-from spinney.report.file_names import MODEL, REPORT
+from spinney.report.file_names import AUDIT, MODEL, REPORT
 from spinney.report.officer.about import ABOUT, About, about_of
-from spinney.report.officer.audited import AUDIT, audit_section
+from spinney.report.officer.audited import audit_section
 from spinney.report.officer.claims import claims_section, odds_section
 from spinney.report.officer.ledgers import ledger_section, state_of
 from spinney.report.officer.risks import residual_risks
