@@ -3,23 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE   # or every process compiles every module anew
+# Modules are compiled when they are first imported: most of what wheels bring never is.
+PIP_INSTALL := $(BIN)/pip install -q --disable-pip-version-check --no-compile
 
-.PHONY: help demo test test-slow check bench papers peers results docs clean
+.PHONY: help demo test test-slow check bench papers peers results docs release clean
 help:            ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.demo: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spinney needs Python 3.11 or newer. Name one: make demo PYTHON=python3.13")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[demo,frames]'
+	$(PIP_INSTALL) --upgrade "pip>=25.1"
+	$(PIP_INSTALL) -e '.[demo,frames]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/pip install -q --disable-pip-version-check --group dev
+	$(PIP_INSTALL) --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/pip install -q --disable-pip-version-check --group bench
+	$(PIP_INSTALL) --group bench
 	@touch $@
 
 demo: $(VENV)/.demo   ## five simulated organisations grow one forest
@@ -31,8 +34,8 @@ check: $(VENV)/.dev   ## lint, format, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-WORKERS ?= 2
-test: check   ## everything CI runs: the checks and the fast tests, WORKERS=2 files at a time
+WORKERS ?= 3   # one more than cores: some tests wait for processes of their own
+test: check   ## everything CI runs: the checks and the fast tests, WORKERS=3 files at a time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.bench   ## the slow tests: papers, quality on ../shared/data, long statistics
@@ -54,5 +57,12 @@ results: $(VENV)/.bench   ## docs/results.md from the published files in docs/re
 docs: $(VENV)/.dev   ## the documentation site, into site/
 	$(BIN)/mkdocs build --strict
 
+$(VENV)/.release: $(VENV)/.dev
+	$(PIP_INSTALL) --group release
+	@touch $@
+
+release: $(VENV)/.release   ## packages, checks, changelog, parts list, site and checksums, into dist/
+	$(BIN)/python tools/release.py
+
 clean:           ## remove what the targets made
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

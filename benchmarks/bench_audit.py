@@ -43,6 +43,13 @@ _JOBS: dict[str, dict[str, Any]] = {
         "epsilon": 1.0,
         "method": "histograms",
     },
+    "private boosting, epsilon 1": {"protocol": "private_boosting", "epsilon": 1.0},
+    "noisy forest, epsilon 1": {
+        "protocol": "horizontal_forest",
+        "epsilon": 1.0,
+        "n_estimators": 10,
+        "max_depth": 4,
+    },
 }
 
 
@@ -143,6 +150,7 @@ def as_published(folder: Path, name: str, *, bootstrap: bool) -> dict[str, Any]:
     job = folder / "binary.toml"
     job.write_text(
         f'[job]\nname = "binary"\n[settings]\nbootstrap = {json.dumps(bootstrap)}\n'
+        "min_samples_leaf = 1\n"
         '[schema]\nlabel = "target"\n[table]\nsource = "parquet"\npath = "binary.parquet"\n'
         "[simulation]\nn_parties = 2\nheld_out = 0\n",
         encoding="utf-8",

@@ -2,15 +2,17 @@
 
 Speed: 200,000 x 30, 100 trees, depth 6, 255 bins, binning included, in turns in one process; one
 party, five parties, masked, and the default in batches. On a busy machine `--one-thread 1` compares
-CPU time on one thread. `--splits 5` also scores real tables, at equal trees, depth and rate.
-Run: python benchmarks/bench_boosting.py [--fast] [--one-thread 1] [--splits 5]
+CPU time on one thread. `--splits 5` also scores real tables, at equal trees, depth and rate; every
+score is kept in a file beside the results, and a run that was interrupted goes on after the last.
+`--most 30` ends after so many, `--repeats 0` leaves the speed out.
+Run: python benchmarks/bench_boosting.py [--fast] [--one-thread 1] [--splits 5] [--repeats 3]
 """
 
+import json
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -21,6 +23,7 @@ from xgboost import XGBClassifier, XGBRegressor
 from data import SHARED, drawn
 from harness import (
     CORES,
+    RESULTS,
     arguments,
     foreign,
     interleaved,
@@ -42,6 +45,8 @@ IN_SEQUENCE: dict[str, Any] = {
     "subsample": 1.0,
     "colsample_bytree": 1.0,
 }
+SEQUENCE, BATCHES = "in sequence", "in batches"
+OF_FEW_ROWS = {"min_samples_leaf": 5, "max_cells": 33}  # as XGBoost, whose leaves may be small
 TABLES = (
     "adult", "audit_2018_trial", "bank_additional_full", "credit_card_default", "ionosphere",
     "spambase", "tb_bank_marketing", "tb_california", "tb_compas", "tb_creditcard",
@@ -53,10 +58,11 @@ TABLES = (
 def main() -> None:
     warnings.simplefilter("ignore", PrivacyLeakWarning)
     warnings.simplefilter("ignore", UserWarning)  # LightGBM's, on names of columns
-    asked = arguments(__doc__, one_thread=0, repeats=3, splits=0)
-    tables = {"speed": speed(asked)}
+    asked = arguments(__doc__, one_thread=0, repeats=3, splits=0, most=10_000)
+    tables = {"speed": speed(asked)} if asked.repeats else {}
     if asked.splits:
-        tables["quality"] = quality(1 if asked.fast else asked.splits)
+        scores = scored(1 if asked.fast else asked.splits, asked.most)
+        tables |= {"quality": quality(scores), "differences": differences(scores)}
     save("bench_boosting", "median, ratios by turn", tables)
 
 
@@ -94,6 +100,7 @@ def speed(asked: Any) -> list[dict[str, Any]]:
         "five parties, masked": lambda: ours(site, secure_sum=True),
         "one party, batches": lambda: ours(**default),
         "five parties, batches": lambda: ours(site, **default),
+        "five parties, batches, masked": lambda: ours(site, secure_sum=True, **default),
         "LightGBM": lightgbm,
         "XGBoost": xgboost,
     }
@@ -146,9 +153,11 @@ def rivals(is_class: bool) -> dict[str, Any]:  # noqa: FBT001
     ours = HorizontalBoostingClassifier if is_class else HorizontalBoostingRegressor
     how: dict[str, Any] = {"n_estimators": N_TREES, "max_depth": DEPTH, "n_jobs": 1}
     theirs = HistGradientBoostingClassifier if is_class else HistGradientBoostingRegressor
+    alone: dict[str, Any] = {"max_iter": N_TREES, "random_state": 0, "n_jobs": 1}
     return {
-        "in sequence": ours(max_iter=N_TREES, random_state=0, **IN_SEQUENCE),
-        "in batches": ours(random_state=0),
+        SEQUENCE: ours(**alone, **IN_SEQUENCE | OF_FEW_ROWS),
+        "in sequence, leaves of 20": ours(**alone, **IN_SEQUENCE),
+        BATCHES: ours(**alone),
         "LightGBM": (LGBMClassifier if is_class else LGBMRegressor)(
             num_leaves=2**DEPTH, verbose=-1, **how
         ),
@@ -161,24 +170,56 @@ def rivals(is_class: bool) -> dict[str, Any]:  # noqa: FBT001
     }
 
 
-def quality(n_splits: int) -> list[dict[str, Any]]:
-    """Return the mean AUC, or RMSE, of each model on each table."""
-    rows = []
+def scored(n_splits: int, most: int) -> pd.DataFrame:
+    """Return the AUC, or RMSE, of each model on each split of each table; compute at most some."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / "bench_boosting_quality.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    known = [json.loads(line) for line in lines]
+    done = {(one["table"], one["split"], one["model"]) for one in known}
     for name in TABLES:
         frame = pd.read_parquet(SHARED / f"{name}.parquet")
         X, y = frame.drop(columns="target"), frame["target"]
         X.columns = [f"x{number}" for number in range(X.shape[1])]  # LightGBM refuses some names
         is_class = y.dtype == "category"
         y = y.cat.codes if is_class else y
-        scores: dict[str, list[float]] = {}
         for split in range(n_splits):
             stratify = y if is_class else None
             parts = train_test_split(X, y, test_size=0.25, random_state=split, stratify=stratify)
             for kind, model in rivals(is_class).items():
-                scores.setdefault(kind, []).append(score(model, *parts))
-        rows.append({"table": name} | {kind: float(np.mean(s)) for kind, s in scores.items()})
-        print(rows[-1], flush=True)
-    table(f"AUC, or RMSE, {n_splits} splits", rows)
+                if (name, split, kind) in done or len(known) == len(done) + most:
+                    continue
+                found = {"table": name, "split": split, "model": kind, "is_class": is_class}
+                known.append(found | {"score": score(model, *parts)})
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(known[-1]) + "\n")
+    scores = pd.DataFrame(known)
+    return scores[(scores["split"] < n_splits) & scores["table"].isin(TABLES)]
+
+
+def quality(scores: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the mean score of each model on each table."""
+    means = scores.pivot_table(index="table", columns="model", values="score", sort=False)
+    rows = [{"table": name, **line.to_dict()} for name, line in means.iterrows()]
+    table(f"AUC, or RMSE, {scores['split'].nunique()} splits", rows)
+    return rows
+
+
+def differences(scores: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return how our models differ from the others: mean AUC, the worst table, RMSE as a ratio."""
+    rows = []
+    for ours in (SEQUENCE, "in sequence, leaves of 20", BATCHES):
+        for theirs in ("LightGBM", "XGBoost", "scikit-learn", "in sequence, leaves of 20"):
+            found: dict[str, Any] = {"ours": ours, "theirs": theirs}
+            for is_class, kept in scores.groupby("is_class"):
+                means = kept.pivot_table(index="table", columns="model", values="score")
+                if is_class:
+                    apart = means[ours] - means[theirs]
+                    found |= {"AUC": apart.mean(), "worst": apart.min(), "at": apart.idxmin()}
+                else:
+                    found |= {"RMSE, times": float((means[ours] / means[theirs]).mean())}
+            rows.append(found)
+    table("ours against theirs", rows)
     return rows
 
 

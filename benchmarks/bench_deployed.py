@@ -2,7 +2,8 @@
 
 A real federation of three parties on this machine, with TLS. The echo runs through the same port,
 channel and resident as every job; the forests are made by Spinney's commands: the first with cold
-processes, the second on the running federation, the third with masked sums.
+processes, the second on the running federation, the third with masked sums. Then 100 boosted trees,
+in the batches of the default, without and with masks.
 """
 
 import json
@@ -34,6 +35,7 @@ from spinney.transport.remote.serving import Door, Server  # noqa: E402
 
 ROUNDS = 30
 MEGABYTE = 1_000_000
+BOOSTING = 'protocol = "horizontal_boosting"'
 TARGET_ROUND, TARGET_FOREST = 0.2, 20.0
 
 
@@ -120,8 +122,13 @@ def echo(federation) -> list[float]:
 
 
 def forest(federation, name: str, **settings) -> dict[str, Any]:
+    """Run a forest's job."""
+    return run(federation, name, n_estimators=100, max_depth=10, **settings)
+
+
+def run(federation, name: str, **settings) -> dict[str, Any]:
     """Run a job by the commands; return its times and whether its model is that of one process."""
-    path = wide.write_job(federation, name, n_estimators=100, max_depth=10, **settings)
+    path = wide.write_job(federation, name, **settings)
     begin = time.perf_counter()
     federation.job("start", str(path), "--follow", "--out", name)
     deployed = time.perf_counter() - begin
@@ -129,8 +136,12 @@ def forest(federation, name: str, **settings) -> dict[str, Any]:
     report = json.loads((folder / "report.json").read_text())
     up = sum(sum(round_["bytes_up"].values()) for round_ in report["traffic"])
     want = wide.simulated(federation, path)
+    newest = max(path.parent.glob("simulated-*/report.json"), key=lambda p: p.stat().st_mtime)
+    alone = sum(json.loads(newest.read_text())["seconds"].values())
     return {
         "deployed_s": round(deployed, 2),
+        "adds_s": round(deployed - alone, 2),
+        "rounds": len(report["traffic"]),
         "training_s": round(sum(report["seconds"].values()), 2),
         "bytes_up": up,
         "same_bytes": (folder / "model.spinney").read_bytes() == want,
@@ -152,6 +163,10 @@ def main() -> None:
                 "warm": forest(federation, "warm"),
                 "masked": forest(federation, "masked", secure_sum=True),
             }
+            boosted = {
+                name: run(federation, name, job=BOOSTING, max_iter=100, secure_sum=is_masked)
+                for name, is_masked in (("boosted", False), ("boosted-masked", True))
+            }
         finally:
             federation.stop()
         alone = min(
@@ -165,6 +180,7 @@ def main() -> None:
         "round_worst_s": round(max(seconds), 4),
         "round_target_s": TARGET_ROUND,
         "forests": forests,
+        "boosting": boosted,
         "forest_in_process_s": round(in_process, 2),
         "forest_adds_s": round(forests["warm"]["deployed_s"] - in_process, 2),
         "forest_target_s": TARGET_FOREST,

@@ -4,7 +4,9 @@ A model is fixed, and so is a large population of rows. A run draws some rows, c
 the noise of three parties that share it, and asks whether each interval holds the measure that
 scikit-learn computes, without bins, on the whole population.
 
-Run: python benchmarks/bench_evaluation.py [--fast] [--runs 1000]
+Intervals were designed on `CASES`; `UNSEEN` were run once, afterwards.
+
+Run: python benchmarks/bench_evaluation.py [--fast] [--runs 1000] [--unseen 1]
 """
 
 import warnings
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import make_classification
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from harness import arguments, save, table
@@ -98,7 +101,50 @@ def numbers() -> Case:
     return Case("numbers", forest, rows, means, truth)
 
 
+def _unseen(name, forest, seed, n_classes=2, **shape) -> Case:
+    """Return a case that no interval was designed on."""
+    X, y = make_classification(
+        POPULATION, 10, n_informative=6, n_classes=n_classes, random_state=seed, **shape
+    )
+    X = pd.DataFrame(X, columns=list("abcdefghij"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # public facts are read from the rows
+        forest = forest.fit(X[:5000], y[:5000])
+    rows, means = _scored(forest, X, y)
+    truth = {(ALL, "accuracy"): np.mean(means.argmax(axis=1) == y)}
+    if n_classes == 2:
+        truth[ALL, "auc"] = roc_auc_score(y, means[:, 1])
+        truth[ALL, "log_loss"] = log_loss(y, means[:, 1])
+        truth[ALL, "brier"] = brier_score_loss(y, means[:, 1])
+    else:
+        areas = [roc_auc_score(y == c, means[:, c]) for c in range(n_classes)]
+        truth[ALL, "auc"] = np.mean(areas)
+        truth[ALL, "brier"] = float(((means - np.eye(n_classes)[y]) ** 2).sum(axis=1).mean())
+    return Case(f"{name}, {np.mean(y == 1):.0%} positive", forest, rows, means, truth)
+
+
+def unseen_moderate() -> Case:
+    forest = PrivateForestClassifier(1.0, n_estimators=30, max_depth=7)
+    return _unseen("unseen, two classes", forest, 31, weights=[0.75], class_sep=0.9, flip_y=0.08)
+
+
+def unseen_hard() -> Case:
+    forest = PrivateForestClassifier(2.0)
+    return _unseen("unseen, hard", forest, 32, weights=[0.55], class_sep=0.4, flip_y=0.25)
+
+
+def unseen_easy() -> Case:
+    forest = HorizontalForestClassifier(30, max_depth=9, random_state=0, min_samples_leaf=5)
+    return _unseen("unseen, easy", forest, 33, weights=[0.88], class_sep=1.6, flip_y=0.02)
+
+
+def unseen_classes() -> Case:
+    forest = PrivateForestClassifier(4.0)
+    return _unseen("unseen, three classes", forest, 34, n_classes=3, class_sep=1.0)
+
+
 CASES = (two_classes, few_positives, four_classes, numbers)
+UNSEEN = (unseen_moderate, unseen_hard, unseen_easy, unseen_classes)
 
 
 def _drawn(n_classes, forest, rare=0.0):
@@ -164,16 +210,22 @@ def covered(case: Case, n_rows: int, epsilon: str, n_runs: int) -> dict[str, dic
 
 
 def main() -> None:
-    asked = arguments(__doc__, runs=1000)
+    asked = arguments(__doc__, runs=1000, unseen=0)
     n_runs = 50 if asked.fast else asked.runs
+    cases = UNSEEN if asked.unseen else CASES
     lines = [
         {"model": case.name, "rows": n_rows, "epsilon": epsilon, "measure": what} | found
-        for case in (make() for make in CASES)
+        for case in (make() for make in cases)
         for n_rows, epsilon in ((500, "1"), (2000, "1/2"), (10_000, "1"))
         for what, found in covered(case, n_rows, epsilon, n_runs).items()
     ]
     table(f"Coverage of 95 % intervals over {n_runs} runs", lines)
-    save("evaluation", "share of runs", {"coverage": lines}, runs=n_runs)
+    save(
+        "evaluation_unseen" if asked.unseen else "evaluation",
+        "share of runs",
+        {"coverage": lines},
+        runs=n_runs,
+    )
 
 
 if __name__ == "__main__":

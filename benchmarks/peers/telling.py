@@ -21,7 +21,9 @@ def workload(cases: list[Case]) -> Shown:
     rows = [_timed(case, ours) for case in cases]
     note = f"{N_PARTIES} parties, {N_TREES} trees, depth {DEPTH}; {len(cases[0].turns)} turns"
     title = "The peers' workload: 40,000 rows for training, 20 columns"
-    said = (*_accuracy(cases), *_speed(cases), *_disturbed(cases), *_missing(cases))
+    said = (
+        *_accuracy(cases), *_speed(cases), *_boosting(cases), *_disturbed(cases), *_missing(cases)
+    )  # fmt: skip
     facts = {"found": " ".join(said)}
     return Shown([Table(title, rows, note, timed=True)], facts)
 
@@ -100,6 +102,28 @@ def _speed(cases: list[Case]) -> list[str]:
         said += [
             f"{who} takes {seconds:.3f} s: by medians {order},",
             f"and in every single turn faster than {always} of the {len(rows)}.",
+        ]
+    return said
+
+
+def _boosting(cases: list[Case]) -> list[str]:
+    """Say which federated peers our masked boosting leaves behind in accuracy and time at once."""
+    rows = [case.row() for case in cases if case.peer.kind == "federated" and case.ran]
+    ours = [case for case in cases if case.peer.name.startswith("Spinney boosting") and case.ran]
+    said = []
+    for case in ours:
+        if not case.peer.settings.get("secure_sum"):
+            continue
+        own = case.row()
+        behind = [
+            row["learner"]
+            for row in rows
+            if row["seconds"] > own["seconds"] and row["accuracy"] < own["accuracy"]
+        ]
+        said += [
+            f"{case.peer.name} takes {own['seconds']:.3f} s for {own['accuracy']:.4f}: by medians "
+            f"and means ahead in both of {len(behind)} of the {len(rows)}"
+            + (f" ({', '.join(behind)})." if behind else ".")
         ]
     return said
 

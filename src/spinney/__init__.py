@@ -13,8 +13,13 @@ __all__ = [
     "HorizontalBoostingRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
+    "PrivateBoostingClassifier",
+    "PrivateBoostingRegressor",
     "PrivateForestClassifier",
     "PrivateTreeClassifier",
+    "Schema",
+    "VerticalBoostingClassifier",
+    "VerticalBoostingRegressor",
     "VerticalForestClassifier",
     "VerticalForestRegressor",
     "__version__",
@@ -25,7 +30,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: C901, PLR0911  one place for each
+def __getattr__(name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one place for each
     """Import a public name on first use, so that a command loads no more than it needs."""
     # ruff: noqa: PLC0415
     match name:
@@ -45,6 +50,10 @@ def __getattr__(name: str) -> Any:  # noqa: C901, PLR0911  one place for each
             from spinney.estimators import horizontal_forest
 
             return getattr(horizontal_forest, name)
+        case "PrivateBoostingClassifier" | "PrivateBoostingRegressor":
+            from spinney.estimators import private_boosting
+
+            return getattr(private_boosting, name)
         case "PrivateForestClassifier":
             from spinney.estimators import private_forest
 
@@ -53,6 +62,14 @@ def __getattr__(name: str) -> Any:  # noqa: C901, PLR0911  one place for each
             from spinney.estimators import private_tree
 
             return getattr(private_tree, name)
+        case "Schema":
+            from spinney.tables import schema
+
+            return schema.Schema
+        case "VerticalBoostingClassifier" | "VerticalBoostingRegressor":
+            from spinney.estimators import vertical_boosting
+
+            return getattr(vertical_boosting, name)
         case "VerticalForestClassifier" | "VerticalForestRegressor":
             from spinney.estimators import vertical_forest
 

@@ -60,8 +60,7 @@ class MissingExtraError(SpinneyError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs the package {package!r}. In the folder that holds Spinney's source: "
-            f"pip install '.[{extra}]'."
+            f"{purpose} needs the package {package!r}: pip install 'spinney-trees[{extra}]'."
         )
 
 

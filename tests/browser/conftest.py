@@ -33,7 +33,7 @@ def chromium():
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--window-size=1100,1000",
-        "--host-resolver-rules=MAP * ~NOTFOUND",  # the network is off
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # the network is off
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})

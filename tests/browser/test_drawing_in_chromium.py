@@ -8,7 +8,12 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from spinney import HorizontalForestClassifier, PrivateTreeClassifier, VerticalForestClassifier
+from spinney import (
+    HorizontalBoostingClassifier,
+    HorizontalForestClassifier,
+    PrivateTreeClassifier,
+    VerticalForestClassifier,
+)
 from spinney.protocols.model import ForestModel
 from spinney.report.report import Report
 from spinney.tables.schema import Column, Label, Schema
@@ -213,3 +218,18 @@ def test_a_hundred_trees_of_depth_twelve_are_small_and_soon_there(opened, tmp_pa
     browser.find_element(By.ID, "tree-open").click()
     assert len(shown(browser)) == 31
     assert browser.get_log("browser") == []
+
+
+def test_a_leaf_of_boosted_trees_begins_with_what_it_adds(opened, tmp_path):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"age": random.normal(50, 15, 300), "beds": random.integers(0, 9, 300)})
+    model = HorizontalBoostingClassifier(max_iter=4, batch_trees=2, max_depth=2, random_state=0)
+    model.fit(X, (X["age"] > 50).to_numpy(), party=random.integers(0, 2, 300))
+    model.report_.to_html(tmp_path / "report.html", model.model_)
+    browser = opened(tmp_path / "report.html")
+    leaves = browser.find_elements(By.CSS_SELECTOR, ".tree .node .first")
+    texts = [leaf.get_attribute("textContent") for leaf in leaves]
+    assert any(text.startswith("+") for text in texts)
+    assert any(text.startswith("-") for text in texts)
+    captions = [c.text for c in browser.find_elements(By.TAG_NAME, "figcaption")]
+    assert "Mean loss of each party's training rows" in captions

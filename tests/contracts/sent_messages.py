@@ -12,6 +12,8 @@ import pandas as pd
 
 import spinney.protocols
 from spinney.deployment.questions import (
+    AuditAsk,
+    AuditReply,
     DerivedAsk,
     Judged,
     ModelAsk,
@@ -22,6 +24,8 @@ from spinney.deployment.questions import (
     ProposalReply,
     TermsAsk,
     TermsReply,
+    WithdrawAsk,
+    WithdrawnReply,
 )
 from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
@@ -37,11 +41,20 @@ from spinney.protocols import (
     genetic_tree,
     horizontal_boosting,
     horizontal_forest,
+    private_boosting,
     private_evaluation,
     private_forest,
     private_tree,
+    table_fit,
+    vertical_boosting,
     vertical_forest,
 )
+from spinney.protocols.boosted.settings import Settings
+from spinney.protocols.columns import matching
+from spinney.protocols.columns.matching_party import MatchingParty
+from spinney.protocols.columns.prediction import PredictingParty, join_parts, predict_rows
+from spinney.protocols.columns.seat import seats_in_one_process
+from spinney.protocols.columns.settings import MATCHINGS
 from spinney.protocols.private_evaluation.settings import evaluation_settings
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.secure_sums.roster import (
@@ -56,11 +69,6 @@ from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.verified.messages import StepAsk
 from spinney.protocols.verified.simulated import connect_parties
-from spinney.protocols.vertical_forest import matching
-from spinney.protocols.vertical_forest.matching_party import MatchingParty
-from spinney.protocols.vertical_forest.prediction import PredictingParty, join_parts, predict_rows
-from spinney.protocols.vertical_forest.seat import seats_in_one_process
-from spinney.protocols.vertical_forest.settings import MATCHINGS
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.transport import codec
@@ -149,6 +157,8 @@ def sent_messages():
     grown = horizontal_forest.train(connect(parties()), plain)
     judges = {name: explaining.Party(table) for name, table in tables.items()}
     explaining.explain(connect(judges), explaining.question_of(grown.model))
+    comparing = {name: table_fit.Party(table) for name, table in tables.items()}
+    table_fit.ask_sums(connect(comparing), grown.model.schema)
     evaluators = {
         n: private_evaluation.Party(t, Ledger.in_memory(n), n_parties=3) for n, t in tables.items()
     }
@@ -188,6 +198,8 @@ def sent_messages():
     site.ask(ProposalAsk("a digest"))
     site.ask(ModelAsk(grown.model.to_bytes()))
     terms = site.ask(TermsAsk())["0"]
+    site.ask(AuditAsk("a digest", verified.opened, terms, grown.model.to_bytes()))
+    site.ask(WithdrawAsk())
     site.ask(DerivedAsk("a digest", verified.opened, terms))
     site.ask(OutcomeAsk(with_model=True))
     return noted
@@ -200,6 +212,10 @@ class Willing:
         if isinstance(ask, OutcomeAsk):
             judged = Judged("all parties", "training", 60, (("accuracy", 0.5),))
             return OutcomeReply(b"a model", (("Facts", "counts"),), (judged,), 0.5, ())
+        if isinstance(ask, AuditAsk):
+            return AuditReply(waits=False, refused=True, reason="the smallest leaf is too small")
+        if isinstance(ask, WithdrawAsk):
+            return WithdrawnReply()
         if isinstance(ask, TermsAsk):
             return TermsReply.of(Hardening())
         return (
@@ -286,8 +302,17 @@ def evolve(X, random, connect):
 def private_jobs():
     """Give jobs in which private trees and forests ask all their questions."""
     yield private_forest, private_forest.Settings(privacy=PAID, n_estimators=2, max_depth=2)
+    yield (
+        private_boosting,
+        private_boosting.Settings(privacy=PAID, task="classification", n_passes=1, max_depth=1),
+    )
     for method in ("histograms", "save_budget", "propose", "noisy_max"):
         yield private_tree, private_tree.Settings(privacy=PAID, method=method, max_depth=2)
+
+
+TWO_TREES = Settings(
+    task="classification", loss="log_loss", max_iter=2, max_depth=2, min_samples_leaf=3
+)
 
 
 def run_vertical(table, forest, connect):
@@ -304,6 +329,10 @@ def run_vertical(table, forest, connect):
     def run():
         return {name: vertical_forest.Party(one, seat=seats[name]) for name, one in held.items()}
 
+    for labels in ("shared", "encrypted"):
+        sides = {n: vertical_boosting.Party(one, seat=seats[n]) for n, one in held.items()}
+        boosted = vertical_boosting.VerticalSettings(boosting=TWO_TREES, labels=labels)
+        vertical_boosting.train(connect(sides), boosted)
     settings, sides = vertical_forest.Settings(forest=forest), run()
     training = vertical_forest.train(connect(sides), settings)
     predicting = {

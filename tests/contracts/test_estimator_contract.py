@@ -320,6 +320,6 @@ def test_cross_validation_passes_party_on(kind):
 def test_party_can_be_left_unrouted(kind):
     X, y = table(kind)
     with sklearn.config_context(enable_metadata_routing=True):
-        assert kind().get_metadata_routing().fit.requests == {"party": True}
+        assert kind().get_metadata_routing().fit.requests["party"] is True
         forest = kind(**SMALL).set_fit_request(party=False)
         assert GridSearchCV(forest, {"max_depth": [1]}, cv=2).fit(X, y).best_score_

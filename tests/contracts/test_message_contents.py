@@ -35,6 +35,7 @@ ARRAYS = {
     ("FactsReply", "missing"): np.int64,
     ("FactsReply", "categories"): np.int64,
     ("QualityReply", "counts"): np.int64,
+    ("FitReply", "counts"): np.int64,
     ("ExplainReply", "judged"): np.int64,
     ("ExplainReply", "dependence"): np.int64,
     ("AdaptiveHistograms", "moments"): np.int64,
@@ -43,6 +44,8 @@ ARRAYS = {
     ("StructureReply", "genes"): np.int16,
     # the same with noise
     ("NoisyReply", "counters"): np.int64,
+    ("BoostedSoFar", "facts"): np.int64,
+    ("BoostedSoFar", "values"): np.int64,
     ("ProposalsReply", "cuts"): np.int64,
     # exact counts, for a coordinator that is trusted with them: method="noisy_max" only
     ("TrustedReply", "counters"): np.int64,
@@ -54,11 +57,17 @@ ARRAYS = {
     # labels as numbers: declared in "who learns what", and only with labels="shared"
     ("LabelsReply", "target"): np.integer,
     ("StartAsk", "target"): np.integer,
+    ("BoostedLabelsReply", "target"): np.integer,
+    ("BoostedStartAsk", "target"): np.integer,
     # over columns: how many rows trees have drawn, gains, sides of cuts, and what leaves they name
     ("StartReply", "sizes"): np.int64,
     ("StartReply", "exhausted"): np.bool_,
     ("GainReply", "gain"): np.float64,
     ("SumsReply", "cells"): np.int32,
+    # in which direction columns may change the prediction: only with monotonic_cst
+    ("SumsReply", "turns"): np.int8,
+    ("SplitReply", "turns"): np.int8,
+    ("ChooseReply", "turns"): np.int8,
     # keyed hashes of row ids
     ("TagsReply", "tags"): np.uint8,
     ("SharedReply", "tags"): np.uint8,
@@ -93,6 +102,7 @@ ARRAYS = {
     ("Binning", "bin_of_category"): np.uint8,
     ("Binning", "has_missing"): np.bool_,
     ("QualityAsk", "class_weight"): np.float64,
+    ("FitAsk", "edges"): np.float32,
     ("ExplainAsk", "model"): np.uint8,
     ("ExplainAsk", "shuffled"): np.int64,
     ("ExplainAsk", "tree_counts"): np.int64,
@@ -123,6 +133,9 @@ ARRAYS = {
     ("Refinement", "held"): np.int64,
     ("TargetsReply", "sums"): np.int64,
     ("GradientsReply", "losses"): np.int64,
+    ("GradientsAsk", "widths"): np.uint8,  # bits that sums take, from sums that were told
+    ("CurveReply", "losses"): np.int64,
+    ("BatchReply", "losses"): np.int64,
     ("FinishAsk", "numbers"): np.int64,
     ("Ownership", "tree_start"): np.int64,
     ("Ownership", "left"): np.uint32,
@@ -132,6 +145,7 @@ ARRAYS = {
 OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, a consented part
     ("PartReply", "data"),
     ("ModelAsk", "model"),
+    ("AuditAsk", "model"),
     ("OutcomeReply", "model"),
     ("MeetReply", "public_key"),
     ("SecretReply", "letters"),

@@ -13,14 +13,27 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from spinney import PrivateForestClassifier, PrivateTreeClassifier, deal_rows
+from spinney import (
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+    PrivateForestClassifier,
+    PrivateTreeClassifier,
+    deal_rows,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
-ESTIMATORS = [PrivateTreeClassifier, PrivateForestClassifier]
+ESTIMATORS = [PrivateTreeClassifier, PrivateForestClassifier, PrivateBoostingClassifier]
 each = pytest.mark.parametrize("kind", ESTIMATORS, ids=[kind.__name__ for kind in ESTIMATORS])
 
 
-@parametrize_with_checks([kind(1e6) for kind in ESTIMATORS])
+@parametrize_with_checks(
+    [
+        PrivateTreeClassifier(1e6, delta=None),
+        PrivateForestClassifier(1e6, delta=None, n_estimators=20, max_depth=6),  # not of full size
+        PrivateBoostingClassifier(1e6, delta=None),
+        PrivateBoostingRegressor(1e6, delta=None),
+    ]
+)
 def test_scikit_learn_s_own_checks(estimator, check):
     """No check is expected to fail, and none is skipped by us.
 

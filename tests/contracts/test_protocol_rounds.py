@@ -29,6 +29,7 @@ from spinney.report.report import Report
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 from spinney.trees.binning import Binning
+from spinney.trees.frontier import ROUNDS_LOST
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -40,11 +41,11 @@ SUMS = ["Facts", "Edges", "Level"]
 
 @pytest.mark.parametrize("max_depth", [1, 4, None])
 @pytest.mark.parametrize("binning", ["quantiles", "ranges", "adaptive"])
-def test_rounds_are_at_most_the_deepest_depth_and_eight(binning, max_depth, three_tables, label):
+def test_rounds_are_at_most_the_deepest_depth_and_ten(binning, max_depth, three_tables, label):
     channel = connected(three_tables)
     training = horizontal_forest.train(channel, job(label, binning=binning, max_depth=max_depth))
     depth = int(training.model.forest.depths.max())
-    assert len(channel.rounds) <= depth + 8
+    assert len(channel.rounds) <= depth + 10
     assert [r.number for r in channel.rounds] == list(range(1, len(channel.rounds) + 1))
 
 
@@ -55,7 +56,7 @@ def test_more_trees_take_no_more_rounds(forest, three_tables, label):
         )
         for n in (1, 60)
     )
-    assert len(few.rounds) == len(many.rounds)
+    assert len(many.rounds) <= len(few.rounds) + ROUNDS_LOST  # nodes of some tree may draw on
 
 
 @pytest.mark.parametrize("through_codec", [False, True])

@@ -29,7 +29,8 @@ def _table(name: str) -> str:
 def write_parties(federation: Federation) -> None:
     """Give every party its own columns of the bank's and the shop's customers."""
     for name in CLINICS:
-        federation.write_party(name, f"{_table(name)}[table.columns]\n{COLUMNS[name]}")
+        table = f"{_table(name)}[table.columns]\n{COLUMNS[name]}"
+        federation.write_party(name, table, more='[ledger]\ndata = "customers"\n')
 
 
 def write_job(federation: Federation, name: str, **settings: object) -> Path:

@@ -130,9 +130,9 @@ def agreed_job(
     """Return a job over the example's schema, with an estimator's defaults."""
     text = (EXAMPLES / "three_clinics.toml").read_text()
     schema = text.split("[schema]")[1].split("[[party]]")[0]
-    own = {"n_estimators": "5", "max_depth": "3"}
+    own: dict[str, str] = {"n_estimators": "5", "max_depth": "3"}
     if "private" not in job:
-        own["secure_sum"] = "false"
+        own |= {"secure_sum": "false", "coordinator": '"sighted"'}
     if "protocol" not in job or "horizontal" in job or "extra" in job:
         own["min_samples_leaf"] = "1"
     chosen = own | {k: str(v) for k, v in settings.items()}

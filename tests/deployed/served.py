@@ -47,7 +47,6 @@ class Served:
         self.file = coordinator_in(folder)
         self.members = Members(folder)
         self.attendance = Attendance()
-        self.keeper = Keeper(self.file, self.members, self.attendance)
         self.ended: dict[str, Event] = {}
         self.sides: dict[str, AttendingParty] = {}
         self.kit(".", "localhost", "server")
@@ -66,11 +65,7 @@ class Served:
     @contextmanager
     def up(self, *parties: str) -> Iterator["Served"]:
         """Listen, and let parties attend, until the end."""
-        desk = CoordinatorDesk(self.file, self.members, self.keeper)
-        door = Door(Credentials.of(self.file.kit, "server"), (self.port,), 1 << 24)
-        self.server = Server(door, desk, self.attendance)
-        self.server.start()
-        self.keeper.start()
+        self.listen()
         try:
             for name in parties:
                 self.attend(name)
@@ -81,6 +76,15 @@ class Served:
                 event.set()
             self.keeper.stop()
             self.server.stop(0.0)
+
+    def listen(self) -> None:
+        """Start the coordinator, also a second time."""
+        self.keeper = Keeper(self.file, self.members, self.attendance)
+        desk = CoordinatorDesk(self.file, self.members, self.keeper)
+        door = Door(Credentials.of(self.file.kit, "server"), (self.port,), 1 << 24)
+        self.server = Server(door, desk, self.attendance)
+        self.server.start()
+        self.keeper.start()
 
     def attend(self, name: str) -> AttendingParty:
         """Let a party attend; it connects again whenever its connection ends."""
@@ -106,7 +110,7 @@ class Served:
         self.sides[name]._leave(30)  # a process that ends lets go of its lock
         self.attend(name)
 
-    def wait(self, reached: Any, seconds: float = 60) -> None:
+    def wait(self, reached: Any, seconds: float = 300) -> None:
         """Wait until something is so; the limit only ends a hang."""
         until = monotonic() + seconds
         while not reached():

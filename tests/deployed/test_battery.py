@@ -31,12 +31,13 @@ from spinney.errors import StorageError
 from spinney.transport.remote import calling, frames, serving
 from spinney.transport.remote.kits import Credentials
 from spinney.transport.remote.serving import SERVICE
+from spinney.version import __version__
 
 EVERY_FRAME = frames.RemoteFrame.__subclasses__()
 FOLDER = {"lead": ASKER, "member": MEMBER, "north": "north"}
 JOB = b'{"kind":"train"}'
 EXAMPLES = {
-    frames.Hello: frames.Hello(1, "place", "", 0),
+    frames.Hello: frames.Hello(1, "place", "", 0, __version__),
     frames.Decision: frames.Decision(1, "", ""),
     frames.Said: frames.Said(1, b"x"),
     frames.Welcome: frames.Welcome(),
@@ -128,9 +129,10 @@ def test_there_is_a_case_for_every_frame_that_exists():
     assert set(EXAMPLES) == set(EVERY_FRAME)
 
 
-def test_the_port_has_two_methods_and_answers_no_other(served):
-    handlers = served.server._server._state.generic_handlers
-    known = [name for one in handlers for name in one._method_handlers]
+def test_the_port_has_two_methods_and_answers_no_other(served, caplog):
+    methods, others = served.server._server._state.generic_handlers
+    known = list(methods._method_handlers)
+    assert isinstance(others, serving._Unknown)
     assert sorted(known) == [f"/{SERVICE}/attend", f"/{SERVICE}/request"]
     names = ("shell", "deploy", "shutdown", "../request", "sys.shell", "")
     with channel_of(served, "lead") as channel:
@@ -138,6 +140,8 @@ def test_the_port_has_two_methods_and_answers_no_other(served):
             with pytest.raises(grpc.RpcError) as caught:
                 list(channel.unary_stream(path)(b"", timeout=20))
             assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    refused = [said for said in caplog.messages if f"Refused {ASKER}" in said]
+    assert len(refused) == len(names) + 2
 
 
 @pytest.mark.parametrize("kind", EVERY_FRAME, ids=lambda kind: kind.__name__)
@@ -163,7 +167,10 @@ def test_a_person_attends_nothing(served, who, kind, caplog):
 def test_a_party_s_stream_takes_two_kinds_of_frames(served, kind, caplog):
     """A new party says hello, and then every frame that exists."""
     served.kit(f"eve-{kind.__name__}", "eve", "client")
-    parts = [frames.encode(frames.Hello(1, "there", "", 0)), frames.encode(EXAMPLES[kind])]
+    parts = [
+        frames.encode(frames.Hello(1, "there", "", 0, __version__)),
+        frames.encode(EXAMPLES[kind]),
+    ]
     pieces = [piece for part in parts for piece in frames.pieces(part)]
     said = attended(served, f"eve-{kind.__name__}", pieces)
     assert said in ([frames.Welcome()], [])  # then it is closed: nobody had asked
@@ -197,20 +204,22 @@ def test_what_is_no_frame_is_refused(served, who, data, caplog):
 
 @pytest.mark.parametrize("run", ["../../north", "/etc", "..", ".", "", "a/b", "x" * 65, "a\0b"])
 @pytest.mark.parametrize("kind", [frames.Show, frames.Abort, frames.Fetch])
-def test_a_run_s_name_is_no_path(served, kind, run):
+def test_a_run_s_name_is_no_path(served, kind, run, caplog):
     answer = requested(served, "lead", frames.encode(kind(run)))
     assert isinstance(answer, frames.Refused)
     assert "There is no such run" in answer.text
+    assert any(f"Refused {ASKER}" in said for said in caplog.messages)
 
 
 @pytest.mark.parametrize("run", ["../../north", "/etc", "..", "", "a/b", "x" * 65])
 @pytest.mark.parametrize("kind", [frames.Submit, frames.Resume])
-def test_a_new_run_s_name_is_no_path(served, kind, run):
+def test_a_new_run_s_name_is_no_path(served, kind, run, caplog):
     kit = served.folder / "lead" / "kit"
     signature = KitIdentity(kit).sign(words_signed(run, JOB))
     answer = requested(served, "lead", frames.encode(kind(run, JOB, signature)))
     assert isinstance(answer, frames.Refused)
     assert "A run's id must be letters" in answer.text
+    assert any(f"Refused {ASKER}" in said for said in caplog.messages)
 
 
 def signed(served, who, run, job):
@@ -218,7 +227,7 @@ def signed(served, who, run, job):
     return KitIdentity(kit).sign(words_signed(run, job))
 
 
-def test_a_job_counts_only_with_the_sender_s_own_signature_for_this_run(served):
+def test_a_job_counts_only_with_the_sender_s_own_signature_for_this_run(served, caplog):
     job = agreed_job(served.folder).to_bytes()
     (served.folder / "job.toml").unlink()
     right = signed(served, "lead", "one", job)
@@ -233,27 +242,30 @@ def test_a_job_counts_only_with_the_sender_s_own_signature_for_this_run(served):
         answer = requested(served, "lead", frames.encode(frame))
         assert isinstance(answer, frames.Refused)
         assert "not signed by a lead" in answer.text
+    assert sum(f"Refused {ASKER}" in said for said in caplog.messages) == len(cases)
     agreed_job(served.folder)  # the file is as it was
 
 
-def test_a_run_is_not_submitted_twice(served):
+def test_a_run_is_not_submitted_twice(served, caplog):
     kit = served.folder / "lead" / "kit"
     job = (served.file.runs / served.run / "job.json").read_bytes()
     again = frames.Submit(served.run, job, KitIdentity(kit).sign(words_signed(served.run, job)))
     answer = requested(served, "lead", frames.encode(again))
     assert isinstance(answer, frames.Refused)
     assert "There is already a run with this id" in answer.text
+    assert any(f"Refused {ASKER}" in said for said in caplog.messages)
 
 
-def test_a_request_that_is_too_large_is_cut_off(served):
+def test_a_request_that_is_too_large_is_cut_off(served, caplog):
     with pytest.raises(grpc.RpcError) as caught:
         requested(served, "lead", bytes(frames.SMALL + 1))
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    served.wait(lambda: any(f"Refused {ASKER}" in said for said in caplog.messages))
 
 
 def test_a_frame_without_end_is_cut_off(served, caplog):
     served.kit("endless", "endless", "client")
-    hello = frames.encode(frames.Hello(1, "there", "", 0))
+    hello = frames.encode(frames.Hello(1, "there", "", 0, __version__))
     piece = b"\0" + bytes(frames.PIECE)
     attended(served, "endless", [*frames.pieces(hello), *islice(repeat(piece), 64)])
     served.wait(lambda: any("The connection of endless was closed" in m for m in caplog.messages))
@@ -263,17 +275,20 @@ def test_a_frame_without_end_is_cut_off(served, caplog):
 
 def test_a_replayed_hello_replaces_only_its_own_place(served, caplog):
     (answer,) = attended(
-        served, "north", frames.pieces(frames.encode(frames.Hello(1, "elsewhere", "", 0)))
+        served,
+        "north",
+        frames.pieces(frames.encode(frames.Hello(1, "elsewhere", "", 0, __version__))),
     )
     assert answer == frames.Unwelcome("the start kit of 'north' is in use in another place")
     assert any("Refused north" in said for said in caplog.messages)
 
 
-def test_another_version_is_refused_in_words(served):
+def test_another_version_is_refused_in_words(served, caplog):
     (answer,) = attended(
-        served, "north", frames.pieces(frames.encode(frames.Hello(2, "there", "", 0)))
+        served, "north", frames.pieces(frames.encode(frames.Hello(2, "there", "", 0, __version__)))
     )
     assert answer == frames.Unwelcome("it speaks another version of Spinney's messages")
+    assert any("Refused north" in said for said in caplog.messages)
 
 
 @pytest.mark.parametrize("role", ["server", "no role", "admin", "project_admin", "lead,client"])
@@ -351,11 +366,12 @@ def test_many_open_streams_of_one_peer_keep_nobody_out(served, caplog, monkeypat
             call.cancel()
 
 
-def test_who_says_nothing_is_not_waited_for(served, monkeypatch):
+def test_who_says_nothing_is_not_waited_for(served, monkeypatch, caplog):
     monkeypatch.setattr(serving, "_HELLO_SECONDS", 0.3)
     free = Event()
     assert attended(served, "north", silence(free)) == []
     free.set()
+    served.wait(lambda: any("north" in said for said in caplog.messages))
 
 
 def test_small_pieces_and_long_greetings_are_refused():
@@ -363,12 +379,12 @@ def test_small_pieces_and_long_greetings_are_refused():
         with pytest.raises(StorageError, match="got more, or no piece"):
             list(frames.joined(parts))
     with pytest.raises(StorageError, match="A message is malformed"):
-        frames.decode(frames.encode(frames.Hello(1, "x" * 65, "", 0)), frames.Hello)
+        frames.decode(frames.encode(frames.Hello(1, "x" * 65, "", 0, __version__)), frames.Hello)
 
 
 def test_a_party_that_nobody_asked_may_send_little(served, caplog):
     served.kit("talker", "talker", "client")
-    hello = frames.encode(frames.Hello(1, "there", "", 0))
+    hello = frames.encode(frames.Hello(1, "there", "", 0, __version__))
     much = frames.encode(frames.Said(0, bytes(1 << 21)))
     attended(served, "talker", [*frames.pieces(hello), *frames.pieces(much)])
     served.wait(lambda: any("The connection of talker was closed" in m for m in caplog.messages))

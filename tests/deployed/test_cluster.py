@@ -25,6 +25,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     clinics_in,
     write_party,
 )
+from spinney import __version__
 from spinney.deployment import sandbox
 from spinney.deployment.job import EVALUATE
 from spinney.deployment.party.config import load_party
@@ -40,7 +41,8 @@ from spinney.errors import (
 )
 from spinney.jobs.file import load_job
 from spinney.jobs.tables import tables_of
-from spinney.protocols import extra_trees, horizontal_forest
+from spinney.protocols import extra_trees, horizontal_boosting, horizontal_forest
+from spinney.protocols.horizontal_boosting.messages import CurveReply
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.verified.channel import VerifiedSums
@@ -150,6 +152,31 @@ def test_workers_grow_the_forest_of_one_table(cluster, source, name):
         assert spread.model.to_bytes() == one.model.to_bytes()
         assert spread.quality == one.quality
         assert [each.bytes_up for each in spread.rounds] == [each.bytes_up for each in one.rounds]
+
+
+BOOSTED: dict[str, Any] = {
+    "classes": (CLASSES, {"task": "classification", "loss": "log_loss", "early_stopping": True}),
+    "amounts": (AMOUNTS, {"task": "regression", "loss": "squared_error"}),
+}
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_workers_boost_the_trees_of_one_table(cluster, source, name):
+    schema, given = BOOSTED[name]
+    settings = horizontal_boosting.Settings(max_iter=4, batch_trees=2, max_depth=3, **given)
+    one = trained(horizontal_boosting, read_table(source, schema), settings)
+    table = on_cluster(cluster, source, schema, 3)
+    spread = trained(horizontal_boosting, table, settings)
+    table.close()
+    assert spread.model.to_bytes() == one.model.to_bytes()
+    assert (spread.quality, spread.curves) == (one.quality, one.curves)
+    assert [each.bytes_up for each in spread.rounds] == [each.bytes_up for each in one.rounds]
+
+
+def test_parts_join_their_learning_curves():
+    replies = [CurveReply(np.array([[n, 10 * n], [n, 5 * n]])) for n in (2, 3)]
+    joined = horizontal_boosting.party.BoostedCounting.joined(replies)
+    assert joined.losses.tolist() == [[5, 50], [5, 25]]
 
 
 class Losing(horizontal_forest.Party):
@@ -376,7 +403,7 @@ def test_workers_with_another_version_are_refused(cluster, source, monkeypatch):
         TableError, match="cluster has another version of spinney than the party"
     ) as told:
         on_cluster(cluster, source, CLASSES)
-    assert "has 0.1.0; the party has 9.9" in told.value.local
+    assert f"has {__version__}; the party has 9.9" in told.value.local
 
 
 def test_without_the_extra_its_command_is_named(monkeypatch, source):
@@ -389,7 +416,7 @@ def test_without_the_extra_its_command_is_named(monkeypatch, source):
 
     monkeypatch.setattr(importlib, "import_module", without)
     with pytest.raises(
-        MissingExtraError, match=r"A table on a cluster .* pip install '.\[cluster\]'"
+        MissingExtraError, match=r"A table on a cluster .* pip install 'spinney-trees\[cluster\]'"
     ):
         SpreadTable.open(ClusterAddress("tcp://127.0.0.1:9"), ParquetTable.of(source), CLASSES)
 

@@ -6,6 +6,7 @@ import pytest
 from spinney.deployment.costs import cost_of
 from spinney.deployment.job import agreement_of
 from spinney.jobs.file import load_job
+from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import PartySite
 from spinney.protocols.verified.simulated import connect_parties
 from spinney.tables.columns import VectorColumns
@@ -59,10 +60,21 @@ def table_of(schema, seed, n_rows=1500):
     return MemoryTable(schema, VectorColumns(values), label)
 
 
-def moved_in(job, schema):
+def groups_in(schema, seed, n_rows=600):
+    """A table whose columns differ among a sixth of the rows each: elsewhere they cut nothing."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(n_rows) % 6
+    values = tuple(
+        np.where(group == number % 6, rng.random(n_rows), 0).astype(np.float32)
+        for number, _ in enumerate(schema.columns)
+    )
+    return MemoryTable(schema, VectorColumns(values), rng.integers(0, 2, n_rows).astype(np.int32))
+
+
+def moved_in(job, schema, table_in=table_of):
     """Run the job in process; return the bytes to and from the busiest party, and the rows."""
     settings = job.protocol_settings()
-    tables = {name: table_of(schema, seed) for seed, name in enumerate(PARTIES)}
+    tables = {name: table_in(schema, seed) for seed, name in enumerate(PARTIES)}
     sides = {n: job.spec.party(t, settings, PartySite(n, 1)) for n, t in tables.items()}
     channel = connect_parties(sides, is_masked=job.is_masked, privacy=settings.privacy)
     job.spec.train(channel, settings, n_jobs=1, progress=lambda *_: None)
@@ -103,6 +115,19 @@ def test_no_party_moves_more_than_is_stated(schema, settings, protocol, tmp_path
     assert moved <= cost.bytes + cost.bytes_a_row * n_rows
     assert cost.assumes == ""
     assert "if no party leaves; about" in str(cost)
+
+
+@pytest.mark.parametrize("protocol", ["horizontal_forest", "extra_trees"])
+def test_the_bound_holds_where_nodes_must_draw_on(protocol, tmp_path, monkeypatch):
+    schema = schema_of(60)
+    settings = "n_estimators = 3\nmax_depth = 5\nmax_features = 1\nsecure_sum = true\n"
+    job = job_in(tmp_path, schema, settings, protocol=protocol)
+    cost = cost_of(job)
+    moved, n_rows = moved_in(job, schema, groups_in)
+    assert moved <= cost.bytes + cost.bytes_a_row * n_rows
+    assert "MB unless nodes must draw more columns)" in str(cost)
+    monkeypatch.setattr(ForestSettings, "goes_on", False)
+    assert moved > moved_in(job, schema, groups_in)[0]  # they did
 
 
 def test_what_the_bounds_assume_is_said(tmp_path):

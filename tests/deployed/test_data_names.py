@@ -3,7 +3,6 @@
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
@@ -13,11 +12,10 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from spinney.deployment.party.config import load_party
-from spinney.deployment.party.sources import bind_data
+from spinney.deployment.party.sources import bind_data, plain_id
 from spinney.deployment.party.tables import open_ledger, read_whole_table
 from spinney.errors import LedgerError, PolicyError
 from spinney.privacy.ledger_store import Bound
-from spinney.privacy.sketches import have_same_rows, sketch
 
 TABLE = EXAMPLES / "north.csv"
 
@@ -98,12 +96,37 @@ def test_marks_made_with_a_lost_key_are_noticed(clinics):
         bind(clinics, "visits")
 
 
-def test_a_sketch_tells_shares_and_hides_rows():
-    rows = np.random.default_rng(1).integers(0, 1 << 63, 20_000).astype(np.uint64)
-    one, key = sketch(b"a" * 32, rows[:10_000]), b"a" * 32
-    assert len(one) == 256
-    assert one == sketch(key, rows[:10_000][::-1])
-    assert have_same_rows(one, sketch(key, rows[8_000:]))  # a fifth of them
-    assert not have_same_rows(one, sketch(key, rows[10_000:]))
-    assert not have_same_rows(one, sketch(b"b" * 32, rows[:10_000]))  # without the key, nothing
-    assert not have_same_rows(sketch(key, rows[:1]), sketch(key, rows[:1]))  # one row is no proof
+def rewritten(rows: list[str], write) -> list[str]:
+    """Return rows with their ids, the first cell, written otherwise."""
+    return [",".join([write(row.split(",")[0]), *row.split(",")[1:]]) for row in rows]
+
+
+WRITINGS = {
+    "with zeros": lambda text: text.replace("v", "v000"),
+    "in other letters": lambda text: f" {text.upper()}" if text.islower() else text.lower(),
+    "with marks": lambda text: text.replace("v", "V/"),
+    "replaced": lambda text: f"new {hash(text)}",
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+def test_a_slice_with_ids_written_otherwise_is_noticed(clinics, writing):
+    bind(clinics, "visits")
+    head, *rows = TABLE.read_text().splitlines()
+    part = rewritten(rows[3 : 3 + max(6, len(rows) // 30)], WRITINGS[writing])
+    assert part[0] not in rows
+    with pytest.raises(PolicyError, match="under the name 'visits', and rows have one budget"):
+        bind(clinics, "fresh", written(clinics, [head, *part]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("7", "007"), ("7", "7.0"), ("7", " 7 "), ("P-007", "p7"), ("a b", "AB"), ("0", "000")],
+)
+def test_ids_that_mean_the_same_are_one(one, other):
+    assert plain_id(one) == plain_id(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("7", "70"), ("7", "7.5"), ("a1", "a10"), ("1", "11")])
+def test_ids_that_differ_stay_apart(one, other):
+    assert plain_id(one) != plain_id(other)

@@ -28,7 +28,7 @@ from spinney.deployment.party.config import load_party
 from spinney.deployment.party.guard import RunRecord
 from spinney.deployment.party.leaving import LeavingModel
 from spinney.deployment.party.tables import open_ledger
-from spinney.deployment.questions import RELEASED, DerivedAsk, ModelAsk, TermsReply
+from spinney.deployment.questions import RELEASED, DerivedAsk, ModelAsk, TermsAsk, TermsReply
 from spinney.errors import PolicyError
 from spinney.privacy.ledger_store import Disclosed
 from spinney.protocols.model import ForestModel
@@ -106,7 +106,7 @@ def test_the_hand_out_is_in_the_report_the_records_and_the_ledger(tmp_path):
     rows = {row.question: row for row in load_report(folder).disclosures}
     assert rows["Derived"].statistic == RELEASED
     assert rows["Derived"].seen_by == "every party and the lead"
-    assert rows["Terms"].statistic == "the party's terms for models that leave; no data"
+    assert rows["Terms"].statistic == TermsAsk.reveals
     for name in CLINICS:
         last = disclosed_at(tmp_path, name)[-1]
         assert (last["question"], last["reveals"]) == ("Derived", RELEASED)

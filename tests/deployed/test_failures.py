@@ -122,7 +122,7 @@ def test_a_party_that_is_silent_too_long_is_asked_again_in_a_new_attempt(federat
 
 
 def test_a_party_that_stays_away_is_dropped_where_the_quorum_allows(federation):
-    _, run = killed_in(federation, "north", 8, "dropped", "quorum = 2")
+    _, run = killed_in(federation, "north", 8, "dropped", "quorum = 2", secure_sum=False)
     status = ended(federation, run)
     assert (status["state"], status["present"]) == ("finished", ["st-mary", "lakeside"]), status
     federation.start("north")
@@ -162,7 +162,8 @@ def test_a_paused_run_is_aborted_for_good_and_asks_nobody(federation):
 
 
 def test_nobody_is_dropped_while_masked_sums_would_show_its_counts(federation):
-    path, run = killed_in(federation, "north", 2, "laying", "quorum = 2", secure_sum=True)
+    masked = {"secure_sum": True, "coordinator": "sighted"}
+    path, run = killed_in(federation, "north", 2, "laying", "quorum = 2", **masked)
     status = ended(federation, run)
     assert (status["state"], status["phase"]) == ("paused", "binning"), status
     assert "masked sums without them would show their counts" in status["message"]

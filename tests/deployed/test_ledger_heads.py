@@ -105,11 +105,20 @@ def test_after_a_run_everybody_keeps_every_head_and_the_next_job_goes_on(served)
     assert keepers == {"the coordinator", "st-mary", "lakeside"}
 
 
+def verified(served, name="north"):
+    path = str(served.folder / name / "party.toml")
+    return CliRunner().invoke(app, ["ledger", "verify", path], env={"COLUMNS": "1000"})
+
+
 def test_yesterdays_ledger_is_refused_at_home(served, tmp_path):
     finished(served, "first")
     shutil.copy(ledger_of(served), tmp_path / "yesterday.db")
     finished(served, "second")
+    assert "It goes on from where the party remembers that it ended" in verified(served).stdout
     shutil.copy(tmp_path / "yesterday.db", ledger_of(served))
+    told = verified(served)  # its chain is whole; what the party remembers is not in it
+    assert told.exit_code != 0
+    assert "This party's ledger has " in told.stderr
     status = proposed(served, "third")
     assert status.state == "failed"
     assert "north: This party's ledger has " in status.message

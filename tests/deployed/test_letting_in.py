@@ -22,6 +22,7 @@ from spinney.errors import SettingError, StorageError
 from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.certificates import Peer
 from spinney.transport.remote.frames import Hello
+from spinney.version import __version__
 
 
 @pytest.mark.parametrize("kind", ["server", "org_admin"])
@@ -58,7 +59,7 @@ def test_what_is_no_request_is_told(tmp_path, content):
 
 
 def hello(place):
-    return Hello(1, place, "", 0)
+    return Hello(1, place, "", 0, __version__)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from spinney.deployment.party.policy import Policy, check_policy
 from spinney.deployment.party.status import status
 from spinney.deployment.party.tables import open_ledger, open_table
 from spinney.deployment.text import party_page
-from spinney.errors import LedgerError, PolicyError, SettingError
+from spinney.errors import LedgerError, PolicyError, SettingError, SpinneyError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Question
@@ -118,6 +118,23 @@ def test_a_search_in_zcdp_is_refused_beside_a_lifetime_in_epsilon(clinics):
     with pytest.raises(SettingError, match="counts in zCDP, which has no cost in pure epsilon"):
         checked(clinics, job, "epsilon_total = 5.0")
     checked(clinics, job, "")
+
+
+def test_a_job_with_delta_needs_a_lifetime_with_delta(clinics):
+    small = {"n_estimators": None, "n_passes": 1, "max_depth": 2}
+    job = job_of(clinics, "private_boosting", epsilon=1.0, delta=1e-6, **small)
+    with pytest.raises(SettingError, match="counts in Gaussian noise, which has no cost in pure"):
+        checked(clinics, job, "epsilon_total = 5.0")
+    pay(checked(clinics, job, "epsilon_total = 5.0\ndelta_total = 1e-6"), job)
+    later = msgspec.structs.replace(job, name="q4")
+    with pytest.raises(PolicyError, match=r"would cost rho=0\.112058 for a record replaced by"):
+        checked(clinics, later, "epsilon_total = 2.5\ndelta_total = 1e-6")
+
+
+def test_a_delta_of_no_epsilon_is_refused(clinics):
+    job = job_of(clinics, "private_forest", **FOREST)
+    with pytest.raises(SpinneyError, match="Give epsilon_total too, or drop it"):
+        checked(clinics, job, "delta_total = 1e-6")
 
 
 def test_earlier_jobs_count_and_a_job_that_has_begun_may_continue(clinics):

@@ -17,6 +17,7 @@ from spinney.trees.linear_hash import hash_keys, linear_hash, n_hash_keys
 pytestmark = pytest.mark.skipif(not sandbox.version(), reason="this system has no Landlock")
 SOURCE = Path(__file__).parents[2] / "src"
 
+
 TRIES = """
 import json, os, socket, subprocess, sys, tempfile
 from pathlib import Path
@@ -48,6 +49,7 @@ print(json.dumps({
     "the authority's key": tried(lambda: (others / "rootCA.key").read_bytes()),
     "passwords": tried(lambda: Path("/etc/shadow").read_bytes()),
     "environment": tried(lambda: Path("/proc/self/environ").read_bytes()),
+    "shared memory": tried(lambda: Path("/dev/shm/spinney-test").write_text("1")),
     "another process": tried(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()),
     "writing elsewhere": tried(lambda: (others / "x").write_text("1")),
     "deleting elsewhere": tried(lambda: (others / "table.csv").unlink()),
@@ -102,6 +104,7 @@ def test_code_in_a_party_s_process_reaches_its_own_things_only(tmp_path):
         "the authority's key",
         "passwords",
         "environment",
+        "shared memory",
         "another process",
         "writing elsewhere",
         "deleting elsewhere",

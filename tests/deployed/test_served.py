@@ -1,6 +1,8 @@
 """A job from the lead to the model over real connections, and what can go wrong on the way."""
 
+import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from threading import Event
@@ -12,7 +14,10 @@ import pytest
 from deployed.handmade import CLINICS, agreed_job, write_party  # type: ignore[import-not-found]
 from deployed.one_process import models_of  # type: ignore[import-not-found]
 from deployed.served import Served  # type: ignore[import-not-found]
+from spinney.cli.ledgers import verify_ledger
 from spinney.deployment import client
+from spinney.deployment.condition import in_words
+from spinney.deployment.coordinator.heads import KeptHeads
 from spinney.deployment.coordinator.keeper import Keeper
 from spinney.deployment.coordinator.runs import RunFolder, Status
 from spinney.deployment.party.guard import Guarded
@@ -21,6 +26,7 @@ from spinney.transport.remote.attendance import Attendance
 from spinney.transport.remote.certificates import holder_of
 from spinney.transport.remote.frames import Offer
 from spinney.transport.remote.kits import certificate_in
+from spinney.version import __version__
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,9 @@ def test_a_job_ends_with_the_same_model_as_in_one_process(served, secure_sum):
     for name in CLINICS:
         kept = served.folder / name / "records" / "runs" / status.run / "model.spinney"
         assert kept.read_bytes() == model
+    served.wait(lambda: set(KeptHeads(served.file.kit).ends()) == set(CLINICS))
+    said = in_words({"ledgers": KeptHeads(served.file.kit).ends()})["ledgers"]
+    assert re.match(r"lakeside \d+ entries, north \d+ entries, st-mary \d+ entries; their", said)
 
 
 def test_a_refusal_names_the_party_and_its_rule(served):
@@ -118,6 +127,61 @@ def test_a_coordinator_that_was_started_again_goes_on(served, monkeypatch):
     served.keeper.start()
     status = served.over(run)
     assert (status.state, status.attempt) == ("finished", 2), status
+
+
+def test_an_upgrade_in_the_middle_of_a_run_costs_it_nothing(served, monkeypatch, caplog):
+    """One side alone is refused; once all have the next version, the run goes on where it was."""
+    held = Held(monkeypatch, "LevelAsk")
+    agreed = job_called(served, "upgrade", secure_sum="true")
+    run = served.submit(agreed)
+    assert held.reached.wait(60)
+    monkeypatch.setattr("spinney.transport.remote.calling.__version__", "9.9")
+    served.restart("north", held.free)
+    said = (
+        f"Refused north (client): it runs Spinney 9.9 and the coordinator {__version__}; all sides "
+        "of a federation need the same version."
+    )
+    served.wait(lambda: said in caplog.messages)
+    served.keeper.stop()
+    monkeypatch.setattr("spinney.transport.remote.serving.__version__", "9.9")
+    for name in CLINICS:
+        if name != "north":
+            served.restart(name, held.free)
+    served.wait(lambda: set(CLINICS) <= set(served.attendance.names()))
+    served.server.stop(0.0)
+    served.listen()
+    status = served.over(run)
+    assert (status.state, status.attempt) == ("finished", 2), status
+    model = (served.file.runs / run / "model.spinney").read_bytes()
+    assert model == models_of(served.folder, agreed)[""]
+    for name in CLINICS:
+        assert "intact" in verify_ledger(served.folder / name / "ledger.db")
+    monkeypatch.undo()
+    for name in CLINICS:
+        served.attendance.dismiss(name)
+    served.wait(lambda: set(CLINICS) <= set(served.attendance.names()))
+
+
+def test_who_follows_a_run_waits_for_a_coordinator_that_is_started_again(
+    served, monkeypatch, tmp_path
+):
+    held = Held(monkeypatch, "LevelAsk")
+    said: list[Status] = []
+    run = served.submit(job_called(served, "followed"))
+    assert held.reached.wait(60)
+    monkeypatch.setattr("spinney.deployment.coordinator.keeper._END", 0.1)
+    with ThreadPoolExecutor(1) as pool:
+        kit = served.folder / "lead" / "kit"
+        followed = pool.submit(client.follow, run, kit, tmp_path, said.append)
+        served.wait(lambda: said)
+        served.keeper.stop()
+        served.server.stop(0.0)
+        held.free.set()
+        served.listen()
+        status, folder = followed.result(60)
+    assert (status.state, status.attempt) == ("finished", 2)
+    assert folder is not None
+    assert (folder / "model.spinney").exists()
 
 
 def test_an_abort_ends_a_run_in_the_middle_and_the_next_job_begins(served, monkeypatch):

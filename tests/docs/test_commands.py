@@ -12,8 +12,13 @@ from typer.testing import CliRunner
 from spinney.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/start.md", "docs/report.md", "docs/export.md")  # in a reader's order
-MAKE = {"make demo": "spinney demo"}  # without the installation
+PAGES = (
+    "README.md",
+    "docs/start.md",
+    "docs/hospital.md",
+    "docs/report.md",
+    "docs/export.md",
+)  # in a reader's order
 
 
 def commands():
@@ -23,8 +28,8 @@ def commands():
         text = (ROOT / page).read_text(encoding="utf-8")
         for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             for line in block.splitlines():
-                typed = line.removeprefix("$ ").split("#")[0].strip().removeprefix(".venv/bin/")
-                found[MAKE.get(typed, typed)] = None
+                typed = line.removeprefix("$ ").split("#")[0].split("&&")[-1].strip()
+                found[typed] = None  # without the installation
     return [shlex.split(typed)[1:] for typed in found if typed.startswith("spinney ")]
 
 

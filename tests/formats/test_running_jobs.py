@@ -30,10 +30,10 @@ from spinney.protocols import (
     vertical_forest,
 )
 from spinney.protocols.accounts.account import ExactJob
+from spinney.protocols.columns.labels import LabelAccount
 from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest import matched as matched_forest
-from spinney.protocols.vertical_forest.labels import LabelAccount
 from spinney.protocols.vertical_forest.settings import MatchedSettings, VerticalSettings
 from spinney.seeds import row_keys
 from spinney.tables.columns import VectorColumns
@@ -53,6 +53,7 @@ PROTOCOLS: dict[str, Any] = {
     "matched_forest": matched_forest,
 }
 
+DRAWN_ANEW = ("extra_local", "extra_local_bloom")
 LONGER_SINCE = ("EdgesAsk", "LevelAsk")  # questions that have a new field, which may be left out
 
 
@@ -201,6 +202,8 @@ def test_the_job_goes_on_to_its_end(name, tmp_path):
     run = Run.of(name)
     with started_again(name, tmp_path) as (party, ledger):
         facts = mode_of(name, tmp_path).facts
+        if name in DRAWN_ANEW:
+            pytest.skip("extra-trees draw other cuts since: such a job is started anew")
         assert len(run.asked) > run.n_before
         for asked in run.asked[run.n_before :]:
             reply = asked.put_to(party, facts["protocol"])

@@ -1,6 +1,6 @@
 """Parties with derivations of their own, and coordinators that do not follow the protocol."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.jobs.registry import spec_of
 from spinney.protocols.rows.setup import CountsReply, ToldReply
-from spinney.protocols.secure_sums.channel import MaskedAsk
+from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
 from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.protocols.spec import PartySite
 from spinney.protocols.verified.channel import VerifiedSums
@@ -122,6 +122,21 @@ class Run:
         """End the parties' threads."""
         for derivation in self.derivations.values():
             derivation.close()
+
+
+def open_sum(secure: Any, ask: Ask[Any], question: Carried, names: Sequence[str]) -> Any:
+    """Open the masked replies of some parties to a question, and return the sum."""
+    wire, masks = secure._inner, secure._coordinator
+    if not masks.rounds_left:
+        secure._begin_epoch()
+    mask = masks.begin_round(ask.meaning)
+    for name in names:
+        asked = MaskedAsk(mask, type(ask).__name__, question)
+        masks.add_vector(wire.ask(asked, to=(name,))[name].masked)
+    unmask = masks.end_vectors()
+    for name in names:
+        masks.add_shares(wire.ask(RevealAsk(unmask), to=(name,))[name].shares)
+    return ask.from_ring(masks.sums())
 
 
 def with_sum(ask: StepAsk, change: Callable[[Any], Any]) -> StepAsk:

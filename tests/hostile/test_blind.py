@@ -14,11 +14,12 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     attempt_of,
     clinics_in,
     coordinator_in,
+    write_party,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
-from spinney.errors import ProtocolError, SettingError
+from spinney.errors import ProtocolError, SchemaError, SettingError
 from spinney.protocols.verified.messages import HiddenReply, HiddenSums, StepAsk
 from spinney.report.report import load_report
 from spinney.transport import codec
@@ -75,6 +76,18 @@ def test_a_blind_coordinator_ends_with_the_pooled_model(tmp_path, case):
     seen = {entry.question: entry.protection for entry in report.disclosures}
     assert "the coordinator saw no sum" in seen["Facts"]
     assert report.quality
+
+
+def test_a_party_whose_schema_differs_is_named_before_the_first_sum(tmp_path):
+    clinics_in(tmp_path)
+    text = (EXAMPLES / "three_clinics.toml").read_text()
+    facts = text.split("[schema.columns]")[1].split("[[party]]")[0].replace("[0, 110]", "[0, 90]")
+    table = f'source = "csv"\npath = "{EXAMPLES}/north.csv"\n[table.columns]\n{facts}'
+    write_party(tmp_path, "north", table=table)
+    agreed = job_of(tmp_path, "horizontal_forest", {})
+    with pytest.raises(SchemaError, match=r"Party 'north' declares range .* column 'age'"):
+        conducted(tmp_path, agreed)
+    assert not list((tmp_path / "runs" / "run-1" / "rounds").glob("*.round"))
 
 
 def test_a_simulation_in_which_only_parties_see_sums_has_the_same_model(tmp_path):

@@ -18,7 +18,9 @@ from spinney.errors import ProtocolError
 from spinney.protocols import extra_trees, horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.rows.setup import FactsAsk
+from spinney.protocols.verified.derivation import OwnDerivation
 from spinney.protocols.verified.messages import StepAsk
+from spinney.protocols.verified.party import VerifyingParty
 from spinney.protocols.verified.tags import SumKeys
 
 NOT_THE_SUM = "is not what the parties replied"
@@ -120,6 +122,71 @@ def test_a_sum_that_is_not_the_sum_ends_the_run(tables, step, change, is_masked)
     with pytest.raises(ProtocolError, match=f"of step {step - 1} {NOT_THE_SUM}"):
         run.trained()
     assert {len(side.asked) for side in sides.values()} <= {step - 1, step - 2}
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_wrong_bins_to_one_party_end_the_run(tables, is_masked):
+    """One party alone is told other counts between cut points, from which it would lay its bins."""
+    told = []
+
+    def cheat(name, ask):
+        if isinstance(ask.about, LevelAsk) and name == "b":
+            told.append(ask.number)
+            return with_sum(ask, CHANGES["a count moved"])
+        return ask
+
+    sides = counted_sides(tables)
+    run = forest(tables, change=cheat, is_masked=is_masked, sides=sides)
+    with pytest.raises(ProtocolError, match=NOT_THE_SUM):
+        run.trained()
+    assert len(told) == 1
+    assert "LevelAsk" not in sides["b"].asked
+
+
+class Remembered(list[Any]):
+    """What a party was told, as its disk would keep it."""
+
+    keep, end = list.append, print
+
+    def kept(self):
+        return tuple(self)
+
+
+def test_after_a_restart_stale_steps_are_neither_answered_nor_believed(tables):
+    """What is told again of a finished step changes nothing; a finished step is not asked again."""
+    keys, asked, found = SumKeys.fresh(), {}, {}
+
+    def listening(name, ask):
+        asked[ask.number] = ask
+        return ask
+
+    run = forest(tables, change=listening, keys=keys)
+    memory = run.parties["a"]._steps = Remembered()
+    answer = run.wire._answer
+
+    def hearing(name, ask, sizes):
+        reply = answer(name, ask, sizes)
+        if name == "a":
+            found[ask.number] = reply
+        return reply
+
+    run.wire._answer = hearing
+    run.trained()
+    number, steps = 6, Remembered(memory[:5])
+    own = OwnDerivation(run._train, tuple(tables), is_masked=False)
+    side = horizontal_forest.Party(tables["a"])
+    again = VerifyingParty(side, "a", keys, own, is_masked=False, steps=steps)
+    for stale in (3, 5):
+        with pytest.raises(ProtocolError, match="does not follow"):
+            again.answer(asked[stale])
+    renumbered = replace(memory[3], number=number)
+    with pytest.raises(ProtocolError, match="Step 7 does not follow"):
+        again.answer(replace(asked[7], before=()))
+    forged = with_sum(asked[number], CHANGES["nothing there"])
+    assert np.array_equal(again.answer(forged).tag, found[number].tag)  # as if it were true
+    with pytest.raises(ProtocolError, match=NOT_THE_SUM):
+        again.answer(replace(asked[7], before=(renumbered,)))
+    own.close()
 
 
 def test_after_a_wrong_sum_a_party_answers_no_more_of_the_run(tables):

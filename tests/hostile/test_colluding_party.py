@@ -15,6 +15,7 @@ from spinney import HorizontalForestClassifier
 from spinney.deployment.party.policy import Policy, check_policy
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.protocols import extra_trees, horizontal_forest
+from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.report.report import Report
 
 SMALL: dict[str, Any] = {"n_estimators": 8, "max_depth": 10}
@@ -64,6 +65,36 @@ def forest(tables, least, *, is_masked=False, **changes):
         for name, table in tables.items()
     }
     return Run("horizontal_forest", tables, job, sides=sides, is_masked=is_masked)
+
+
+class Counting:
+    """A side that notes in which nodes of a level its party is counted."""
+
+    def __init__(self, side):
+        self.side, self.nodes = side, []
+
+    def answer(self, ask):
+        reply = self.side.answer(ask)
+        if isinstance(ask, LevelAsk):
+            begins = ask.slots.offset[:, 0]
+            ends = np.append(begins[1:], len(reply.counts.counters))
+            pairs = zip(begins, ends, strict=True)
+            self.nodes += [bool(reply.counts.counters[a:b].any()) for a, b in pairs]
+        return reply
+
+
+@pytest.mark.parametrize(("least", "are_some_alone"), [(0, False), (5, True)])
+def test_what_remains_a_party_may_be_the_only_one_that_is_counted(rows, least, are_some_alone):
+    """Masks hide nothing of a sum to which all others add zeros; nobody knows it beforehand."""
+    tables = tables_for(HorizontalForestClassifier(), *rows)
+    run = forest(tables, least)
+    sides = {name: Counting(party._party) for name, party in run.parties.items()}
+    for name, party in run.parties.items():
+        party._party = sides[name]
+    run.trained()
+    counted = np.array([side.nodes for side in sides.values()]).sum(axis=0)
+    assert (counted > 1).any()
+    assert (counted == 1).any() == are_some_alone
 
 
 @pytest.mark.parametrize("max_features", [2, None])
@@ -124,6 +155,15 @@ REFUSED: dict[str, Any] = {
             r"asks for genetic_tree, which counts a party's rows however few they are; the policy "
             r"of 'north' lets it be counted only where it has 20 rows of a class "
             r"\(rule 'min_own_rows'\)"
+        ),
+    ),
+    "boosted trees": (
+        'protocol = "horizontal_boosting"',
+        {"n_estimators": None, "max_depth": "3"},
+        (
+            r"asks for horizontal_boosting, which sums gradients of the same rows in every tree: "
+            r"nodes left out of one tree follow from others, so that the rule would hide nothing; "
+            r"the policy of 'north' lets it be counted only where it has 20 rows of a class"
         ),
     ),
     "trees over the same rows": (

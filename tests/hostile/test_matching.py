@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from spinney.errors import PolicyError, ProtocolError
+from spinney.privacy.intersection import PsiClient, PsiServer
 from spinney.privacy.keys import KeyPair
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.matching import Ids, PsiClient, PsiServer, open_key, seal_key
-from spinney.protocols.vertical_forest.matching import match
-from spinney.protocols.vertical_forest.matching_messages import (
+from spinney.privacy.matching import Ids, open_key, seal_key
+from spinney.protocols.columns.matching import match
+from spinney.protocols.columns.matching_messages import (
     CommonAsk,
     MeetAsk,
     RequestAsk,
@@ -21,9 +22,9 @@ from spinney.protocols.vertical_forest.matching_messages import (
     TagsAsk,
     TakeAsk,
 )
-from spinney.protocols.vertical_forest.matching_party import MatchingLimit, MatchingParty
-from spinney.protocols.vertical_forest.notebook import Notebook
-from spinney.protocols.vertical_forest.seat import UNSIGNED, Seat, seats_in_one_process
+from spinney.protocols.columns.matching_party import MatchingLimit, MatchingParty
+from spinney.protocols.columns.notebook import Notebook
+from spinney.protocols.columns.seat import UNSIGNED, Seat, seats_in_one_process
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 
@@ -136,7 +137,7 @@ def test_a_key_is_taken_once():
 
 def request_of(seat, ids):
     """Return a request, signed by a seat, and who can read its answer."""
-    client = PsiClient(Ids(ids), reveal=True)
+    client = PsiClient(ids)
     request = client.request()
     signed = seat.sign("matching request", 0, len(ids), request)
     return RespondAsk(len(ids), request, False, signed), client
@@ -208,7 +209,7 @@ def test_a_request_has_a_size_that_the_party_allows():
 
 def test_a_request_does_not_understate_its_size():
     sides = parties()
-    seat, client = sides["bank"]._seat, PsiClient(Ids(GUESSES), reveal=True)
+    seat, client = sides["bank"]._seat, PsiClient(GUESSES)
     request = client.request()
     ask = RespondAsk(10, request, False, seat.sign("matching request", 0, 10, request))
     assert "another number of ids than it says" in said(sides["shop"], ask)
@@ -238,8 +239,8 @@ def test_answers_that_the_coordinator_made_are_not_used():
     """Before: its answer about one guessed id told, by the size, whether the id was there."""
     sides = parties()
     request = sides["bank"].answer(RequestAsk(size_only=False)).data
-    server = PsiServer(Ids([PEOPLE[7]]), reveal=True)
-    setup, response = server.setup(len(PEOPLE)), server.respond(request)
+    server = PsiServer([PEOPLE[7]], reveal=True)
+    setup, response = server.setup(), server.respond(request)
     mine = forging("shop").sign("matching answer", 0, request, setup, response)
     for signed, words in (
         (UNSIGNED, "does not name the other parties of this run"),

@@ -33,6 +33,7 @@ _ALMOST_NO_NOISE = 2000
 _NOISY: dict[str, Any] = {"epsilon": _ALMOST_NO_NOISE}
 _TREE = _NOISY | {"n_estimators": None, "max_depth": 2, "n_rows": 500}
 _FOREST = _NOISY | {"n_estimators": 2, "max_depth": 2, "tree_rows": '"all"', "max_features": "1.0"}
+_BOOSTED = _NOISY | {"n_estimators": None, "n_passes": 1, "max_depth": 1, "batch_trees": 3}
 _EVOLVED = _NOISY | {"n_generations": 2, "population_size": 4, "max_depth": 2, "n_estimators": None}
 _LOCAL: dict[str, Any] = {"epsilon": 30, "n_estimators": 2, "max_depth": 2}
 _BLOOM = _LOCAL | {"epsilon": None, "label_privacy": '"local"', "label_scheme": '"bloom"'}
@@ -46,6 +47,7 @@ PRIVATE: dict[str, dict[str, Any]] = {  # a protocol, and its settings
     "private_tree propose": _TREE | {"method": '"propose"'},
     "private_tree noisy_max": _TREE | {"method": '"noisy_max"'},
     "private_forest": _NOISY | {"n_estimators": 2},
+    "private_boosting": _BOOSTED,
     "extra_trees laplace": _FOREST | {"label_privacy": '"laplace"'},
     "extra_trees local": _LOCAL | {"label_privacy": '"local"'},
     "extra_trees bloom": _BLOOM,
@@ -163,7 +165,7 @@ def seen(heard, case):
 
 
 def test_every_protocol_with_noise_is_tried():
-    without_noise = {"horizontal_boosting"}
+    without_noise = {"horizontal_boosting", "vertical_boosting"}
     assert {case.split()[0] for case in PRIVATE} == set(SPECS) - without_noise
 
 

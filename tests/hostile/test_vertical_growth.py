@@ -8,28 +8,23 @@ import pytest
 
 from spinney.errors import ProtocolError
 from spinney.protocols import vertical_forest
-from spinney.protocols.settings import ForestSettings
-from spinney.protocols.vertical_forest import matched as matched_forest
-from spinney.protocols.vertical_forest.encrypted_messages import ChooseAsk, SealAsk, SumsAsk
-from spinney.protocols.vertical_forest.growing import Offered
-from spinney.protocols.vertical_forest.job import Job, public_settings
-from spinney.protocols.vertical_forest.level_seal import LevelSeal, join_seals
-from spinney.protocols.vertical_forest.matching_party import MatchingLimit
-from spinney.protocols.vertical_forest.messages import (
-    FinishAsk,
-    GainAsk,
-    LabelsAsk,
-    SplitAsk,
-    StartAsk,
-)
-from spinney.protocols.vertical_forest.predicting import PredictingWithPart
-from spinney.protocols.vertical_forest.prediction import (
+from spinney.protocols.columns.encrypted_messages import ChooseAsk, SumsAsk
+from spinney.protocols.columns.growing import Offered
+from spinney.protocols.columns.level_seal import LevelSeal, join_seals
+from spinney.protocols.columns.matching_party import MatchingLimit
+from spinney.protocols.columns.messages import FinishAsk, GainAsk, SplitAsk
+from spinney.protocols.columns.predicting import PredictingWithPart
+from spinney.protocols.columns.prediction import (
     JudgeAsk,
     LeavesAsk,
     Named,
     ValuesAsk,
 )
-from spinney.protocols.vertical_forest.seat import seats_in_one_process
+from spinney.protocols.columns.seat import seats_in_one_process
+from spinney.protocols.settings import ForestSettings
+from spinney.protocols.vertical_forest import matched as matched_forest
+from spinney.protocols.vertical_forest.job import Job, public_settings
+from spinney.protocols.vertical_forest.messages import LabelsAsk, SealAsk, StartAsk
 from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
@@ -203,7 +198,7 @@ def test_a_seal_does_not_say_who_cut_a_node():
             own_nodes = np.array(own)
             parts.append(seal.of_sides(2, own_nodes, sizes[own_nodes], np.concatenate(cut)))
             flags = children.reshape(-1, 2)[own_nodes].reshape(-1)
-            parts.append(seal.of_children(2, 4, own_nodes, flags))
+            parts.append(seal.of_children(2, 4, own_nodes, flags, whole.turns))
         return join_seals(parts)
 
     found = {sealed(groups) for groups in ([[0, 1, 2, 3]], [[0, 3], [1, 2]], [[2], [0], [3], [1]])}

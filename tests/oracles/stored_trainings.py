@@ -32,7 +32,6 @@ class Case:
     train: Callable[[int, int, Path], bytes]
     kind: Any = None  # of estimator
     is_noisy: bool = False  # then noise is fixed, and one thread draws it
-    needs: str | None = None  # a package that may not be there
 
 
 def trained(seed, n_jobs, folder, *, kind, label, table, party, parameters):
@@ -46,10 +45,10 @@ def trained(seed, n_jobs, folder, *, kind, label, table, party, parameters):
     return (folder / "saved").read_bytes() + score.encode()
 
 
-def training(kind, label, party=None, *, table="wards", is_noisy=False, needs=None, **parameters):
+def training(kind, label, party=None, *, table="wards", is_noisy=False, **parameters):
     """Return the training of an estimator; `party`: how rows are dealt, if they are."""
     how = {"kind": kind, "label": label, "table": table, "party": party, "parameters": parameters}
-    return Case(partial(trained, **how), kind, is_noisy, needs)
+    return Case(partial(trained, **how), kind, is_noisy)
 
 
 def dealt(n_parties, **how):
@@ -327,7 +326,6 @@ VERTICAL: dict[str, Case] = {
         label_party="party_0",
         labels="encrypted",
         scheme="paillier",
-        needs="phe",
         n_estimators=2,
         max_depth=2,
         max_bins=8,
@@ -340,7 +338,6 @@ VERTICAL: dict[str, Case] = {
         label_party="party_1",
         labels="encrypted",
         scheme="okamoto-uchiyama",
-        needs="heu",
         n_estimators=2,
         max_depth=2,
         max_bins=8,

@@ -41,8 +41,19 @@ JOBS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def model_bytes(kind, X, y, party=None, **parameters):
-    return kind(**(SMALL | parameters)).fit(X, y, party=party).model_.to_bytes()
+def model_bytes(kind, X, y, party=None, sample_weight=None, **parameters):
+    model = kind(**(SMALL | parameters)).fit(X, y, party=party, sample_weight=sample_weight)
+    return model.model_.to_bytes()
+
+
+POOLED: dict[str, bytes] = {}  # each job's model of one table, trained once
+
+
+def pooled(job, ward_table, ward_labels):
+    if job not in POOLED:
+        kind, parameters = JOBS[job]
+        POOLED[job] = model_bytes(kind, ward_table, label_of(job, ward_labels), **parameters)
+    return POOLED[job]
 
 
 def label_of(job, ward_labels):
@@ -55,9 +66,8 @@ def test_parties_boost_the_trees_of_one_table(job, deal, ward_table, ward_labels
     kind, parameters = JOBS[job]
     y = label_of(job, ward_labels)
     party = DEALS[deal](ward_table, y)
-    assert model_bytes(kind, ward_table, y, party, **parameters) == model_bytes(
-        kind, ward_table, y, **parameters
-    )
+    found = model_bytes(kind, ward_table, y, party, **parameters)
+    assert found == pooled(job, ward_table, ward_labels)
 
 
 @pytest.mark.parametrize("deal", ["two alike", "ten skewed", "one row", "lacking a category"])
@@ -66,16 +76,35 @@ def test_masks_change_nothing(job, deal, ward_table, ward_labels):
     kind, parameters = JOBS[job]
     y = label_of(job, ward_labels)
     party = DEALS[deal](ward_table, y)
-    assert model_bytes(kind, ward_table, y, party, secure_sum=True, **parameters) == model_bytes(
-        kind, ward_table, y, **parameters
-    )
+    found = model_bytes(kind, ward_table, y, party, secure_sum=True, **parameters)
+    assert found == pooled(job, ward_table, ward_labels)
+
+
+@pytest.mark.parametrize("label", ["two classes", "three classes", "amount"])
+def test_rows_with_weights_may_be_dealt_in_any_way(label, ward_table, ward_labels):
+    kind, y = JOBS[label][0], ward_labels[label]
+    weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], len(y))
+    expected = model_bytes(kind, ward_table, y, sample_weight=weight)
+    assert expected != model_bytes(kind, ward_table, y)
+    order = np.argsort(weight, kind="stable")
+    for masked, deal in ((False, "ten skewed"), (True, "three alike")):
+        party = np.asarray(DEALS[deal](ward_table, y))
+        found = model_bytes(
+            kind,
+            ward_table.iloc[order].reset_index(drop=True),
+            y[order],
+            party[order],
+            weight[order],
+            secure_sum=masked,
+        )
+        assert found == expected
 
 
 @pytest.mark.parametrize("label", ["two classes", "amount"])
 def test_the_order_of_the_rows_does_not_matter(label, ward_table, ward_labels):
     kind = JOBS[label][0]
     y = ward_labels[label]
-    expected = model_bytes(kind, ward_table, y)
+    expected = pooled(label, ward_table, ward_labels)
     for order in (np.argsort(y, kind="stable"), np.arange(len(y))[::-1]):
         X_there = ward_table.iloc[order].reset_index(drop=True)
         assert model_bytes(kind, X_there, y[order]) == expected
@@ -86,12 +115,10 @@ def test_the_order_of_the_rows_does_not_matter(label, ward_table, ward_labels):
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("limit", [1 << 16, 256 << 20])
 def test_threads_and_message_sizes_do_not_matter(n_jobs, limit, ward_table, ward_labels):
+    kind, parameters = JOBS["three classes"]
     y = ward_labels["three classes"]
-    expected = model_bytes(HorizontalBoostingClassifier, ward_table, y)
-    found = model_bytes(
-        HorizontalBoostingClassifier, ward_table, y, n_jobs=n_jobs, message_limit=limit
-    )
-    assert found == expected
+    found = model_bytes(kind, ward_table, y, n_jobs=n_jobs, message_limit=limit, **parameters)
+    assert found == pooled("three classes", ward_table, ward_labels)
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -12,11 +12,9 @@ from spinney import (
     VerticalForestRegressor,
     deal_columns,
 )
+from spinney.protocols.settings import ForestSettings
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning"),
-    pytest.mark.usefixtures("one_key"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
 TASKS = ["two classes", "three classes", "amount"]
 SMALL = {"n_estimators": 4, "random_state": 3}
@@ -82,9 +80,10 @@ def test_it_holds_for_every_criterion(settings, ward_table, ward_labels):
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("max_features", [3, None])
 def test_without_a_bootstrap_it_is_the_horizontal_forest(
-    task, max_features, ward_table, ward_labels
+    task, max_features, ward_table, ward_labels, monkeypatch
 ):
-    """Samples are drawn by another key there; all the rest is the same arithmetic."""
+    """Samples have another key there, and nodes draw on; the rest is the same arithmetic."""
+    monkeypatch.setattr(ForestSettings, "goes_on", False)
     y = ward_labels[task]
     settings = SMALL | {"bootstrap": False, "max_features": max_features}
     kind = HorizontalForestRegressor if task == "amount" else HorizontalForestClassifier

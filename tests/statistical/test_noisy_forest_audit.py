@@ -39,6 +39,7 @@ def test_a_whole_tree_keeps_its_claim(epsilon):
         assert found.epsilon > 0.4 * claim, found
 
 
+@pytest.mark.slow  # many thousand draws: six seconds
 def test_a_tree_of_few_draws_keeps_its_claim_tightly():
     found = audited(shallow(Fraction(1, 2), 6000))
     assert not found.refutes(0.5), found
@@ -130,6 +131,7 @@ def two_of_three(decay: Any) -> Any:
     return lambda noise: np.array(logs)[which, np.round(noise).astype(int) + top - 1]
 
 
+@pytest.mark.slow  # many thousand draws: six seconds
 def test_missing_shares_are_caught(monkeypatch):
     """Noise drawn as if all three were honest (t=3), while one of them subtracts its share.
 
@@ -137,11 +139,12 @@ def test_missing_shares_are_caught(monkeypatch):
     """
     right = samplers.shares
     monkeypatch.setattr(samplers, "shares", lambda decay, _, n: right(decay, 3, n))
-    found = audited(shallow(Fraction(1), 2000, in_shares=True), shared, law=two_of_three)
+    found = audited(shallow(Fraction(1), 8000, in_shares=True), shared, law=two_of_three)
     assert found.refutes(1.0), found
     assert found.epsilon > 1.1, found
 
 
+@pytest.mark.slow  # many thousand draws: six seconds
 def test_where_no_share_is_missing_the_claim_is_kept_tightly():
     found = audited(shallow(Fraction(1), 2000, in_shares=True), shared)
     assert not found.refutes(1.0), found

@@ -80,6 +80,7 @@ def asked_often(party_type: type[Party]) -> Any:
     return run
 
 
+@pytest.mark.slow  # thousands of trainings: eight seconds
 def test_a_fresh_draw_on_retry_is_caught():
     found = audited(job(Fraction(1, 2)), asked_often(FreshOnRetry))
     assert found.refutes(0.5), found
@@ -116,6 +117,7 @@ def one_tree_less(ask: Any) -> Any:
     return replace(ask, last=ask.last - 1)
 
 
+@pytest.mark.slow  # thousands of trainings: eight seconds
 def test_a_skipped_charge_is_caught():
     def run(settings: Any, rows: MemoryTable) -> Any:
         party = Noting(SkipsTheCharge(rows, ledger=Ledger.in_memory("one")))

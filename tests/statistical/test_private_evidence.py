@@ -189,11 +189,11 @@ ONE = partial(tree_settings, epsilon=Fraction(1))
 def test_histograms_that_forget_their_columns_are_caught(monkeypatch):
     """One column's noise, though a record is in a cell of each."""
 
-    def forgetful(self, epsilon, sensitivity):
-        del self, sensitivity
-        return DiscreteLaplace(epsilon)
+    def forgetful(self, spends, n_moved):
+        del self, n_moved
+        return DiscreteLaplace(spends)
 
-    monkeypatch.setattr(TreePlan, "_laplace", forgetful)
+    monkeypatch.setattr(TreePlan, "_noise", forgetful)
     found = audited(in_a_corner(64), partial(ONE, method="histograms", leaf_share="1/5"), 80)
     assert found.refutes(1.0), found
 
@@ -204,7 +204,7 @@ def test_published_algorithm_6_is_caught(monkeypatch):
     def published(self, node_budgets):
         nothing = np.zeros(len(node_budgets.has), np.int64)
         return _grouped(
-            node_budgets, nothing, lambda has, _: self._laplace(has * self._bounds_share, 1)
+            node_budgets, nothing, lambda has, _: self._noise(has * self._bounds_share, 1)
         )
 
     monkeypatch.setattr(TreePlan, "bounds_groups", published)

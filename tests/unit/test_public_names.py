@@ -16,8 +16,13 @@ NAMES = {
     "HorizontalBoostingRegressor",
     "HorizontalForestClassifier",
     "HorizontalForestRegressor",
+    "PrivateBoostingClassifier",
+    "PrivateBoostingRegressor",
     "PrivateForestClassifier",
     "PrivateTreeClassifier",
+    "Schema",
+    "VerticalBoostingClassifier",
+    "VerticalBoostingRegressor",
     "VerticalForestClassifier",
     "VerticalForestRegressor",
     "__version__",
@@ -47,7 +52,7 @@ def test_other_names_are_not_there():
 def test_the_version_is_the_package_s():
     from importlib.metadata import version  # noqa: PLC0415  the one use
 
-    assert spinney.__version__ == version("spinney")
+    assert spinney.__version__ == version("spinney-trees")
 
 
 def loaded_by(code, *packages):

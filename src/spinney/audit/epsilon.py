@@ -1,7 +1,8 @@
 """A lower bound on a private job's epsilon, from runs with and without one row.
 
 The row is the most unusual one of the rarest class: noise hides it least. Each run gives one
-number, how many rows of its class the model tells in its leaves, over all trees.
+number, how many rows of its class the model tells in its leaves, over all trees; of boosted trees,
+what they predict for it.
 """
 
 import numpy as np
@@ -95,10 +96,14 @@ def _rarest(rows: Rows) -> Bools:
 
 
 def _statistic(model: ForestModel, rows: Rows, row: int) -> float:
-    """Return how many rows of the row's class its leaves tell."""
-    cells = model.rows(rows.values[:, row : row + 1])
+    """Return how many rows of the row's class its leaves tell; boosted, how well the row fits."""
+    values = rows.values[:, row : row + 1]
     is_class = model.schema.label.kind == "class"
     label = int(rows.target[row]) if is_class else 0
+    if model.boosted is not None:  # its leaves tell no rows
+        (told,) = model.predict_batches(iter([values]))
+        return float(told[0, label])
+    cells = model.rows(values)
     moments = model.forest.moments
     leaves = [int(model.forest.leaves(cells, tree)[0]) for tree in range(model.forest.n_trees)]
     return float(moments[leaves, label].sum())

@@ -20,6 +20,7 @@ from spinney.audit.shares import share_of
 from spinney.audit.told import counts_told
 from spinney.protocols.model import ForestModel
 from spinney.report.audited import Rebuilt
+from spinney.report.hardening import counts_classes
 from spinney.seeds import generator
 from spinney.typing import Floats, Integers
 
@@ -77,9 +78,9 @@ def guess_rows(
 
 
 def classes_of(model: ForestModel, rehearsal: Rehearsal) -> NDArray[np.intp]:
-    """Return the class of each row; a model of numbers has one class."""
+    """Return the class of each row; a model that counts rows alone has one class."""
     target = rehearsal.rows.target
-    if model.schema.label.kind == "class":
+    if counts_classes(model):
         return target.astype(np.intp)
     return np.zeros(target.size, np.intp)
 

@@ -82,6 +82,11 @@ class Rehearsal:
         """Whether the job adds noise."""
         return self.settings.privacy is not None
 
+    @property
+    def noises_counts(self) -> bool:
+        """Whether every count carries noise; noise in rows or labels leaves counts exact."""
+        return self.is_private and bool(self.settings.privacy.noises_counts)
+
     def part(self, kept: Bools) -> "Rehearsal":
         """Return the same job with some of its rows, in the order of `rows`."""
         start, tables = 0, {}
@@ -125,8 +130,11 @@ class Rehearsal:
         return self.train().model
 
     def drawn(self, tree: int) -> Integers:
-        """Return how often a tree drew each row."""
-        if not self.running.protocol.repeats_rows(self.settings):
+        """Return how often a tree drew each row.
+
+        Boosted trees read a sample; a row that stands alone among all rows does so in the sample.
+        """
+        if not getattr(self.settings, "bootstrap", False):
             return np.ones(self.rows.n, np.int64)
         key = tree_keys(self.settings.seed, tree + 1)[tree]
         return bootstrap_weights(key, self.rows.keys).astype(np.int64)

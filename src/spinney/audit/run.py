@@ -23,7 +23,7 @@ from spinney.protocols.release_terms import Hardening
 from spinney.report.audit_limits import AuditLimits, claims_refuted
 from spinney.report.audited import AS_TRAINED, HARDENED, Audit, EpsilonFound, Rebuilt, Released
 from spinney.report.door import release
-from spinney.report.file_names import MODEL, REPORT, file_in
+from spinney.report.file_names import CANDIDATE, MODEL, REPORT, file_in
 from spinney.report.report import load_report
 from spinney.report.words import some
 from spinney.simulation.scores import scores_of
@@ -61,6 +61,19 @@ class Subject:
     sums: tuple[Rebuilt, ...] = ()
     claim: tuple[float, float] | None = None
     leaving: str = HARDENED
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the model's counts carry noise, by its own word and by that of its job."""
+        by_job = self.rehearsal is None or self.rehearsal.noises_counts
+        return self.model.noise is not None and by_job
+
+    @property
+    def is_hardened(self) -> bool:
+        """Whether the model has left before; of a job that is trained here, it has not."""
+        unknown = self.rehearsal is None and not self.is_private
+        rounded = unknown and not has_exact_counts(self.model)
+        return self.model.released is not None or (rounded and not self.is_noisy)
 
 
 def audit(
@@ -102,10 +115,12 @@ def audit(
     else:
         subject = _of_model(target, job, table)
     found = audit_subject(subject, limits, effort or Effort(), progress)
-    broken = claims_refuted(found)
+    broken, given = claims_refuted(found), {}
     if limits is not None:
         broken += limits.broken_by(found, found.judged, exact_counts=exact_counts)
-    return msgspec.structs.replace(found, broken=broken)
+        given = limits.that_are_set
+    words = tuple(one.words for one in broken)
+    return msgspec.structs.replace(found, broken=words, limits=given)
 
 
 def _of_job(path: Path, table: LocalTable | None) -> Subject:
@@ -126,6 +141,8 @@ def _of_job(path: Path, table: LocalTable | None) -> Subject:
 
 def _of_model(target: Path, job: Path | None, table: LocalTable | None) -> Subject:
     file = file_in(target, MODEL)
+    if target.is_dir() and not file.is_file():
+        file = target / CANDIDATE
     if target.is_dir() and not file.is_file():
         raise StorageError(
             f"The folder {str(target)!r} holds no {MODEL}: it is no run, or one that has not "
@@ -237,6 +254,11 @@ def audit_subject(
     models = tuple(_released(subject, name, how, halves, least) for name, how in _leaving(subject))
     found = _epsilon(subject, effort, progress)
     notes = list(subject.notes)
+    if subject.is_noisy and limits is not None and limits.least_group is not None:
+        notes.append(
+            f"least_group = {limits.least_group} was not compared: counts carry noise, and a small "
+            "one says little about rows."
+        )
     if rehearsal is not None:
         notes.extend(_not_tried(subject, rehearsal, halves, found))
     return Audit(
@@ -263,7 +285,7 @@ def _require_size(model: ForestModel) -> None:
 
 def _leaving(subject: Subject) -> Iterator[tuple[str, Hardening | None]]:
     """Return each form in which a model could leave; one that is hardened is not hardened again."""
-    if not subject.is_private and not has_exact_counts(subject.model):
+    if subject.is_hardened:
         yield HARDENED, None
         return
     yield AS_TRAINED, None
@@ -329,7 +351,7 @@ def _released(
     return Released(
         name,
         sha256(model.to_bytes()).hexdigest(),
-        groups_of(model, least, counted, is_noisy=subject.is_private),
+        groups_of(model, least, counted, is_noisy=subject.is_noisy),
         rebuild_from_trees(model, rehearsal, is_noisy=subject.is_private),
         membership,
         attribute,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -20,12 +21,18 @@ from spinney.report.audit_text import (
     model_lines,
     sum_lines,
 )
-from spinney.report.audited import Audit
+from spinney.report.audited import Audit, audit_in
 from spinney.report.file_names import AUDIT, MODEL, PAGE, REPORT
 from spinney.report.report import load_report
 from spinney.report.words import as_json as in_json
 from spinney.report.words import some
 from spinney.simulation.progress import Stages
+
+_STAYS = (
+    "This run was audited before, against limits that were not set now, and did not pass. That "
+    "audit stays in the run's folder; audit with --party to judge it anew, or name another file "
+    "with --out."
+)
 
 __all__ = ["Effort", "audit_target", "require_kept", "show"]
 
@@ -54,11 +61,22 @@ def audit_target(
         progress=step,
     )
     file = out or (target / AUDIT if target.is_dir() else None)
+    if out is None and target.is_dir() and _failed_before(target, found):
+        notes = (*found.notes, _STAYS)
+        return msgspec.structs.replace(found, notes=notes), None
     if file is not None:
         write_whole(file, in_json(found).encode())
     if target.is_dir() and out is None and (target / REPORT).is_file():
         _write_page(target, found)
     return found, file
+
+
+def _failed_before(folder: Path, found: Audit) -> bool:
+    """Return whether a run's audit failed a limit that this one was not compared with."""
+    before = audit_in(folder)
+    if before is None or not before.broken or before.judged.digest != found.judged.digest:
+        return False
+    return bool(set(before.limits) - set(found.limits)) or not found.limits
 
 
 def _table_of(
@@ -101,6 +119,8 @@ def show(found: Audit, file: Path | None, *, as_json: bool) -> None:
         console.print(f"\n{said}")
     for note in found.notes:
         console.print(f"\n{note}")
+    if not found.limits:
+        console.print("\nNo limit was set ([policy.audit]), so nothing was compared.")
     if file is not None:
         console.print(f"\nAudit   {file}")
 

@@ -236,6 +236,16 @@ def job_propose(path: JobFile, *, kit: Kit = _KIT, as_json: Json = False) -> Non
         raise typer.Exit(30)
 
 
+@job.command("check")
+@reporting
+def job_check(path: JobFile, *, as_json: Json = False) -> None:
+    """Compare the tables of a job's simulated parties: units, codes, shifts, constants."""
+    from spinney.simulation.table_fit import check_fit  # noqa: PLC0415
+
+    found = check_fit(path)
+    typer.echo(found.to_json() if as_json else str(found))
+
+
 @job.command("start")
 @reporting
 def job_start(

@@ -11,36 +11,43 @@ import pyarrow as pa
 
 from spinney.errors import PolicyError, SettingError, StorageError, TableError
 from spinney.estimators.models import load_model
+from spinney.estimators.to_lightgbm import lightgbm_text
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
+from spinney.jobs.checking.table import source_at
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import Hardening
 from spinney.report.audit_limits import refuse_failed
 from spinney.report.audited import audit_in
 from spinney.report.door import release
-from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
+from spinney.report.file_names import CANDIDATE, MODEL, PAGE, REPORT, file_in
 from spinney.report.report import Report, load_report
-from spinney.tables.readers import NOTHING, Source
+from spinney.tables.readers import NOTHING
 from spinney.tables.schema import Label, Schema, join_words
 from spinney.tables.table import BATCH_ROWS
 
-FORMATS = ("onnx", "treelite", "spinney")
+FORMATS = ("onnx", "treelite", "lightgbm", "spinney")
 Wanted = Callable[[Hardening], Hardening]
 """The terms that the command line changes from their defaults."""
 
 
 def export_model(
-    source: Path, target: Path, form: str, wanted: Wanted, party: str | None = None
+    source: Path, target: Path, form: str | None, wanted: Wanted, party: str | None = None
 ) -> tuple[str, ...]:
     """Write a hardened model in another format; return a description of each change.
 
     The export keeps to what a run's parties agreed. From a model with one tree per party, it
     writes the tree of `party`.
     """
-    if form not in FORMATS:
-        raise SettingError(f"--to must be one of {', '.join(FORMATS)}; got {form!r}.")
-    whole = ForestModel.load(file_in(source, MODEL))
+    form = _form_of(target, form)
+    file = file_in(source, MODEL)
+    if file.name == CANDIDATE or (not file.is_file() and file.with_name(CANDIDATE).is_file()):
+        raise PolicyError(
+            "This model has not left its run: it waits until every audit of it has passed. Audit "
+            "it, and resume the run. Nothing was written."
+        )
+    whole = ForestModel.load(file)
     if whole.owners and party is None:
         raise SettingError(
             f"This model holds one tree per party. Choose one with --party: "
@@ -66,11 +73,32 @@ def export_model(
         write_whole(target, onnx_forest(model).SerializeToString())
     elif form == "treelite":
         write_whole(target, treelite_forest(model).serialize_bytes())
+    elif form == "lightgbm":
+        write_whole(target, lightgbm_text(model).encode())
     else:
         model.save(target)
     if report is not None:
         _note_export(source, whole, report, f"{_what_left(whole, target, form)}: {_told(done)}")
     return done
+
+
+def _form_of(target: Path, given: str | None) -> str:
+    """Return the format that the user names, or that the file's name tells."""
+    told = target.suffix.lower().removeprefix(".")
+    if given is None and told in FORMATS:
+        return told
+    if given is None:
+        raise SettingError(
+            f"The name {target.name!r} does not tell a format. End it with "
+            f"{' or '.join(f'.{one}' for one in FORMATS)}, or name the format with --to."
+        )
+    if given not in FORMATS:
+        raise SettingError(f"--to must be one of {', '.join(FORMATS)}; got {given!r}.")
+    if told in FORMATS and told != given:
+        raise SettingError(
+            f"The name {target.name!r} says {told}, but --to says {given}. Change one of them."
+        )
+    return given
 
 
 def _what_left(model: ForestModel, target: Path, form: str) -> str:
@@ -89,17 +117,23 @@ def _note_export(folder: Path, model: ForestModel, before: Report, told: str) ->
     report.to_html(folder / PAGE, model, audit_in(folder))
 
 
-def predict_file(source: Path, table: Path, out: Path | None) -> tuple[str, int]:
-    """Predict every row of a file; return the predictions as CSV and the number of rows."""
+def predict_file(
+    source: Path, table: Path, out: Path | None, unknown: str = "refuse"
+) -> tuple[str, int]:
+    """Predict every row of a file; return the predictions as CSV and the number of rows.
+
+    `unknown` says what happens to categories that the model does not know: "refuse" or
+    "as_missing".
+    """
     text = StringIO()
-    n_rows = _predict(source, table, text)
+    n_rows = _predict(source, table, text, unknown)
     if out is not None:
         write_whole(out, text.getvalue().encode())
     return text.getvalue(), n_rows
 
 
-def _predict(source: Path, table: Path, out: TextIO) -> int:
-    model = load_model(source)
+def _predict(source: Path, table: Path, out: TextIO, unknown: str) -> int:
+    model = load_model(source).set_params(unknown_categories=unknown)
     schema = model.model_.schema
     writer = csv.writer(out, lineterminator="\n")
     has_classes = hasattr(model, "classes_")
@@ -126,7 +160,7 @@ def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
         raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
     # The label column is not read, because it is unknown at prediction.
     own = Schema(schema.columns, Label(NOTHING, "number"))
-    source = Source("parquet" if table.suffix == ".parquet" else "csv", str(table))
+    source = source_at(table)
     stream = source.stream(own)
     found = stream.names()
     missing = [name for name in schema.names if name not in found]

@@ -10,7 +10,7 @@ from spinney.privacy.budget import Measure
 from spinney.privacy.claims import Books, Claim, Entry, Verdict, claims
 from spinney.privacy.ledger_copies import back_up, opened, restore
 from spinney.privacy.ledger_store import Charged, Disclosed, JobOpened, LifeBudgets, Restarted
-from spinney.privacy.signatures import fingerprint_of_key
+from spinney.privacy.signatures import fingerprint_of_key, own_key_of
 from spinney.report.privacy import fold_claims, join_units
 from spinney.report.words import some
 
@@ -142,9 +142,41 @@ def _place(equal: Sequence[LedgerLine]) -> str:
 
 
 def verify_ledger(path: Path) -> str:
-    """Check a ledger's chain, signatures, replies, budgets and heads; return its last entry."""
+    """Check a ledger's chain, signatures, replies, budgets and heads; return its last entry.
+
+    With a party's file, also that the party's own keys signed it, and that it goes on from where
+    the party remembers that it ended.
+    """
+    if path.suffix == ".toml":
+        return _verify_own(path)
+    said = _verified(path, [], own_key_of(path))
+    return (
+        f"{said}\nNot compared: the party's certificate, and where the party remembers that the "
+        "ledger ended. Give the party's file for that: spinney ledger verify party.toml"
+    )
+
+
+def _verify_own(path: Path) -> str:
+    from spinney.deployment.party.config import load_party  # noqa: PLC0415  loads the transport
+    from spinney.deployment.party.heads import OwnMark, own_key, require_whole, signer_of  # noqa: PLC0415
+
+    party = load_party(path)
+    known = OwnMark(party.records).known()
+    if known is None and not party.ledger_file.exists():
+        raise LedgerError("This party has no ledger yet: it begins with the first job.")
+    require_whole(party)
+    said = _verified(party.ledger_file, [signer_of(party).public_key], own_key(party).public_key)
+    if known is None:
+        return f"{said}\nThe party's records do not say where the ledger ended: it met nobody yet."
+    entries = some(known.seq, "entry", "entries")
+    return f"{said}\nIt goes on from where the party remembers that it ended: {entries}."
+
+
+def _verified(path: Path, trusted: list[str], own: str) -> str:
+    """Check a ledger, and return what is certain."""
     with opened(path) as ledger:
         anchor = ledger.verify()
+        ledger.check_keys(trusted, own=own)
         intact = (
             f"The ledger of {ledger.party!r} is intact: "
             f"{some(anchor.seq, 'entry', 'entries')}, none changed or missing. Keep this line "

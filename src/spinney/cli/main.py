@@ -60,6 +60,19 @@ ModelFile = Annotated[
     Path, typer.Argument(help=f"{RUN_HELP}, or a model that Spinney saved.", callback=run_called)
 ]
 _AS_AGREED = "as the run's parties agreed, otherwise %s"
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", help="With --label: a column to leave out; repeat it.")
+]
+Dates = Annotated[
+    str, typer.Option("--dates", help="With --label: dates as days since 1970, or drop them.")
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option("--na", help="With --label: a text that means missing; repeat it."),
+]
+Decimal = Annotated[
+    str | None, typer.Option("--decimal", help="With --label: what stands before decimals, , or .")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
@@ -115,7 +128,7 @@ def simulate(
     ending: Ending,
     job: Annotated[
         Path,
-        typer.Argument(help="The job file, TOML (docs/files.md); with --label, a CSV or Parquet."),
+        typer.Argument(help="The job file, TOML (docs/files.md); with --label, a table."),
     ],
     *,
     out: Annotated[
@@ -128,20 +141,91 @@ def simulate(
     task: Annotated[
         str, typer.Option(help="With --label: classification or regression.")
     ] = "classification",
+    drop: Drop = None,
+    dates: Dates = "days",
+    na: Missing = None,
+    decimal: Decimal = None,
+    skews: Annotated[
+        str | None,
+        typer.Option(help="What if parties differ? Skews to try, such as 0,1,4; writes nothing."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a job file over one local table dealt out to parties, or one table per party."""
     from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
+    if skews is not None:
+        from spinney.cli.sweeps import sweep  # noqa: PLC0415
+
+        with show_progress() as stages:
+            found = sweep(job, skews, label, stages)
+        typer.echo(found.to_json() if as_json else str(found))
+        return
     with show_progress() as stages:
         stages.begin("starting")
+        from spinney.jobs.checking.notes import Choices  # noqa: PLC0415
         from spinney.simulation import run as work  # noqa: PLC0415
 
-        outcome = work.simulate(job, out, stages, label, task)
+        choices = Choices(tuple(drop or ()), dates, tuple(na or ()), decimal)
+        outcome = work.simulate(job, out, stages, label, task, choices=choices)
     ending.written = True
     from spinney.cli.text import opening, show  # noqa: PLC0415
 
     show(outcome, opening(outcome), as_json=as_json)
+
+
+@app.command()
+@reporting
+def check(
+    ending: Ending,
+    table: Annotated[Path, typer.Argument(help="A CSV (or .csv.gz), Parquet or database file.")],
+    *,
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="classification or regression.", show_default="as it looks")
+    ] = None,
+    drop: Drop = None,
+    dates: Dates = "days",
+    na: Missing = None,
+    decimal: Decimal = None,
+    query: Annotated[str | None, typer.Option(help="For a database: the rows to check.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write a job file to begin with.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what is in a table, what would go wrong and what to do; nothing leaves this machine."""
+    from spinney.cli import checks as work  # noqa: PLC0415
+    from spinney.jobs.checking.notes import Choices  # noqa: PLC0415
+    from spinney.jobs.checking.table import check_table  # noqa: PLC0415
+
+    choices = Choices(tuple(drop or ()), dates, tuple(na or ()), decimal)
+    found = check_table(table, label, task, choices, query)
+    if write is not None:
+        work.write_job(found, write)
+        ending.written = True
+    work.show(found, write, as_json_text=as_json)
+
+
+@app.command()
+@reporting
+def tune(
+    job: Annotated[Path, typer.Argument(help="The job file of a simulation.")],
+    *,
+    tries: Annotated[
+        list[str] | None,
+        typer.Option("--try", help="A setting and its values, max_depth=4,8; repeat it."),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="How many folds the rows are divided into.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Search a job's settings by cross-validation over all parties' rows; writes nothing."""
+    from spinney.simulation.progress import show_progress  # noqa: PLC0415
+
+    with show_progress() as stages:
+        stages.begin("trying settings")
+        from spinney.cli.tunes import tune_job  # noqa: PLC0415
+
+        found = tune_job(job, tries or (), folds)
+    typer.echo(found.to_json() if as_json else str(found))
 
 
 @app.command()
@@ -223,7 +307,12 @@ def model_export(
     path: ModelFile,
     out: Annotated[Path, typer.Argument(help="The file to write.")],
     *,
-    to: Annotated[str, typer.Option(help="onnx, treelite or spinney.")] = "onnx",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="onnx, treelite, lightgbm or spinney.", show_default="as the file's name ends"
+        ),
+    ] = None,
     smallest_leaf: Annotated[
         int | None,
         typer.Option(
@@ -273,6 +362,9 @@ def model_predict(
     out: Annotated[
         Path | None, typer.Option(help="The CSV to write.", show_default="stdout")
     ] = None,
+    unknown_categories: Annotated[
+        str, typer.Option(help="Categories that the model does not know: refuse or as_missing.")
+    ] = "refuse",
 ) -> None:
     """Predict for every row of a file; needs no network."""
     from spinney.simulation.progress import show_progress  # noqa: PLC0415
@@ -281,7 +373,7 @@ def model_predict(
         stages.begin(f"predicting the rows of {table}")
         from spinney.cli.export import predict_file  # noqa: PLC0415
 
-        text, n_rows = predict_file(path, table, out)
+        text, n_rows = predict_file(path, table, out, unknown_categories)
     ending.written = True
     counted = f"{n_rows} {'row' if n_rows == 1 else 'rows'}"
     typer.echo(text if out is None else f"{counted}  {out}", nl=out is not None)
@@ -411,8 +503,12 @@ def ledger_show(
 
 @ledger.command("verify")
 @reporting
-def ledger_verify(path: LedgerFile) -> None:
-    """Check that no entry was changed or lost, and that no budget was exceeded."""
+def ledger_verify(
+    path: Annotated[
+        Path, typer.Argument(help="A party's file (party.toml), or a ledger file alone.")
+    ],
+) -> None:
+    """Check that no entry was changed or lost, who signed, and that no budget was exceeded."""
     from spinney.cli.ledgers import verify_ledger  # noqa: PLC0415
 
     typer.echo(verify_ledger(path))

@@ -6,9 +6,8 @@ import msgspec
 import numpy as np
 
 from spinney.errors import SettingError, StorageError
+from spinney.protocols.columns.model import PART, PartialModel
 from spinney.protocols.model import ForestModel
-from spinney.protocols.vertical_forest.matched import PART
-from spinney.protocols.vertical_forest.model import PartialModel
 from spinney.report.file_names import MODEL, PAGE, file_in
 from spinney.report.render import size
 from spinney.report.tree_text import tree_text

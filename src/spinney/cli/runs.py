@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from spinney.errors import StorageError
-from spinney.report.file_names import REPORT
+from spinney.report.file_names import DEMO, REPORT, RUNS
 from spinney.report.render import size
 from spinney.report.report import Report, load_report
 from spinney.report.settings import settings_in_words
@@ -31,11 +31,13 @@ class RunLine(msgspec.Struct, frozen=True):
 
 def list_runs(folder: Path) -> tuple[RunLine, ...]:
     """Return the runs in a folder, by name."""
-    if not folder.is_dir():
+    demos = Path().glob(f"{DEMO}*/{REPORT}") if folder == Path(RUNS) else ()
+    found = [path.parent for path in sorted(demos)]
+    if not folder.is_dir() and not found:
         raise StorageError(
             f"There is no folder {str(folder)!r}. Give the folder that holds your runs."
         )
-    found = sorted(path.parent for path in folder.glob(f"*/{REPORT}"))
+    found += sorted(path.parent for path in folder.glob(f"*/{REPORT}"))
     return tuple(_line(path) for path in found)
 
 
@@ -68,10 +70,11 @@ class RunComparison(msgspec.Struct, frozen=True):
     runs: tuple[str, str]
     facts: dict[str, tuple[str, str]]
     different_settings: dict[str, tuple[str, str]]
+    warning: str = ""  # why the scores of the two cannot be compared
 
     def __str__(self) -> str:
         rows = [("", *self.runs), *((name, *both) for name, both in self.facts.items())]
-        lines = _aligned(rows)
+        lines = [*_aligned(rows), *(["", self.warning] if self.warning else [])]
         if not self.different_settings:
             return "\n".join([*lines, "", "Both runs have the same settings."])
         told = _aligned([(name, *both) for name, both in self.different_settings.items()])
@@ -79,6 +82,7 @@ class RunComparison(msgspec.Struct, frozen=True):
 
 
 _FACTS: dict[str, Callable[[Report], str]] = {
+    "predicts": lambda r: "-" if r.subject is None else r.subject.label,
     "protocol": lambda r: r.protocol,
     "parties": lambda r: str(len(r.parties)),
     "trees": lambda r: str(r.n_trees),
@@ -105,7 +109,17 @@ def compare_runs(first: Path, second: Path) -> RunComparison:
         for name in dict.fromkeys([*of_a, *of_b])
         if of_a.get(name) != of_b.get(name)
     }
-    return RunComparison((str(first), str(second)), facts, settings)
+    return RunComparison((str(first), str(second)), facts, settings, _unlike(a, b))
+
+
+def _unlike(a: Report, b: Report) -> str:
+    """Say that two runs do not predict the same; empty if they do, or if they do not say it."""
+    if a.subject is None or b.subject is None or a.subject.label == b.subject.label:
+        return ""
+    return (
+        f"These runs predict different labels, {a.subject.label!r} and {b.subject.label!r}: their "
+        "scores cannot be compared."
+    )
 
 
 def mean_scores(report: Report) -> dict[str, float]:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from spinney.jobs.registry import spec_of
 from spinney.report.render import size
-from spinney.report.verdicts import NOTHING_TO_JOIN, joining_helped, number, word_of
+from spinney.report.verdicts import NOTHING_TO_JOIN, number, word_of
 from spinney.report.words import some
 from spinney.simulation.outcome import Outcome
 
@@ -71,19 +71,7 @@ def joining(outcome: Outcome) -> str:
     """
     if len(outcome.parties) == 1:
         return NOTHING_TO_JOIN
-    lines = []
-    for score, (n_helped, n_compared) in outcome.helped.items():
-        if not n_compared:
-            continue
-        gain = f"gain_{score}"
-        line = joining_helped(
-            score,
-            (n_helped, n_compared),
-            alone=outcome.mean["local"][score],
-            together=outcome.mean["federated"][score],
-            gains=[party.intervals[gain] for party in outcome.parties if gain in party.intervals],
-        )
-        lines.append(line)
+    lines = [one.in_words() for one in outcome.joining]
     if not lines:
         return "No party could train and score a forest alone, so there is nothing to compare with."
     return "\n".join(lines)

@@ -35,7 +35,7 @@ from spinney.transport.remote.calling import Session
 from spinney.transport.remote.certificates import LEAD, MEMBER, holder_of
 from spinney.transport.remote.frames import Abort, Fetch, Present, Resume, Runs, Show, Submit
 
-_EVERY: Final = 0.25  # seconds
+_EVERY: Final = 0.1  # seconds
 _AWAY_SECONDS: Final = 600.0  # for a coordinator that is started again while somebody follows
 _LARGEST: Final = 1 << 31  # bytes of a file of a result
 _FETCH_SECONDS: Final = 3600.0

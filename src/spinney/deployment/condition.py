@@ -150,6 +150,11 @@ def _ledger_words(key: str, value: dict[str, Any]) -> dict[str, str]:
     return {key: f"{entries}; hash of the last: {value['hash']}"}
 
 
+def _ledgers_words(key: str, value: dict[str, Any]) -> dict[str, str]:
+    ends = [f"{name} {some(number, 'entry', 'entries')}" for name, number in value.items()]
+    return {key: f"{', '.join(ends)}; their signed heads are kept here"} if ends else {}
+
+
 def _cage_words(cage: str) -> str:
     if cage == "none":
         return "none: the process can reach every file of its user"
@@ -182,6 +187,7 @@ _WORDS: Final = {
     "authority": _certificate_words,
     "disk": _disk_words,
     "ledger": _ledger_words,
+    "ledgers": _ledgers_words,
     "versions": _version_words,
     "connected": _heard_words,
     "runs": _count_words,

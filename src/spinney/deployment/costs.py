@@ -31,6 +31,7 @@ class JobCost(msgspec.Struct, frozen=True):
     bytes: int | None
     seconds: float | None
     bytes_a_row: int = 0  # in addition, per row over all parties
+    usual_bytes: int | None = None  # if no node must draw on; None: there is no such difference
     assumes: str = ""  # what the bounds assume, because the job does not say it
 
     def __str__(self) -> str:
@@ -41,10 +42,15 @@ class JobCost(msgspec.Struct, frozen=True):
         time = (
             "" if self.seconds is None else f"; about {self.seconds:.0f} s, counting not included"
         )
+        usual = (
+            ""
+            if self.usual_bytes is None
+            else f" (at most {self.usual_bytes / 1e6:.1f} MB unless nodes must draw more columns)"
+        )
         assumes = f", assuming {self.assumes}" if self.assumes else ""
         return (
             f"{noise}; at most {some(self.rounds, 'round', 'rounds')} and {self.bytes / 1e6:.1f} "
-            f"MB{rows} if no party leaves{assumes}{time}"
+            f"MB{rows}{usual} if no party leaves{assumes}{time}"
         )
 
 
@@ -57,15 +63,19 @@ def cost_of(job: Agreed) -> JobCost:
     if bound.rounds is None or bound.bytes is None:
         return JobCost(epsilon, None, None, None)
     rounds = bound.rounds + 1  # the finished model
-    size = 2 * bound.bytes + JOB_LIMIT  # the model is no larger than the replies
     n_unknown = sum(1 for n in job_size.categories if n is None)
     schema = len(msgspec.json.encode(job.schema)) + n_unknown * _UNKNOWN_CATEGORIES * _NAME
-    size += 4 * schema  # a party's own, the shared one, the model's
+    others = 4 * schema + JOB_LIMIT  # a party's own, the shared one, the model's
     if job.is_masked:  # keys, letters, answers, shares
         rounds = 2 * rounds + 2 * (1 + rounds // _ROUNDS_A_KEY) + 2
-        size += rounds * 1024 * len(job.parties) ** 2
-    seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + size / _BYTES_A_SECOND
-    return JobCost(epsilon, rounds, size, seconds, bound.bytes_a_row, _assumed(job))
+        others += rounds * 1024 * len(job.parties) ** 2
+    most, usual = (  # the model is no larger than the replies
+        None if size is None else 2 * size + others for size in (bound.bytes, bound.usual_bytes)
+    )
+    moved = (most or 0) if usual is None else usual
+    seconds = _SECONDS_TO_START + rounds * _SECONDS_A_ROUND + moved / _BYTES_A_SECOND
+    usual = None if usual == most else usual
+    return JobCost(epsilon, rounds, most, seconds, bound.bytes_a_row, usual, _assumed(job))
 
 
 def _epsilon(privacy: PrivacySettings) -> str:

@@ -2,11 +2,12 @@
 
 **Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
 refuses. At the end it learns on which terms each party lets the model leave, and hands it out on
-the strictest of them. It sends each party the released model, or, where parties derive the model
-themselves, what the last step came to, and each party hardens what it derived; it learns that the
-party has kept the model, and its digest. So every party, and the lead, learn the released model. A
-blind coordinator then asks one party for it, and learns the model that all parties have, and its
-quality.
+the strictest of them. Of parties that audit models it first learns whether this one passes; if one
+does not, all are asked to erase what they keep of it, and nobody is handed it. It sends each party
+the released model, or, where parties derive the model themselves, what the last step came to, and
+each party hardens what it derived; it learns that the party has kept the model, and its digest. So
+every party, and the lead, learn the released model. A blind coordinator then asks one party for it,
+and learns the model that all parties have, and its quality.
 
 **Who never learns what.** Who is handed the released model does not learn what was closed or
 rounded away. But parties that derive a model have seen its sums, and so has a coordinator that is
@@ -49,11 +50,12 @@ class TermsReply:
     threshold_digits: int
     value_digits: int
     exact_counts: bool
+    audits: bool = False  # whether the party audits a model before it leaves
 
     @classmethod
-    def of(cls, terms: Hardening) -> Self:
+    def of(cls, terms: Hardening, *, audits: bool = False) -> Self:
         """Return terms as they travel."""
-        return cls(*msgspec.structs.astuple(terms))
+        return cls(**msgspec.structs.asdict(terms), audits=audits)
 
     @property
     def terms(self) -> Hardening:
@@ -70,8 +72,42 @@ class TermsReply:
 class TermsAsk(Ask[TermsReply]):
     """On which terms may the model leave?"""
 
-    reveals: ClassVar[str] = "the party's terms for models that leave; no data"
+    reveals: ClassVar[str] = "the party's terms for models that leave, and whether it audits them"
     reply_type: ClassVar[type[Any]] = TermsReply
+
+
+@message
+class AuditReply:
+    """What came of the party's audit: it passed, it is still to be done, or it did not pass."""
+
+    waits: bool
+    refused: bool
+    reason: str  # empty if it passed
+
+
+@message
+class AuditAsk(Ask[AuditReply]):
+    """Does the model pass your audit, as it would leave? (Asked of parties that audit.)"""
+
+    digest: str  # of a model that parties derive; empty if the coordinator is blind
+    before: tuple[Opened, ...]  # what the last steps came to
+    terms: TermsReply
+    model: bytes  # the released model, where parties do not derive it; else empty
+    reveals: ClassVar[str] = "whether the model passes the party's audit, or why it does not"
+    reply_type: ClassVar[type[Any]] = AuditReply
+
+
+@message
+class WithdrawnReply:
+    """The party keeps nothing of the model."""
+
+
+@message
+class WithdrawAsk(Ask[WithdrawnReply]):
+    """A party's audit did not pass. Will you erase what you keep of the model?"""
+
+    reveals: ClassVar[str] = "nothing"
+    reply_type: ClassVar[type[Any]] = WithdrawnReply
 
 
 RELEASED: Final = "the model to every party and the lead, hardened on the parties' strictest terms"

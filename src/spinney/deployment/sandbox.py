@@ -34,7 +34,7 @@ _BIND, _CONNECT = 1, 2
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 _FIRST_WITH_PORTS, _FIRST_WITH_SCOPES = 4, 6
 _VARIABLE: Final = "SPINNEY_CAGE"
-_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm")  # noqa: S108
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 _SYSTEM: Final = (
     *("/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/etc/hosts", "/etc/resolv.conf"),
     *(
@@ -97,6 +97,7 @@ def start_again(cage: Cage) -> None:
     if cage.kernels:  # who loads compiled code runs it: nobody outside loads what a cage wrote
         from spinney.trees.compiled import copy_compiled  # noqa: PLC0415  has threads
 
+        os.umask(0o077)
         copy_compiled(Path(cage.kernels))
         environment["NUMBA_CACHE_DIR"] = cage.kernels
     sys.stdout.flush()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,13 @@ from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Values
+from spinney.typing import Floats, Integers, Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spinney.protocols.model import ForestModel
+    from spinney.tables.columns import Columns
 
 
 _SETTINGS: Final = (  # parameters that a job takes unchanged
@@ -79,6 +80,33 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         columns = columns_of(X, model.schema, unknown_categories=self.unknown_categories)
         return model.predict(columns, n_threads=thread_count(self.n_jobs))
 
+    def apply(self, X: Any) -> Integers:
+        """Return the leaf of each row in each tree, (n_rows, n_trees); a tree's root is 0.
+
+        Nodes have the numbers that they have in `to_sklearn`.
+        """
+        from spinney.estimators.paths import leaves_of  # noqa: PLC0415  loaded late
+
+        columns = self._columns(X)
+        return leaves_of(self.model_, columns)
+
+    def decision_path(self, X: Any) -> tuple[Any, Integers]:
+        """Return the nodes on each row's paths, as scikit-learn's forests do.
+
+        The first result is a sparse matrix, rows by nodes of all trees; the second says where each
+        tree's nodes begin.
+        """
+        from spinney.estimators.paths import paths_of  # noqa: PLC0415  loaded late
+
+        columns = self._columns(X)
+        return paths_of(self.model_, columns)
+
+    def _columns(self, X: Any) -> Columns:
+        """Return X as the model reads it."""
+        check_is_fitted(self)
+        X = check_features(self, X, self.categorical_features, reset=False)
+        return columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
+
     def _consented(self) -> ForestModel:
         """Return the model, with the names of the parties that consented, if it needs that."""
         check_is_fitted(self)
@@ -91,6 +119,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         rows and asks for it as it was trained. One party's own model stays as it is.
         """
         model = self._consented()
+        if hasattr(model, "home"):
+            raise SettingError(
+                "A model that a party fitted at home stays there: it shows how common each class "
+                "is among the party's rows. Save or export the joint model; `for_party` fits it "
+                "again."
+            )
         report = getattr(self, "report_", None)
         if exact or report is None or report.release is None:
             return model
@@ -107,7 +141,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self._leaving(exact=exact).save(path)
 
     def to_sklearn(self, *, exact: bool = False) -> Any:
-        """Return a fitted scikit-learn forest with the predictions of the model that may leave.
+        """Return a fitted scikit-learn model with the predictions of the model that may leave.
+
+        It is a random forest, or histogram gradient boosting for boosted trees.
 
         They are equal to this estimator's if one party grew it, or with `exact`; see `save`.
 
@@ -120,6 +156,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         names = getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", None)
+        if model.boosted is not None:
+            from spinney.estimators.to_sklearn_boosted import sklearn_boosting  # noqa: PLC0415
+
+            how = (classes, names, self.unknown_categories)
+            return sklearn_boosting(model, model.boosted, *how)
         return sklearn_forest(model, classes, names, self.unknown_categories)
 
     def to_onnx(self, *, exact: bool = False) -> Any:
@@ -140,17 +181,25 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         return treelite_forest(self._leaving(exact=exact))
 
+    def to_lightgbm(self, *, exact: bool = False) -> str:
+        """Return boosted trees as LightGBM's text model with numbered categories.
+
+        `encoded` returns its input. `exact` is that of `save`.
+        """
+        from spinney.estimators.to_lightgbm import lightgbm_text  # noqa: PLC0415  only for exports
+
+        return lightgbm_text(self._leaving(exact=exact))
+
     def encoded(self, X: Any) -> Values:
         """Return X as exported models take it: categories are numbers, missing values are NaN."""
         check_is_fitted(self)
         self._require_sound_parameters()
-        X = check_features(self, X, self.categorical_features, reset=False)
-        columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
-        return np.ascontiguousarray(columns.values(slice(None)).T)
+        return np.ascontiguousarray(self._columns(X).values(slice(None)).T)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle; a ledger stays with its party."""
-        return {k: v for k, v in super().__getstate__().items() if k != "ledger_"}
+        """Return the state to pickle; ledgers and rows stay with their parties."""
+        stay = ("ledger_", "_tables")
+        return {k: v for k, v in super().__getstate__().items() if k not in stay}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -158,14 +207,16 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def _require_sound_parameters(self) -> None:
         """Raise if a parameter that is not a setting is invalid."""
         thread_count(self.n_jobs)
-        if self.schema is not None and not isinstance(self.schema, Schema):
+        if self.schema is not None and not isinstance(self.schema, Schema | dict):
             raise SettingError(
-                f"schema must be a spinney Schema or None; got a {type(self.schema).__name__}."
+                "schema must be a spinney Schema, a dict of ranges and categories by column, or "
+                f"None; got a {type(self.schema).__name__}."
             )
         if self.unknown_categories not in ("refuse", "as_missing"):  # a list is neither
             raise SettingError(
@@ -217,22 +268,28 @@ class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
         shares: Floats = self._predicted(X)
         return shares
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of each class's probability, in the order of `classes_`."""
+        with np.errstate(divide="ignore"):
+            logarithms: Floats = np.log(self.predict_proba(X))
+        return logarithms
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        best = self._predicted(X).argmax(axis=1)
-        found: NDArray[Any] = self.classes_.take(best)
+        shares = self._predicted(X)  # which says so if there is no model yet
+        found: NDArray[Any] = self.classes_.take(self._decided(shares))
+        return found
+
+    def _decided(self, shares: Floats) -> Integers:
+        """Return the number of the class that the model decides for, for each row."""
+        found: Integers = self.model_.decided(shares)
         return found
 
 
-class ClassifiesRows(PredictsClasses):
-    """Methods of classifiers over parties that hold different rows."""
-
-    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
-        """Grow the trees; `party` names the party of each row, and None means one party."""
-        if y is not None and is_complete(y):  # our own check refuses the rest
-            check_classification_targets(y)
-        super().fit(X, y, party)
-        return self
+def require_classes(y: Any) -> None:
+    """Raise if labels are no classes; incomplete ones are refused elsewhere."""
+    if y is not None and is_complete(y):
+        check_classification_targets(y)
 
 
 def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:

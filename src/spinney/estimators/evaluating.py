@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,16 @@ def tables_for(estimator: Any, X: Any, y: Any, party: Any) -> dict[str, MemoryTa
     return deal_tables(MemoryTable(schema, columns, target, n_threads=threads), party)
 
 
+def _meaning(model: str, tables: dict[str, MemoryTable], asked: tuple[Any, ...]) -> str:
+    """Return what an evaluation is about: asked twice, it is answered once."""
+    state = sha256(repr((model, asked)).encode())
+    for name, table in tables.items():
+        state.update(name.encode() + b"\0")
+        for batch in table.batches():
+            state.update(np.ascontiguousarray(batch.keys).tobytes())
+    return state.hexdigest()[:32]
+
+
 class Evaluates:
     """The method `evaluate` of estimators over parties that hold different rows."""
 
@@ -45,7 +56,9 @@ class Evaluates:
         """Measure with noise how good the model is on rows that it was not trained on.
 
         Each party counts its rows by class and by score. The counts carry noise, shared by the
-        parties of a masked sum, and `ledger_` shows what they cost. `report_` shows the result.
+        parties of a masked sum, and `ledger_` shows what they cost. `report_` shows the result, and
+        what training and evaluations cost together. The same question about the same rows gets the
+        same answer, and costs nothing more.
 
         Parameters
         ----------
@@ -61,8 +74,6 @@ class Evaluates:
         per_party
             Whether to measure each party's rows too. Each party then adds its own whole noise.
         """
-        from uuid import uuid4  # noqa: PLC0415
-
         from spinney.protocols.private_evaluation.settings import (  # noqa: PLC0415  loads numba
             digest_of,
             evaluation_settings,
@@ -73,9 +84,10 @@ class Evaluates:
 
         tables = tables_for(self, X, y, party)
         model = self.model_  # type: ignore[attr-defined]
+        digest = digest_of(model.to_bytes())
         settings = evaluation_settings(
-            f"simulated evaluation {uuid4()}",
-            (digest_of(model.to_bytes()),),
+            f"evaluation {_meaning(digest, tables, (str(epsilon), by, per_party))}",
+            (digest,),
             "classification" if model.schema.label.kind == "class" else "regression",
             epsilon,
             by=by,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ClassifiesRows, PredictsNumbers
+from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.label_privacy import label_noise_of, memories
 from spinney.estimators.row_forest import RowForest
 from spinney.privacy.label_memory import LabelMemory
@@ -67,7 +67,7 @@ class _ExtraTrees(RowForest):
         return memories(self, tables)
 
 
-class ExtraTreesClassifier(ClassifiesRows, _ExtraTrees):
+class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
     r"""Extremely randomised trees grown jointly by parties that hold different rows (S5).
 
     One random cut is drawn per candidate feature, and the best of these cuts becomes the split.
@@ -83,6 +83,11 @@ class ExtraTreesClassifier(ClassifiesRows, _ExtraTrees):
         As in scikit-learn's `ExtraTreesClassifier`, except that `n_jobs=None` means all cores.
     max_leaf_nodes
         Must be None, because trees grow one level at a time.
+    max_samples
+        Must be None: a bootstrap draws each row by its own key.
+    warm_start
+        With more `n_estimators`, a second `fit` adds trees: it keeps the seed, so that on the same
+        rows the first trees are grown again as they were.
     max_bins
         The largest number of bins per numeric column, 2 to 255.
     binning
@@ -131,8 +136,11 @@ class ExtraTreesClassifier(ClassifiesRows, _ExtraTrees):
 
     Attributes
     ----------
-    classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_
-        As in scikit-learn.
+    classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_, \
+    oob_decision_function_
+        As in scikit-learn; `oob_prediction_` for numbers.
+    estimators_
+        The trees as `to_sklearn` makes them: a view, made anew each time.
     model_
         The trained forest, which predicts by itself.
     report_
@@ -147,7 +155,7 @@ class ExtraTreesClassifier(ClassifiesRows, _ExtraTrees):
         self,
         n_estimators: int = 100,
         *,
-        criterion: Literal["gini", "entropy"] = "gini",
+        criterion: Literal["gini", "entropy", "log_loss"] = "gini",
         max_depth: int | None = None,
         min_samples_split: float = 2,
         min_samples_leaf: float = 1,
@@ -160,6 +168,8 @@ class ExtraTreesClassifier(ClassifiesRows, _ExtraTrees):
         bootstrap: bool = False,
         class_weight: Any = None,
         oob_score: bool = False,
+        max_samples: None = None,
+        warm_start: bool = False,
         thresholds: Thresholds = "public",
         label_privacy: LabelPrivacy | None = None,
         label_scheme: LabelScheme = "randomised_response",
@@ -206,6 +216,8 @@ class ExtraTreesRegressor(PredictsNumbers, _ExtraTrees):
         binning: Binning = "magnitudes",
         bootstrap: bool = False,
         oob_score: bool = False,
+        max_samples: None = None,
+        warm_start: bool = False,
         thresholds: Thresholds = "public",
         label_privacy: LabelPrivacy | None = None,
         label_scheme: LabelScheme = "randomised_response",

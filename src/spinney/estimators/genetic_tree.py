@@ -5,13 +5,13 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from spinney.estimators.base import ClassifiesRows
+from spinney.estimators.base import PredictsClasses
 from spinney.estimators.evolved import EvolvedTrees
 from spinney.tables.schema import Schema
 from spinney.typing import Floats
 
 
-class GeneticTreeClassifier(ClassifiesRows, EvolvedTrees):
+class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
     r"""One small tree for each party, from structures that all parties evolve together (S4).
 
     A structure assigns a column to each node. Parties fit structures to their own rows and answer

@@ -2,96 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ClassifiesRows, PredictsNumbers
-from spinney.estimators.inputs import check_features
+from spinney.estimators.base import PredictsClasses, PredictsNumbers
+from spinney.estimators.boosted import Binning, BoostedEstimator, StagedClasses, StagedNumbers
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.seeds import job_seed
-from spinney.tables.frames import columns_of
-from spinney.tables.names import default_names
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from spinney.privacy.ledger import Ledger
-    from spinney.protocols.horizontal_boosting.settings import Settings
+    from spinney.protocols.boosted.settings import Settings
+    from spinney.protocols.horizontal_boosting.coordinator import SoFar
     from spinney.protocols.spec import Spec
     from spinney.protocols.training import Trained
     from spinney.tables.table import MemoryTable
     from spinney.typing import Floats, Progress
 
-Binning = Literal["quantiles", "ranges"]
-_SETTINGS = (  # parameters that a job takes unchanged
-    "loss",
-    "learning_rate",
-    "max_iter",
-    "batch_trees",
-    "max_depth",
-    "min_samples_leaf",
-    "l2_regularization",
-    "subsample",
-    "colsample_bytree",
-    "max_features",
-    "max_bins",
-    "max_cells",
-    "binning",
-    "early_stopping",
-    "validation_fraction",
-    "n_iter_no_change",
-    "tol",
-    "message_limit",
-)
+_MOST_AT_ONCE = 8  # parties whose replies are held at the same time
 
 
-class _HorizontalBoosting(RowsEstimator):
+class _HorizontalBoosting(BoostedEstimator, RowsEstimator):
     """Checks and settings of classifier and regressor."""
 
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> Settings:  # noqa: ARG002
-        from spinney.protocols.horizontal_boosting.settings import Settings  # noqa: PLC0415
-        from spinney.protocols.settings import refuse_max_leaf_nodes  # noqa: PLC0415  loaded late
-
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
-        refuse_max_leaf_nodes(self.max_leaf_nodes)
-        return Settings(
-            task="classification" if self._is_classifier else "regression",
-            class_weight=self._class_weights(classes) if self._is_classifier else None,
-            seed=job_seed(self.random_state),
-            monotonic_cst=self._directions(),
+        so_far = self._before()
+        return self._boosting_settings(
+            classes,
+            job_seed(self.random_state) if so_far is None else so_far.job.settings.seed,
             interaction_cst=self._together(),
-            **{name: getattr(self, name) for name in _SETTINGS},
+            message_limit=self.message_limit,
         )
-
-    def _names(self) -> list[str]:
-        """Return the names of the columns that `fit` saw."""
-        names = getattr(self, "feature_names_in_", None)
-        return list(default_names(self.n_features_in_) if names is None else map(str, names))
-
-    def _directions(self) -> tuple[tuple[str, int], ...]:
-        """Return the columns that `monotonic_cst` constrains, by name."""
-        given = self.monotonic_cst
-        if given is None:
-            return ()
-        if not isinstance(given, dict):
-            names = self._names()
-            if np.ndim(given) != 1 or len(given) != len(names):
-                raise SettingError(
-                    f"monotonic_cst must be a dict by column, or give one of -1, 0 and 1 for each "
-                    f"of the {len(names)} columns; got {given!r}."
-                )
-            given = dict(zip(names, np.asarray(given).tolist(), strict=True))
-        return tuple(sorted((str(name), direction) for name, direction in given.items()))
 
     def _together(self) -> tuple[tuple[str, ...], ...]:
         """Return the sets of columns that `interaction_cst` allows together, by name."""
@@ -125,40 +75,67 @@ class _HorizontalBoosting(RowsEstimator):
         progress: Progress,
     ) -> Trained:
         training: Any = super()._train(tables, settings, ledgers, progress)
-        self.train_score_ = -np.array(training.curves.get("training", ()))
-        self.validation_score_ = -np.array(training.curves.get("validation", ()))
+        self._so_far = training.so_far if self.warm_start else None
+        self._keep_curves(training)
         return training  # type: ignore[no-any-return]
 
-    @property
-    def n_iter_(self) -> int:
-        """How many trees were grown, for each class if there are more than two."""
-        check_is_fitted(self)
-        boosted = self.model_.boosted
-        assert boosted is not None
-        return self.model_.forest.n_trees // boosted.base.size
+    def fit(self, X: Any, y: Any, party: Any = None, sample_weight: Any = None) -> Self:
+        """Boost the trees.
 
-    def _staged(self, X: Any) -> Iterator[Floats]:
-        """Yield predictions after each batch of trees."""
-        check_is_fitted(self)
-        X = check_features(self, X, self.categorical_features, reset=False)
-        columns = columns_of(X, self.model_.schema, unknown_categories=self.unknown_categories)
-        yield from self.model_.staged(columns, n_threads=thread_count(self.n_jobs))
+        Parameters
+        ----------
+        X
+            A numeric array, or a data frame (pandas, polars, pyarrow).
+        y
+            The label of each row.
+        party
+            The party of each row; see `deal_rows`. None: one party holds all rows.
+        sample_weight
+            How much each row counts: gradients and curvatures are multiplied with it, in steps of
+            2^-16 of the largest. The largest weight is public. None: all rows count alike.
+        """
+        return self._fitted(X, y, party, sample_weight)
+
+    def _before(self) -> SoFar | None:
+        """Return the trees that a fit adds to, if any."""
+        return getattr(self, "_so_far", None) if self.warm_start else None
+
+    def _begin_fit(self) -> None:
+        if self._before() is None:  # else the model so far stays, if the fit fails
+            super()._begin_fit()
+
+    def _fitted(self, X: Any, y: Any, party: Any, sample_weight: Any = None) -> Self:
+        kept = {name: held for name, held in vars(self).items() if name.endswith("_in_")}
+        try:
+            return super()._fitted(X, y, party, sample_weight)
+        except Exception:
+            if self._before() is not None:  # the model so far predicts as it did
+                self.__dict__.update(kept)
+            raise
+
+    def _weighed(self, settings: Any, weight: Floats | None) -> Any:
+        return settings if weight is None else replace(settings, largest_weight=weight.max().item())
 
     @property
     def _spec(self) -> Spec[Settings]:
         from spinney.protocols.horizontal_boosting import SPEC  # noqa: PLC0415  loads numba
 
-        return SPEC
+        so_far = self._before()
+        return SPEC if so_far is None else SPEC.after(so_far)
 
     @property
     def _is_private(self) -> bool:
         return False
 
-    def _n_at_once(self) -> int:
-        return min(2, thread_count(self.n_jobs))
+    def _n_at_once(self, n_parties: int) -> int:
+        return min(n_parties, thread_count(self.n_jobs), _MOST_AT_ONCE)
+
+    def _threads_of_party(self, n_parties: int) -> int | None:
+        # A level of one tree is little work: parties beside each other wait less than threads do.
+        return thread_count(self.n_jobs) // self._n_at_once(n_parties)
 
 
-class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
+class HorizontalBoostingClassifier(StagedClasses, PredictsClasses, _HorizontalBoosting):
     r"""Gradient boosted trees grown jointly by parties that hold different rows.
 
     With `party` in `fit`, the rows are dealt to simulated parties; the model is identical, bit for
@@ -193,7 +170,7 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
     max_leaf_nodes
         Must be None, because trees grow one level at a time.
     max_bins, max_cells, binning
-        As in `HorizontalForestClassifier`, without adaptive bins.
+        As in `HorizontalForestClassifier`, without adaptive bins, and with half as many cells.
     class_weight
         None, "balanced", or a dict of weights by class.
     early_stopping, validation_fraction, n_iter_no_change, tol
@@ -206,6 +183,9 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
     interaction_cst
         Sets of columns, by name or position, of which one path may use one set only; "pairwise" or
         "no_interactions". Columns in no set form a set of their own.
+    warm_start
+        Whether `fit` adds trees, up to `max_iter` in all, to those of the fit before, on the same
+        rows. The result is that of one fit with as many trees, bit for bit.
     categorical_features, unknown_categories, schema, secure_sum, message_limit, honest, \
     random_state, n_jobs, verbose
         As in `HorizontalForestClassifier`.
@@ -224,14 +204,9 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
 
     _is_classifier = True
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
-        """Yield the probability of each class after each batch of trees."""
-        yield from self._staged(X)
-
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Yield the most probable class after each batch of trees."""
-        for shares in self._staged(X):
-            yield self.classes_.take(shares.argmax(axis=1))
+    def fit(self, X: Any, y: Any, party: Any = None, sample_weight: Any = None) -> Self:
+        """Boost the trees; see `HorizontalBoostingRegressor.fit`."""
+        return self._fitted(X, y, party, sample_weight)
 
     def __init__(
         self,
@@ -248,7 +223,7 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
         max_features: float = 1.0,
         max_leaf_nodes: int | None = None,
         max_bins: int = 255,
-        max_cells: int = 33,
+        max_cells: int = 17,
         binning: Binning = "quantiles",
         class_weight: Any = None,
         early_stopping: bool = False,
@@ -263,6 +238,7 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
         secure_sum: bool = False,
         message_limit: int = 256 << 20,
         honest: int | None = None,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -270,7 +246,7 @@ class HorizontalBoostingClassifier(ClassifiesRows, _HorizontalBoosting):
         self._keep(locals())
 
 
-class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
+class HorizontalBoostingRegressor(StagedNumbers, PredictsNumbers, _HorizontalBoosting):
     """Gradient boosted regression trees grown jointly by parties that hold different rows.
 
     Parameters are those of `HorizontalBoostingClassifier`; the loss is "squared_error", or
@@ -279,11 +255,6 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
     """
 
     _is_classifier = False
-
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Yield the predicted targets after each batch of trees."""
-        for found in self._staged(X):
-            yield found[:, 0]
 
     def __init__(
         self,
@@ -300,7 +271,7 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
         max_features: float = 1.0,
         max_leaf_nodes: int | None = None,
         max_bins: int = 255,
-        max_cells: int = 33,
+        max_cells: int = 17,
         binning: Binning = "quantiles",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -314,6 +285,7 @@ class HorizontalBoostingRegressor(PredictsNumbers, _HorizontalBoosting):
         secure_sum: bool = False,
         message_limit: int = 256 << 20,
         honest: int | None = None,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

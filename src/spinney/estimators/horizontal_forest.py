@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ClassifiesRows, PredictsNumbers
+from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.private import noise_of
 from spinney.estimators.row_forest import RowForest
 from spinney.tables.schema import Schema
@@ -54,11 +54,12 @@ class _HorizontalForest(RowForest):
 
         return SPEC
 
-    def _n_at_once(self) -> int:
+    def _n_at_once(self, n_parties: int) -> int:
+        del n_parties
         return min(2, thread_count(self.n_jobs))
 
 
-class HorizontalForestClassifier(ClassifiesRows, _HorizontalForest):
+class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
     r"""A random forest grown jointly by parties that hold different rows (S1).
 
     With `party` in `fit`, the rows are dealt to simulated parties; the forest is identical, bit for
@@ -75,6 +76,11 @@ class HorizontalForestClassifier(ClassifiesRows, _HorizontalForest):
         drew it, while scikit-learn counts it once: a leaf of 5 may hold one row drawn five times.
     max_leaf_nodes
         Must be None, because trees grow one level at a time.
+    max_samples
+        Must be None: a bootstrap draws each row by its own key.
+    warm_start
+        With more `n_estimators`, a second `fit` adds trees: it keeps the seed, so that on the same
+        rows the first trees are grown again as they were.
     max_bins
         The largest number of bins per numeric column, 2 to 255.
     max_cells
@@ -124,8 +130,11 @@ class HorizontalForestClassifier(ClassifiesRows, _HorizontalForest):
 
     Attributes
     ----------
-    classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_
-        As in scikit-learn.
+    classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_, oob_score_, \
+    oob_decision_function_
+        As in scikit-learn; `oob_prediction_` for numbers.
+    estimators_
+        The trees as `to_sklearn` makes them: a view, made anew each time.
     model_
         The trained forest, which predicts by itself.
     report_
@@ -140,7 +149,7 @@ class HorizontalForestClassifier(ClassifiesRows, _HorizontalForest):
         self,
         n_estimators: int = 100,
         *,
-        criterion: Literal["gini", "entropy"] = "gini",
+        criterion: Literal["gini", "entropy", "log_loss"] = "gini",
         max_depth: int | None = None,
         min_samples_split: float = 2,
         min_samples_leaf: float = 1,
@@ -154,6 +163,8 @@ class HorizontalForestClassifier(ClassifiesRows, _HorizontalForest):
         bootstrap: bool = True,
         class_weight: Any = None,
         oob_score: bool = False,
+        max_samples: None = None,
+        warm_start: bool = False,
         categorical_features: Any = "from_dtype",
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,
@@ -199,6 +210,8 @@ class HorizontalForestRegressor(PredictsNumbers, _HorizontalForest):
         binning: Binning = "quantiles",
         bootstrap: bool = True,
         oob_score: bool = False,
+        max_samples: None = None,
+        warm_start: bool = False,
         categorical_features: Any = "from_dtype",
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
         schema: Schema | None = None,

@@ -8,12 +8,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from spinney.errors import PrivacyLeakWarning, SchemaError, SettingError, TableError
+from spinney.errors import (
+    PrivacyLeakWarning,
+    SchemaError,
+    SettingError,
+    SpinneyWarning,
+    TableError,
+)
 from spinney.tables.cells import cells_of
-from spinney.tables.describe import complete_schema, describe
+from spinney.tables.describe import complete_schema, declare, describe
 from spinney.tables.frames import cells_of_columns, columns_of, encode_target
 from spinney.tables.names import feature_names
 from spinney.tables.outside import (
@@ -26,7 +33,9 @@ from spinney.tables.outside import (
 )
 from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
+from spinney.typing import Floats
 
+_MOST_SPARSE_CELLS = 1 << 28
 _NAMED_FACTS = 20  # the number of facts that a warning lists
 
 
@@ -46,11 +55,12 @@ def fit_input(
     *,
     is_classifier: bool,
     needs_ranges: bool,
-    schema: Schema | None,
+    schema: Schema | dict[str, Any] | None,
     categorical_features: Any,
     is_private: bool = False,
     outside: Outside = "refuse",
     n_threads: int | None = None,
+    sample_weight: Any = None,
 ) -> FitInput:
     """Check X and y and return them as one table; `n_threads` threads hash its rows.
 
@@ -60,6 +70,9 @@ def fit_input(
     X = check_features(estimator, X, categorical_features, reset=True, allows_infinity=takes_all)
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
+    if isinstance(schema, dict):
+        name = _name_of(y) or "y"
+        schema = declare(X, name, kind, schema, categorical_features=categorical_features)
     if schema is not None and is_private:
         _require_facts(schema)
     if schema is None or _lacks_facts(schema, needs_ranges=needs_ranges):
@@ -84,12 +97,14 @@ def fit_input(
             f"{type(estimator).__name__} needs a {kind}."
         )
     _require_order(X, schema)
+    _tell_of_lost_digits(X)
     if takes_all and not facts:
         table = _changed_table(X, labels, schema, outside, n_threads)
     else:
         columns = columns_of(X, schema)
         target = encode_target(labels, schema.label)
-        table = MemoryTable(schema, columns, target, n_threads=n_threads)
+        weight = _checked_weights(sample_weight, labels.size)
+        table = MemoryTable(schema, columns, target, n_threads=n_threads, weight=weight)
     return FitInput(table, labels, facts)
 
 
@@ -115,11 +130,25 @@ def check_features(
     allows_infinity: bool = False,
 ) -> Any:
     """Check X as scikit-learn's contract requires; data frames keep their columns."""
+    if sparse.issparse(X):
+        X = _dense(X)
     if _is_frame(X) or _has_own_categories(X, categorical_features):
         feature_names(X)  # its errors are clearer than scikit-learn's
         return validate_data(estimator, X, reset=reset, skip_check_array=True)
     finite = False if allows_infinity else "allow-nan"
     return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
+
+
+def _dense(X: Any) -> NDArray[Any]:
+    """Return a sparse table as an array, which counts its zeros, stored or not."""
+    if X.ndim == 2 and X.shape[0] * X.shape[1] > _MOST_SPARSE_CELLS:
+        raise TableError(
+            f"X is sparse and has more than {_MOST_SPARSE_CELLS} cells. Trees count every cell of "
+            "a table, the zeros too, so that it would be made dense. Drop columns that are nearly "
+            "always zero, or pass an array."
+        )
+    dense: NDArray[Any] = X.toarray()
+    return dense
 
 
 def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
@@ -192,6 +221,12 @@ def _has_own_categories(X: Any, categorical_features: Any) -> bool:
 def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    n_outputs = _n_outputs(y)
+    if n_outputs != 1:
+        raise TableError(
+            f"y should be a 1d array: it has {n_outputs} outputs, and a forest predicts one. "
+            "Fit a forest for each, or use scikit-learn's MultiOutputClassifier."
+        )
     labels: NDArray[Any] = column_or_1d(
         y if not hasattr(y, "to_numpy") else y.to_numpy(), warn=True
     )
@@ -206,6 +241,60 @@ def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
         with suppress(ValueError, TypeError):  # the schema refuses other text
             labels = labels.astype(np.float64)
     return labels
+
+
+def _tell_of_lost_digits(X: Any) -> None:
+    """Warn of columns whose numbers differ, but are one number at the precision of trees."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "iuf" and X.itemsize > 4:
+        named = [(f"column {number}", column) for number, column in enumerate(X.T)]
+    elif hasattr(X, "select_dtypes"):
+        numbers = X.select_dtypes(["int64", "uint64", "float64"])
+        named = [(repr(name), numbers[name].to_numpy()) for name in numbers]
+    else:
+        return
+    lost = []
+    for name, column in named:
+        least, most = np.fmin.reduce(column), np.fmax.reduce(column)
+        if least < most and np.float32(least) == np.float32(most):
+            lost.append(name)
+    if lost:
+        warnings.warn(
+            f"The numbers of {join_words(lost[:_NAMED_FACTS])} differ, but not in the first seven "
+            "digits, at most, that trees read (float32), so that they count as constant. Subtract "
+            "their mean, or multiply them, first.",
+            SpinneyWarning,
+            stacklevel=4,
+        )
+
+
+def _n_outputs(y: Any) -> int:
+    """Return how many numbers or classes a row has; scikit-learn refuses odd shapes later."""
+    shape = getattr(y, "shape", None)
+    if shape is None and isinstance(y, list) and y and isinstance(y[0], list | tuple):
+        shape = (len(y), len(y[0]))
+    return int(shape[1]) if shape is not None and len(shape) == 2 else 1
+
+
+def _checked_weights(given: Any, n_rows: int) -> Floats | None:
+    """Return how much each row counts; None if all count alike."""
+    if given is None:
+        return None
+    try:
+        weight = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        raise SettingError("sample_weight must be a number for each row.") from None
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise SettingError(
+            f"sample_weight must be one number for each of the {n_rows} rows; got an array of "
+            f"shape {weight.shape}."
+        )
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0.0:
+        raise SettingError("sample_weight must be finite and not negative.")
+    if not weight.any():
+        raise SettingError("sample_weight is zero for every row, so that nothing can be learnt.")
+    return None if np.all(weight == 1.0) else weight
 
 
 def _require_order(X: Any, schema: Schema) -> None:

@@ -18,8 +18,16 @@ from spinney.estimators.horizontal_forest import (
     HorizontalForestClassifier,
     HorizontalForestRegressor,
 )
+from spinney.estimators.private_boosting import (
+    PrivateBoostingClassifier,
+    PrivateBoostingRegressor,
+)
 from spinney.estimators.private_forest import PrivateForestClassifier
 from spinney.estimators.private_tree import PrivateTreeClassifier
+from spinney.estimators.vertical_boosting import (
+    VerticalBoostingClassifier,
+    VerticalBoostingRegressor,
+)
 from spinney.estimators.vertical_forest import VerticalForestClassifier, VerticalForestRegressor
 from spinney.protocols.model import ForestModel
 from spinney.report.file_names import MODEL, file_in
@@ -34,8 +42,12 @@ _FACE_OF_MODEL: dict[tuple[str, str], type[ForestEstimator]] = {
     ("horizontal_boosting", "number"): HorizontalBoostingRegressor,
     ("horizontal_forest", "class"): HorizontalForestClassifier,
     ("horizontal_forest", "number"): HorizontalForestRegressor,
+    ("private_boosting", "class"): PrivateBoostingClassifier,
+    ("private_boosting", "number"): PrivateBoostingRegressor,
     ("private_forest", "class"): PrivateForestClassifier,
     ("private_tree", "class"): PrivateTreeClassifier,
+    ("vertical_boosting", "class"): VerticalBoostingClassifier,
+    ("vertical_boosting", "number"): VerticalBoostingRegressor,
     ("vertical_forest", "class"): VerticalForestClassifier,
     ("vertical_forest", "number"): VerticalForestRegressor,
 }

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from spinney.estimators.base import ForestEstimator, classes_like, print_progress
+from spinney.estimators.base import (
+    ForestEstimator,
+    classes_like,
+    print_progress,
+    require_classes,
+)
 from spinney.estimators.evaluating import Evaluates
 from spinney.estimators.inputs import FitInput, deal_tables, fit_input, warn_of_leaks
 from spinney.estimators.private import is_private, ledgers_of
+from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
-from spinney.typing import Progress, silent
+from spinney.typing import Floats, Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +63,26 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
         del settings, n_parties
         return bool(self.secure_sum)
 
-    def _n_at_once(self) -> int:
+    def _begin_fit(self) -> None:
+        """Forget the model: a failed or interrupted fit leaves nothing behind."""
+        for name in ("model_", "ledger_"):
+            self.__dict__.pop(name, None)
+
+    def _weighed(self, settings: Any, weight: Floats | None) -> Any:
+        """Return the settings of a job whose rows have weights."""
+        del weight
+        return settings
+
+    def _n_at_once(self, n_parties: int) -> int:
         """Return how many simulated parties answer at the same time."""
+        del n_parties
         return 1
+
+    def _threads_of_party(self, n_parties: int) -> int | None:
+        """Return the number of threads of each simulated party; None means all cores."""
+        del n_parties
+        n_jobs: int | None = self.n_jobs
+        return n_jobs
 
     def _memories(self, tables: Mapping[str, MemoryTable]) -> Mapping[str, LabelMemory]:
         """Return the parties' memories of randomised labels, if any."""
@@ -99,7 +123,7 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
                 settings,
                 PartySite(
                     name,
-                    self.n_jobs,
+                    self._threads_of_party(len(tables)),
                     ledgers.get(name),
                     data,
                     memory=memories.get(name),
@@ -114,7 +138,7 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
             privacy=settings.privacy,
             honest=self.honest,
             unverified=() if spec.is_verified(settings) else spec.summed,
-            connect=partial(InProcess, at_once=self._n_at_once()),
+            connect=partial(InProcess, at_once=self._n_at_once(len(tables))),
         )
         training = spec.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
         return training, dict(sides)
@@ -134,7 +158,7 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
         """Whether the columns' declared ranges are used."""
         return self.binning == "ranges" or self._is_private
 
-    def _given(self, X: Any, y: Any) -> FitInput:
+    def _given(self, X: Any, y: Any, sample_weight: Any = None) -> FitInput:
         """Return X and y as one table, checked."""
         return fit_input(
             self,
@@ -147,7 +171,11 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
             is_private=self._is_private,
             outside=self._outside,
             n_threads=thread_count(self.n_jobs),
+            sample_weight=sample_weight,
         )
+
+    def _judge_out_of_bag(self, table: MemoryTable) -> None:
+        """Keep what trees predict for the rows they have not drawn."""
 
     def fit(self, X: Any, y: Any, party: Any = None) -> Self:
         """Grow the forest.
@@ -161,10 +189,15 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
         party
             The party of each row; see `deal_rows`. None: one party holds all rows.
         """
-        for name in ("model_", "ledger_"):  # a failed or interrupted fit leaves nothing behind
-            self.__dict__.pop(name, None)
+        return self._fitted(X, y, party)
+
+    def _fitted(self, X: Any, y: Any, party: Any, sample_weight: Any = None) -> Self:
+        """Fit, for subclasses whose rows may have weights."""
+        if self._is_classifier:
+            require_classes(y)
+        self._begin_fit()
         self._require_sound_parameters()
-        given = self._given(X, y)
+        given = self._given(X, y, sample_weight)
         read_facts = given.read_facts + self._sizes_read()
         if party is not None or self._is_private:
             warn_of_leaks(read_facts)
@@ -174,6 +207,7 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
         from spinney.protocols.settings import with_read_facts  # noqa: PLC0415  loaded late
 
         settings = with_read_facts(self._settings(classes, sizes), read_facts)
+        settings = self._weighed(settings, given.table.weight)
         ledgers = ledgers_of(list(tables)) if self._pays(settings) else {}
         training = self._train(
             tables, settings, ledgers, print_progress if self.verbose else silent
@@ -182,7 +216,8 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
         assert training.model is not None  # jobs over rows always have one
-        self._adopt(training.model)
+        counted = rows_of_categories(tables.values(), given.table.schema, given.read_facts)
+        self._adopt(replace(training.model, rows_of_category=counted))
         from spinney.protocols.release_terms import Hardening  # noqa: PLC0415  loaded late
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
 
@@ -191,5 +226,6 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
         self.ledger_ = ledgers
         if getattr(self, "oob_score", False):
             self.oob_score_ = training.score
+            self._judge_out_of_bag(given.table)
         self._compare(tables)
         return self

@@ -1,15 +1,19 @@
 """The base of the private estimators: budget, secure sums, baselines, and readable trees."""
 
+import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.errors import SettingError
-from spinney.estimators.over_rows import RowsEstimator
+from spinney.errors import SettingError, SpinneyWarning
+from spinney.estimators.at_home import FitsAtHome
+from spinney.privacy.budget import probability
 from spinney.protocols import horizontal_forest
+from spinney.protocols.accounts.settings import delta_text
 from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import (
     ForestSettings,
@@ -34,7 +38,7 @@ def _exact(
     return horizontal_forest.train(InProcess(parties), settings, n_jobs=n_jobs).model
 
 
-class PrivateEstimator(RowsEstimator):
+class PrivateRowsEstimator(FitsAtHome):
     """Train within a privacy budget."""
 
     @property
@@ -45,8 +49,10 @@ class PrivateEstimator(RowsEstimator):
     def _needs_ranges(self) -> bool:
         return True
 
-    def _privacy(self, n_parties: int, leaf_share: Any = 0.5) -> PrivacySettings:
+    def _privacy(self, sizes: Mapping[str, int], leaf_share: Any = 0.5) -> PrivacySettings:
         """Return the privacy settings of a simulated job with a unique name."""
+        n_parties = len(sizes)
+        self._warn_of_delta(sum(sizes.values()))
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
         require_honest_masks(self.honest, secure_sum=bool(self.secure_sum))
@@ -58,13 +64,49 @@ class PrivateEstimator(RowsEstimator):
             leaf_share=as_text(leaf_share, "leaf_share"),
             in_shares=in_shares,
             honest=self.honest if in_shares else None,
+            delta=delta_text(self.delta),
         )
+
+    def _warn_of_delta(self, n_rows: int) -> None:
+        """Warn if delta is so large that it allows to publish somebody's record."""
+        if self.delta is not None and probability(self.delta) * n_rows > 1:
+            warnings.warn(
+                f"delta={float(self.delta):g} is above one over the number of rows: it would allow "
+                "a mechanism that publishes a record at random. Take a smaller one, such as 1e-6.",
+                SpinneyWarning,
+                stacklevel=4,
+            )
 
     def _is_masked(self, settings: Any, n_parties: int) -> bool:
         del n_parties
         return bool(settings.privacy.in_shares)
 
-    # --- baselines -------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
+
+    def export_text(self, tree: int = 0) -> str:
+        """Return a tree as text.
+
+        Every split shows its noisy gain and standard error. Every leaf shows its probability and
+        the 95 % bounds that the noise leaves.
+        """
+        check_is_fitted(self)
+        return tree_text(self.model_, tree)
+
+    def export_svg(self, tree: int = 0) -> str:
+        """Return a tree as an SVG picture, with the facts of `export_text`."""
+        check_is_fitted(self)
+        return tree_svg(self.model_, tree)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # noise cannot be seeded
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.poor_score = True  # on the small tables of the checks
+        return tags
+
+
+class PrivateEstimator(PrivateRowsEstimator):
+    """Train within a privacy budget, and compare with models without noise on request."""
 
     @abstractmethod
     def _baseline(self) -> ForestSettings:
@@ -100,26 +142,3 @@ class PrivateEstimator(RowsEstimator):
             "pooled": accuracy(self.baselines_["pooled"]),
             "local": {name: accuracy(m) for name, m in self.baselines_["local"].items()},
         }
-
-    # --- reading ---------------------------------------------------------------------------------
-
-    def export_text(self, tree: int = 0) -> str:
-        """Return a tree as text.
-
-        Every split shows its noisy gain and standard error. Every leaf shows its probability and
-        the 95 % bounds that the noise leaves.
-        """
-        check_is_fitted(self)
-        return tree_text(self.model_, tree)
-
-    def export_svg(self, tree: int = 0) -> str:
-        """Return a tree as an SVG picture, with the facts of `export_text`."""
-        check_is_fitted(self)
-        return tree_svg(self.model_, tree)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # noise cannot be seeded
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.poor_score = True  # on the small tables of the checks
-        return tags

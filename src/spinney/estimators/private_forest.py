@@ -5,17 +5,17 @@ from typing import Any, Literal, Self
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from spinney.estimators.base import ClassifiesRows
+from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_forest
-from spinney.protocols.private_forest.sizing import choose_size
+from spinney.protocols.private_forest.sizing import choose_size, strength_of
 from spinney.protocols.settings import ForestSettings, require_int
 from spinney.protocols.spec import Spec
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 
 
-class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
+class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
     """A differentially private forest over parties that hold different rows.
 
     Trees are drawn at random within the public ranges of the columns, which costs no budget. The
@@ -28,6 +28,9 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
     epsilon
         The budget of the whole forest: pure, record-level differential privacy for a record that
         is added or removed. `ledger_` shows that it was spent.
+    delta
+        The chance with which epsilon may not hold for a record: noise is Gaussian, and smaller.
+        None: epsilon is pure.
     n_estimators
         The number of trees; each has a share of the budget. None: chosen from `n_rows`, epsilon,
         columns and classes (`protocols.private_forest.sizing`); `choice_` names the choice.
@@ -79,6 +82,7 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
         self,
         epsilon: float = 1.0,
         *,
+        delta: float | None = None,
         n_estimators: int | None = None,
         max_depth: int | None = None,
         shrinkage: float = 1.0,
@@ -110,7 +114,7 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
         return ("number of rows",) if is_counted else ()
 
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> private_forest.Settings:
-        privacy = self._privacy(len(sizes))
+        privacy = self._privacy(sizes)
         n_rows = self.n_rows
         if n_rows is not None:
             require_int("n_rows", n_rows, 1, "or None")
@@ -118,12 +122,15 @@ class PrivateForestClassifier(ClassifiesRows, PrivateEstimator):
             n_rows = sum(sizes.values())
         size = choose_size(
             n_rows=n_rows,
-            epsilon=float(privacy.amount),
+            epsilon=strength_of(privacy),
             n_columns=self.n_features_in_,
             n_classes=len(classes),
             message_limit=private_forest.Settings.message_limit,
             n_estimators=self.n_estimators,
             max_depth=self.max_depth,
+            budget=None
+            if self.delta is None
+            else f"epsilon {self.epsilon:g}, delta {self.delta:g}",
         )
         sharpness = self.sharpness
         if sharpness is None:

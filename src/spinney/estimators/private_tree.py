@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.estimators.base import ClassifiesRows
+from spinney.estimators.base import PredictsClasses
 from spinney.estimators.private_base import PrivateEstimator
 from spinney.protocols import private_tree
 from spinney.protocols.settings import ForestSettings, as_text
@@ -14,7 +14,7 @@ from spinney.tables.schema import Schema
 MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 
 
-class PrivateTreeClassifier(ClassifiesRows, PrivateEstimator):
+class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
     """A differentially private decision tree over parties that hold different rows (S3).
 
     One tree that people can read: `export_text` and `export_svg` show every split with its noisy
@@ -26,14 +26,18 @@ class PrivateTreeClassifier(ClassifiesRows, PrivateEstimator):
     epsilon
         The budget of the whole tree: pure, record-level differential privacy for a record that is
         added or removed. `ledger_` shows that it was spent.
+    delta
+        The chance with which epsilon may not hold for a record: noise is Gaussian, and smaller.
+        None: epsilon is pure. With "histograms" and "save_budget" only.
     method
         How splits are found. "histograms": noisy histograms of all columns (S3's Algorithm 5).
         "save_budget": bounds first, then histograms of some columns; the budget saved goes to lower
         levels (Algorithm 6, with corrected accounting). "propose": every party proposes a cut from
         its own rows, and the proposals are counted. "noisy_max": one noisy maximum over all cuts,
         taken by a coordinator that is trusted with exact sums, as the claims state; its first cut
-        looks two levels ahead. "auto" chooses only from `n_rows`, the number of columns, `epsilon`
-        and the number of parties; `method_` names the choice, and `choice_` the reason.
+        looks two levels ahead. "auto" never takes it: it chooses only from `n_rows`, the number of
+        columns, `epsilon`, `delta` and the number of parties among methods that trust nobody;
+        `method_` names the choice, and `choice_` the reason.
     max_depth
         The largest depth of the tree; its levels share the budget of splits. Except with
         "histograms", the tree grows no deeper than nodes of `min_samples_leaf` rows would be if
@@ -43,8 +47,7 @@ class PrivateTreeClassifier(ClassifiesRows, PrivateEstimator):
     n_bins
         The number of equal parts into which a node cuts the range that its path leaves open.
     leaf_share
-        The share of the budget for counting the leaves. With "auto" it is an upper limit, because a
-        noisy maximum leaves them no more than their rows need.
+        The share of the budget for counting the leaves.
     bounds_share
         The share of a node's budget for bounds, with "save_budget".
     shrinkage
@@ -87,6 +90,7 @@ class PrivateTreeClassifier(ClassifiesRows, PrivateEstimator):
         self,
         epsilon: float = 1.0,
         *,
+        delta: float | None = None,
         method: MethodName = "auto",
         max_depth: int = 5,
         min_samples_leaf: int = 10,
@@ -120,7 +124,7 @@ class PrivateTreeClassifier(ClassifiesRows, PrivateEstimator):
         sizes: dict[str, int],
     ) -> private_tree.Settings:
         return private_tree.Settings(
-            privacy=self._privacy(len(sizes), self.leaf_share),
+            privacy=self._privacy(sizes, self.leaf_share),
             method=self.method,
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,

@@ -15,7 +15,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
-from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.tree_text import categories_left
 from spinney.tables.frames import UnknownCategories, columns_of
@@ -106,14 +105,8 @@ def sklearn_forest(
     model: ForestModel, classes: Any, names: Any, unknown_categories: UnknownCategories
 ) -> Any:
     """Return a fitted forest, with an encoder before it if the model has categories."""
-    if model.boosted is not None:
-        raise SettingError(
-            "Boosted trees cannot become a scikit-learn forest, which averages its trees. Use "
-            "to_onnx() or to_treelite()."
-        )
-    schema = model.schema
-    is_classifier = schema.label.kind == "class"
-    places = _Places(model)
+    is_classifier = model.schema.label.kind == "class"
+    places = Places(model)
     forest: Any = RandomForestClassifier() if is_classifier else RandomForestRegressor()
     forest.set_params(n_estimators=model.forest.n_trees)
     forest.n_outputs_ = 1
@@ -126,6 +119,13 @@ def sklearn_forest(
         for number in range(model.forest.n_trees)
     ]
     forest.estimator_ = type(forest.estimators_[0])()
+    return encoded_first(model.schema, places, forest, names, unknown_categories)
+
+
+def encoded_first(
+    schema: Schema, places: "Places", forest: Any, names: Any, unknown_categories: UnknownCategories
+) -> Any:
+    """Return a fitted forest with an encoder before it, if the schema has categories."""
     if any(column.kind == "category" for column in schema.columns):
         encoder = SchemaEncoder(schema, places.sets, unknown_categories)
         return Pipeline([("encode", encoder), ("forest", forest)])
@@ -134,7 +134,7 @@ def sklearn_forest(
     return forest
 
 
-class _Places:
+class Places:
     """The column of the encoded matrix that each split of a forest uses."""
 
     def __init__(self, model: ForestModel) -> None:
@@ -159,7 +159,7 @@ class _Places:
             self.of_node[asked] = np.array([number[one] for one in sets])[which.ravel()]
 
 
-def _tree(model: ForestModel, places: _Places, number: int, *, is_classifier: bool) -> Any:
+def _tree(model: ForestModel, places: Places, number: int, *, is_classifier: bool) -> Any:
     n_columns, n_outputs = places.n_columns, model.n_outputs
     tree = Tree(n_columns, np.array([n_outputs if is_classifier else 1], np.intp), 1)
     tree.__setstate__(_state(model, places, number))
@@ -174,7 +174,7 @@ def _tree(model: ForestModel, places: _Places, number: int, *, is_classifier: bo
     return face
 
 
-def _state(model: ForestModel, places: _Places, number: int) -> dict[str, Any]:
+def _state(model: ForestModel, places: Places, number: int) -> dict[str, Any]:
     """Return what `Tree.__setstate__` takes; nodes keep their order."""
     forest = model.forest
     part = slice(int(forest.tree_start[number]), int(forest.tree_start[number + 1]))

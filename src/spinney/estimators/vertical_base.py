@@ -1,5 +1,6 @@
 """The base of the vertical estimators: the parties' columns, training, prediction."""
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,47 +14,55 @@ from spinney.estimators.base import ForestEstimator, classes_like, print_progres
 from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
 from spinney.protocols.release_terms import Hardening
-from spinney.protocols.settings import ForestSettings, as_text, refuse_max_leaf_nodes
-from spinney.protocols.vertical_forest.settings import VerticalSettings
+from spinney.protocols.settings import as_text
+from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.columns import VectorColumns
 from spinney.tables.frames import columns_of
 from spinney.tables.holding import Holding
 from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
+from spinney.trees.threads import thread_count
 from spinney.typing import Floats, silent
 
 if TYPE_CHECKING:  # they load numba
+    from spinney.protocols.columns.model import PartialModel
     from spinney.protocols.model import ForestModel
     from spinney.protocols.training import Roles
-    from spinney.protocols.vertical_forest.model import PartialModel
     from spinney.report.facts import Holder
 
 
-class VerticalForest(ForestEstimator):
-    """The methods of classifier and regressor."""
+_MOST_AT_ONCE = 8  # parties that answer at the same time
+
+
+class ColumnsEstimator(ForestEstimator):
+    """What estimators over columns share: the parties' columns, training, prediction."""
 
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"party": UNUSED}
+    _keys_by_content: ClassVar[bool] = False  # whether rows have the keys of a table over rows
 
-    def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
-        refuse_max_leaf_nodes(self.max_leaf_nodes)
+    @abstractmethod
+    def _vertical_settings(self, classes: tuple[Any, ...]) -> Any:
+        """Return the settings of the job."""
+
+    @property
+    @abstractmethod
+    def _family(self) -> Any:
+        """The protocol's package: a party's side, and `train`."""
+
+    def _label_settings(self) -> dict[str, Any]:
+        """Return how labels are protected."""
         epsilon = self.label_epsilon
-        return VerticalSettings(
-            forest=ForestSettings(
-                max_cells=self.max_cells,
-                binning=self.binning,
-                bootstrap=self.bootstrap,
-                **self._forest_settings(classes),
-            ),
-            labels=self.labels,
-            label_epsilon=None if epsilon is None else as_text(epsilon, "label_epsilon"),
-            job=f"simulation {uuid4()}" if epsilon is not None else "",
-            intersect_at=self.intersect_at,
-            scheme=self.scheme,
-            key_bits=self.key_bits,
-        )
+        return {
+            "labels": self.labels,
+            "label_epsilon": None if epsilon is None else as_text(epsilon, "label_epsilon"),
+            "job": f"simulation {uuid4()}" if epsilon is not None else "",
+            "intersect_at": self.intersect_at,
+            "scheme": self.scheme,
+            "key_bits": self.key_bits,
+        }
 
     def fit(self, X: Any, y: Any) -> Self:  # no `party`: parties hold columns
-        """Grow the forest over the parties that `column_party` names.
+        """Grow the trees over the parties that `column_party` names.
 
         Parameters
         ----------
@@ -86,6 +95,7 @@ class VerticalForest(ForestEstimator):
         own = table.schema.label.name
         read = tuple(fact for fact in given.read_facts if fact.endswith(f" of {own!r}"))
         self._train_parties(table, parties, settings, read)
+        self._rows_of_category = rows_of_categories([table], table.schema, given.read_facts)
         if self._is_classifier:
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
@@ -97,15 +107,14 @@ class VerticalForest(ForestEstimator):
         self,
         table: MemoryTable,
         parties: ColumnParties,
-        settings: VerticalSettings,
+        settings: Any,
         read_facts: tuple[str, ...],
     ) -> None:
         # These modules load numba.
         from spinney.privacy.ledger import Ledger  # noqa: PLC0415
-        from spinney.protocols import vertical_forest  # noqa: PLC0415
-        from spinney.protocols.vertical_forest.labels import LabelAccount  # noqa: PLC0415
-        from spinney.protocols.vertical_forest.leakage import measure_label_leakage  # noqa: PLC0415
-        from spinney.protocols.vertical_forest.seat import seats_in_one_process  # noqa: PLC0415
+        from spinney.protocols.columns.labels import LabelAccount  # noqa: PLC0415
+        from spinney.protocols.columns.leakage import measure_label_leakage  # noqa: PLC0415
+        from spinney.protocols.columns.seat import seats_in_one_process  # noqa: PLC0415
         from spinney.report.holders import holders_of  # noqa: PLC0415
         from spinney.report.report import Report  # noqa: PLC0415
 
@@ -116,17 +125,18 @@ class VerticalForest(ForestEstimator):
             accounts = {name: LabelAccount(ledgers[name], read_facts=read_facts)}
         nothing = LabelAccount()
         seats = seats_in_one_process(tuple(parties.columns), parties.label_party)
+        at_once = min(len(parties.columns), thread_count(self.n_jobs), _MOST_AT_ONCE)
         sides = {
-            name: vertical_forest.Party(
+            name: self._family.Party(
                 holding,
-                n_jobs=self.n_jobs,
+                n_jobs=thread_count(self.n_jobs) // at_once,
                 account=accounts.get(name, nothing),
                 seat=seats[name],
             )
-            for name, holding in _holdings(table, parties).items()
+            for name, holding in _holdings(table, parties, by_content=self._keys_by_content).items()
         }
-        training = vertical_forest.train(
-            InProcess(sides),
+        training = self._family.train(
+            InProcess(sides, at_once=at_once),
             settings,
             owners=parties.owners,
             n_jobs=self.n_jobs,
@@ -145,8 +155,10 @@ class VerticalForest(ForestEstimator):
         self.report_ = Report.of(training, label_leakage=leakage, holders=held, release=release)
         self.ledger_ = ledgers
         self._schema = table.schema
-        if self.oob_score:
-            self.oob_score_ = training.score
+        self._keep_training(training)
+
+    def _keep_training(self, training: Any) -> None:
+        """Keep what else a training found."""
 
     @property
     def model_(self) -> "ForestModel":
@@ -155,10 +167,11 @@ class VerticalForest(ForestEstimator):
         loaded: ForestModel | None = self.__dict__.get("_joined")
         if loaded is not None:
             return loaded
-        from spinney.protocols.vertical_forest.model import join_model  # noqa: PLC0415  loads numba
+        from spinney.protocols.columns.model import join_model  # noqa: PLC0415  loads numba
 
         parts: dict[str, PartialModel] = self.partial_models_
-        return join_model(parts, self._consenting(parts))
+        joined = join_model(parts, self._consenting(parts))
+        return replace(joined, rows_of_category=self._rows_of_category)
 
     @model_.setter
     def model_(self, model: "ForestModel") -> None:
@@ -183,7 +196,7 @@ class VerticalForest(ForestEstimator):
         model = model or self.__dict__.get("_joined")
         if model is not None:
             return super()._predicted(X, model)
-        from spinney.protocols.vertical_forest.prediction import PredictingParty, predict_rows  # noqa: PLC0415  loads numba
+        from spinney.protocols.columns.prediction import PredictingParty, predict_rows  # noqa: PLC0415  loads numba
 
         X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
@@ -210,8 +223,11 @@ class VerticalForest(ForestEstimator):
             )
 
 
-def _holdings(table: MemoryTable, parties: ColumnParties) -> dict[str, Holding]:
+def _holdings(
+    table: MemoryTable, parties: ColumnParties, *, by_content: bool
+) -> dict[str, Holding]:
     """Return each party's columns and labels of the rows."""
+    keys = table.all_keys if by_content else None
     schema, values = table.schema, table.columns.values(slice(None))
     holdings = {}
     for name, own in parties.columns.items():
@@ -222,5 +238,6 @@ def _holdings(table: MemoryTable, parties: ColumnParties) -> dict[str, Holding]:
             VectorColumns(tuple(values[list(own)])) if own else None,
             schema.label if has_label else None,
             table.target if has_label else None,
+            own_keys=keys,
         )
     return holdings

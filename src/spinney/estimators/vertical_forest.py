@@ -6,15 +6,43 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.inputs import is_complete
-from spinney.estimators.vertical_base import VerticalForest
-from spinney.protocols.settings import MaxFeatures
-from spinney.protocols.vertical_forest.settings import Labels, Place, SchemeName
+from spinney.estimators.vertical_base import ColumnsEstimator
+from spinney.protocols.columns.settings import Labels, Place, SchemeName
+from spinney.protocols.settings import ForestSettings, MaxFeatures, refuse_max_leaf_nodes
+from spinney.protocols.vertical_forest.settings import VerticalSettings
 from spinney.tables.schema import Schema
+from spinney.typing import Floats, Integers
 
 Binning = Literal["quantiles", "ranges"]
 
 
-class VerticalForestClassifier(PredictsClasses, VerticalForest):
+class _VerticalForest(ColumnsEstimator):
+    """The settings of classifier and regressor."""
+
+    def _vertical_settings(self, classes: tuple[Any, ...]) -> VerticalSettings:
+        refuse_max_leaf_nodes(self.max_leaf_nodes)
+        return VerticalSettings(
+            forest=ForestSettings(
+                max_cells=self.max_cells,
+                binning=self.binning,
+                bootstrap=self.bootstrap,
+                **self._forest_settings(classes),
+            ),
+            **self._label_settings(),
+        )
+
+    @property
+    def _family(self) -> Any:
+        from spinney.protocols import vertical_forest  # noqa: PLC0415  loads numba
+
+        return vertical_forest
+
+    def _keep_training(self, training: Any) -> None:
+        if self.oob_score:
+            self.oob_score_ = training.score
+
+
+class VerticalForestClassifier(PredictsClasses, _VerticalForest):
     r"""A random forest grown jointly by parties that hold different columns of the same rows (S2).
 
     The forest is identical, bit for bit, to the forest of all columns in one place. Parameters have
@@ -40,7 +68,7 @@ class VerticalForestClassifier(PredictsClasses, VerticalForest):
         The epsilon for randomising every label once, before anything leaves the label party (pure
         label differential privacy). None: exact labels. Works with both values of `labels`.
     scheme
-        The encryption: "okamoto-uchiyama" (sf-heu), "paillier" (phe), or "auto".
+        The encryption: "okamoto-uchiyama", "paillier" (slower), or "auto", the first.
     key_bits
         The length of its modulus: 2048 or 3072.
     intersect_at
@@ -122,8 +150,13 @@ class VerticalForestClassifier(PredictsClasses, VerticalForest):
             check_classification_targets(y)
         return super().fit(X, y)
 
+    def _decided(self, shares: Floats) -> Integers:
+        """Return the most probable class by its number; the parts need not be joined for it."""
+        best: Integers = shares.argmax(axis=1)
+        return best
 
-class VerticalForestRegressor(PredictsNumbers, VerticalForest):
+
+class VerticalForestRegressor(PredictsNumbers, _VerticalForest):
     """A random forest regressor grown jointly by parties that hold different columns (S2).
 
     Parameters are those of `VerticalForestClassifier`; the criterion is the variance. Targets are

@@ -20,7 +20,7 @@ FEWEST_PARTIES: Final = 3
 """With fewer, each party can subtract its own counts from every sum."""
 
 
-def careful_settings(spec: Spec[Any], given: Any, n_parties: int) -> Any:
+def careful_settings(spec: Spec[Any], given: Any, settings: Any, n_parties: int) -> Any:
     """Return the [settings] of a job without noise, with careful values where it gives none."""
     changes: dict[str, Any] = {}
     if getattr(given, "min_samples_leaf", 0) is None:
@@ -28,7 +28,19 @@ def careful_settings(spec: Spec[Any], given: Any, n_parties: int) -> Any:
     many = n_parties >= FEWEST_PARTIES
     if given.secure_sum is None and many and spec.masks(given, n_parties):
         changes["secure_sum"] = True
+    is_masked = changes.get("secure_sum", given.secure_sum)
+    if given.coordinator is None and many and is_masked and _can_be_blind(spec, settings):
+        changes["coordinator"] = "blind"
     return msgspec.structs.replace(given, **changes)
+
+
+def _can_be_blind(spec: Spec[Any], settings: Any) -> bool:
+    return spec.is_verified(settings) and spec.permits_blind(settings)
+
+
+def _sees_needlessly(spec: Spec[Any], given: Any, settings: Any) -> bool:
+    by_rows = spec.divides == "rows"
+    return by_rows and given.coordinator != "blind" and _can_be_blind(spec, settings)
 
 
 def weaker_than_default(
@@ -45,6 +57,8 @@ def weaker_than_default(
         by_rows = spec.divides == "rows"
         if by_rows and n_parties >= FEWEST_PARTIES and not is_masked(given, settings):
             found.append("sums were not masked: the coordinator saw each party's own counts")
+        elif n_parties >= FEWEST_PARTIES and _sees_needlessly(spec, given, settings):
+            found.append('coordinator = "sighted": the coordinator saw the sums over parties')
         if by_rows and n_parties < FEWEST_PARTIES:
             told = some(n_parties, "party", "parties")
             found.append(f"{told}: each can subtract its own counts from every sum")

@@ -94,6 +94,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, kw_only=True):
     skew: float | None = None
     sizes: tuple[float, ...] | None = None
     stratified: bool | None = None
+    by: str | None = None  # the column whose values decide who gets a row
     random_state: int = 0
     held_out: float = 0.2
 
@@ -192,13 +193,13 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
 def _with_careful_settings(job: JobFile, *, deployed: bool) -> JobFile:
     """Return a job without noise with careful settings where its file gives none."""
     try:
-        is_private = job.protocol_settings(job.schema.classes).privacy is not None
+        asked = job.protocol_settings(job.schema.classes)
     except SettingError:  # refused where it is used
         return job
-    if is_private:
+    if asked.privacy is not None:
         return job
     parties = (job.job.parties or job.parties) if deployed else job.facts().parties
-    settings = careful_settings(job.spec, job.settings, len(parties))
+    settings = careful_settings(job.spec, job.settings, asked, len(parties))
     return msgspec.structs.replace(job, settings=settings)
 
 
@@ -216,7 +217,8 @@ def settings_section(given: dict[str, Any], spec: Spec[Any], where: str) -> Any:
 
 
 def _keys(spec: Spec[Any]) -> tuple[str, ...]:
-    return tuple(field.encode_name for field in msgspec.structs.fields(spec.job_settings))
+    names: tuple[str, ...] = spec.job_settings.__struct_encode_fields__
+    return names
 
 
 def read_toml(path: Path, called: str) -> dict[str, Any]:
@@ -257,7 +259,7 @@ def _require_one_kind(job: JobFile, where: str, *, deployed: bool) -> None:
             f"[job] and the [[party]] sections in {where} name different parties, or in a "
             "different order. Name the same parties, or drop parties from [job]."
         )
-    dealing = ("n_parties", "skew", "sizes", "stratified")
+    dealing = ("n_parties", "skew", "sizes", "stratified", "by")
     given = [key for key in dealing if getattr(job.simulation, key) is not None]
     if job.parties and given:
         raise SettingError(

@@ -138,4 +138,5 @@ def pool_holdings(holdings: Mapping[str, Holding]) -> Holding:
     (holder,) = (held for held in holdings.values() if held.label is not None)
     columns = tuple(column for held in holdings.values() for column in held.columns)
     vectors = VectorColumns(tuple(np.concatenate(parts)))
-    return Holding(holder.n_rows, columns, vectors, holder.label, holder.target)
+    keys = holder.own_keys
+    return Holding(holder.n_rows, columns, vectors, holder.label, holder.target, own_keys=keys)

@@ -1,13 +1,12 @@
 """A table file as a job with default settings: `spinney simulate FILE --label ...`."""
 
-import re
 import warnings
 from pathlib import Path
 
-import msgspec
-import numpy as np
-
 from spinney.errors import SettingError, SpinneyWarning
+from spinney.jobs.checking.draft import job_name, query_of
+from spinney.jobs.checking.notes import Choices, Note
+from spinney.jobs.checking.table import Checked, check_table, is_table
 from spinney.jobs.file import (
     JobConfig,
     JobFile,
@@ -19,30 +18,32 @@ from spinney.jobs.file import (
 )
 from spinney.jobs.registry import spec_of
 from spinney.jobs.sections import section, sections
-from spinney.jobs.tables import source_of
-from spinney.tables.describe import Findings
-from spinney.tables.readers import Source, findings_of_source
-from spinney.tables.schema import LabelKind, join_words
-from spinney.tables.table import BATCH_ROWS
+from spinney.tables.schema import join_words
+
+_ID = "is unique in every row; it was left out as an identifier."
 
 
 def require_no_table(path: Path) -> None:
     """Raise if a table was given instead of a job file."""
-    if path.suffix in {".csv", ".parquet"}:
+    if is_table(path):
         raise SettingError(
             f"{path.name!r} is a table, not a job file. Say which of its columns to predict: "
             "--label NAME."
         )
 
 
-def job_of_table(path: Path, label: str, task: str) -> JobFile:
-    """Return the job that deals out one file to five parties, with default settings."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip(".-") or "table"
-    source = "parquet" if path.suffix == ".parquet" else "csv"
+def job_of_table(path: Path, label: str, task: str, choices: Choices) -> JobFile:
+    """Return the job that deals out one file to five parties, with default settings.
+
+    The table is checked first. What is left out or read otherwise is told in warnings.
+    """
+    checked = check_table(path, label, task, choices)
+    for sentence in told(checked):
+        warnings.warn(sentence, SpinneyWarning, stacklevel=2)
     given = {
-        "job": {"name": name, "task": task},
+        "job": {"name": job_name(checked), "task": task},
         "schema": {"label": label},
-        "table": {"source": source, "path": path.name},
+        "table": _table(checked),
     }
     where = f"{path.name!r}"
     return JobFile(
@@ -56,43 +57,33 @@ def job_of_table(path: Path, label: str, task: str) -> JobFile:
     )
 
 
-def without_ids(job: JobFile, table: TableConfig, label: str) -> JobFile:
-    """Return the job of a table without its identifier columns, and warn if there are any.
-
-    A tree that splits on a patient's number memorises its rows. A job file says itself which
-    columns to use, and is not changed.
-    """
-    source = source_of(table, job.folder)
-    kind: LabelKind = "class" if job.job.task == "classification" else "number"
-    found = findings_of_source(source, label, kind)
-    ids = [
-        name
-        for name, findings in found.columns.items()
-        if _tells_rows_apart(source, name, findings, found.n_rows)
-    ]
-    rest = tuple(name for name in found.columns if name not in ids)
-    if not ids or not rest:
-        return job
-    names = join_words(map(repr, ids))
-    warnings.warn(
-        f"Column {names} is unique in every row; it was left out as an identifier. To use it, "
-        "list it among the columns of a job file."
-        if len(ids) == 1
-        else f"Columns {names} are unique in every row; they were left out as identifiers. To use "
-        "them, list them among the columns of a job file.",
-        SpinneyWarning,
-        stacklevel=2,
-    )
-    changed = msgspec.structs.replace(table, row_id=ids[0], columns=rest)
-    return msgspec.structs.replace(job, table=changed)
+def _table(checked: Checked) -> dict[str, object]:
+    """Return the [table] section; a table that reads as it is needs no query and no list."""
+    found: dict[str, object] = {"source": checked.source, "path": checked.path.name}
+    query = query_of(checked)
+    if query is not None:
+        found["query"] = query
+    if query is not None or len(checked.used) < len(checked.columns):
+        found["columns"] = tuple(use.name for use in checked.used)
+    names = (use.name for use in checked.used)
+    if checked.row_id is not None and checked.row_id not in names:
+        found["row_id"] = checked.row_id
+    return found
 
 
-def _tells_rows_apart(source: Source, name: str, found: Findings, n_rows: int) -> bool:
-    """Return whether every row has a different text, or a number that counts the rows."""
-    if found.seen:
-        return len(found.seen) == n_rows > 1
-    if found.range is None or found.range[1] - found.range[0] != n_rows - 1:
-        return False
-    frames = source.stream().frames([name], BATCH_ROWS)
-    numbers = np.concatenate([frame.cells[0].numbers() for frame in frames])
-    return np.unique(numbers).size == n_rows > 1 and bool(np.all(numbers == np.rint(numbers)))
+def told(checked: Checked) -> list[str]:
+    """Return a sentence or two for each finding; several identifiers share theirs."""
+    notes: list[Note] = [note for note in checked.notes if not note.seen.endswith(_ID)]
+    ids = [note.column for note in checked.notes if note.seen.endswith(_ID)]
+    sentences = [str(note) for note in notes]
+    if len(ids) == 1:
+        sentences.append(
+            f"Column {ids[0]!r} {_ID} To use it, list it among the columns of a job file."
+        )
+    elif ids:
+        names = join_words(map(repr, ids))
+        sentences.append(
+            f"Columns {names} are unique in every row; they were left out as identifiers. To use "
+            "them, list them among the columns of a job file."
+        )
+    return sentences

@@ -12,8 +12,10 @@ from spinney.protocols import (
     genetic_tree,
     horizontal_boosting,
     horizontal_forest,
+    private_boosting,
     private_forest,
     private_tree,
+    vertical_boosting,
     vertical_forest,
 )
 from spinney.protocols.spec import Spec
@@ -25,9 +27,11 @@ SPECS: Final[dict[str, Spec[Any]]] = {
         horizontal_boosting.SPEC,
         private_tree.SPEC,
         private_forest.SPEC,
+        private_boosting.SPEC,
         genetic_tree.SPEC,
         extra_trees.SPEC,
         vertical_forest.SPEC,
+        vertical_boosting.SPEC,
     )
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import SpinneyWarning
+from spinney.errors import SettingError, SpinneyWarning
 from spinney.jobs.file import SimulationConfig
 from spinney.seeds import derive_seed, job_seed, mix
 from spinney.tables.deal import deal_rows
@@ -34,6 +34,7 @@ class Parties:
 
     rows: Mapping[str, PartyRows]
     pooled: MemoryTable | None
+    read_facts: tuple[str, ...] = ()  # public facts that were read from the tables
 
     @property
     def training(self) -> dict[str, MemoryTable]:
@@ -41,11 +42,13 @@ class Parties:
         return {name: party.training for name, party in self.rows.items()}
 
 
-def own_tables(tables: Mapping[str, MemoryTable], simulation: SimulationConfig) -> Parties:
+def own_tables(
+    tables: Mapping[str, MemoryTable], simulation: SimulationConfig, *, is_private: bool = False
+) -> Parties:
     """Return parties that each hold their own table; nothing is pooled."""
     return Parties(
         {
-            name: hold_back(table, simulation, number)
+            name: hold_back(table, simulation, number, is_private=is_private)
             for number, (name, table) in enumerate(tables.items())
         },
         None,
@@ -71,7 +74,13 @@ def warn_of_shared_rows(tables: Mapping[str, MemoryTable]) -> None:
     )
 
 
-def deal_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str, ...]) -> Parties:
+def deal_out(
+    table: MemoryTable,
+    simulation: SimulationConfig,
+    names: tuple[str, ...],
+    *,
+    is_private: bool = False,
+) -> Parties:
     """Deal out one table to parties; the pooled rows are the parties' rows, in party order."""
     n_parties = len(names)
     site = deal_rows(
@@ -80,20 +89,41 @@ def deal_out(table: MemoryTable, simulation: SimulationConfig, names: tuple[str,
         skew=simulation.skew or 0.0,
         sizes=simulation.sizes,
         stratified=bool(simulation.stratified),
+        by=None if simulation.by is None else _values_of(table, simulation.by),
         random_state=derive_seed(job_seed(simulation.random_state), _DEAL),
     )
     rows = {
-        name: hold_back(table.select(np.flatnonzero(site == party)), simulation, party)
+        name: hold_back(
+            table.select(np.flatnonzero(site == party)), simulation, party, is_private=is_private
+        )
         for party, name in enumerate(names)
     }
     parts = [party.training.rows for party in rows.values() if party.training.rows is not None]
     return Parties(rows, table.select(np.concatenate(parts)))
 
 
-def hold_back(table: MemoryTable, simulation: SimulationConfig, number: int) -> PartyRows:
-    """Hold back a share of a party's rows, the same share of every class."""
-    target = table.target if table.rows is None else table.target[table.rows]
-    held_out = held_back(target, simulation, number)
+def _values_of(table: MemoryTable, name: str) -> NDArray[Any]:
+    """Return a column's values, by which rows are dealt out."""
+    names = table.schema.names
+    if name not in names:
+        raise SettingError(
+            f"[simulation] deals out by {name!r}, which is not among the job's columns: "
+            f"{join_words(names)}. List it, or name another."
+        )
+    place = names.index(name)
+    parts = [batch.values[place] for batch in table.batches()]
+    return np.concatenate(parts)
+
+
+def hold_back(
+    table: MemoryTable, simulation: SimulationConfig, number: int, *, is_private: bool
+) -> PartyRows:
+    """Hold back a share of a party's rows: the same share of every class, or by each row alone."""
+    if is_private and simulation.held_out:
+        held_out = held_by_id(table, simulation, number)
+    else:
+        target = table.target if table.rows is None else table.target[table.rows]
+        held_out = held_back(target, simulation, number)
     if not held_out.any():
         return PartyRows(table, table.select(np.flatnonzero(held_out)))
     return PartyRows(
@@ -117,12 +147,13 @@ def held_back(target: NDArray[Any], simulation: SimulationConfig, number: int) -
     return is_held_back
 
 
-def held_by_id(table: MemoryTable, held_out: float, seed: int) -> Bools:
+def held_by_id(table: MemoryTable, simulation: SimulationConfig, number: int) -> Bools:
     """Return which rows are held back, about a share of them, drawn by their own ids or cells.
 
     In a private job, one more record or another label must not move any other row. So rows that
     are alike go the same way.
     """
-    draws = mix(plain_ids(table) ^ np.uint64(derive_seed(seed, _HOLD_BACK)))
-    is_held: Bools = draws < np.uint64(held_out * 2.0**64)
+    seed = derive_seed(derive_seed(job_seed(simulation.random_state), number), _HOLD_BACK)
+    draws = mix(plain_ids(table) ^ np.uint64(seed))
+    is_held: Bools = draws < np.uint64(simulation.held_out * 2.0**64)
     return is_held

@@ -85,7 +85,7 @@ def _checked(found: dict[str, Any], where: str, kind: type[Config]) -> Config:
 
 
 def _refuse_unknown_keys(found: dict[str, Any], heading: str, kind: Any, where: str = "") -> None:
-    accepted = [field.encode_name for field in msgspec.structs.fields(kind)]
+    accepted = kind.__struct_encode_fields__
     known = [key for key in accepted if key not in getattr(kind, "refused", ())]
     for key in found:
         if key in accepted:

@@ -22,6 +22,12 @@ from spinney.privacy.budget import Cost, Measure, Unit, subsampled_cost
 from spinney.privacy.scopes import Budget, Draw, Scope, Step, format_number
 
 _ZERO = Fraction(0)
+_NOT_HELD = {
+    Measure.PURE: "A zCDP or Gaussian charge has no pure epsilon, so a pure epsilon account cannot "
+    "hold it. Use a pure mechanism, or a zCDP budget.",
+    Measure.GAUSSIAN: "An account of Gaussian noise holds only Gaussian charges: a pure or zCDP "
+    "charge has no mu. Use a zCDP budget, which holds all three.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +315,7 @@ class Account:
         for line in lines:
             cost = line.cost.as_zcdp() if self.measure is Measure.ZCDP else line.cost
             if cost.measure is not self.measure:
-                raise SettingError(
-                    "A zCDP charge has no pure epsilon, so a pure epsilon account cannot hold it. "
-                    "Use a pure mechanism, or a zCDP budget."
-                )
+                raise SettingError(_NOT_HELD[self.measure])
             if cost.unit is Unit.RECORD_REPLACE and line.scope.is_divided:
                 raise SettingError(
                     f"A replaced record may leave one part and enter another, so a charge per "

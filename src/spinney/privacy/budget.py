@@ -41,10 +41,19 @@ class Unit(StrEnum):
 
 
 class Measure(StrEnum):
-    """How a cost is counted: pure epsilon, or rho of zero-concentrated DP (zCDP)."""
+    """How a cost is counted.
+
+    Pure epsilon; rho of zero-concentrated DP (zCDP); or half of mu**2 of Gaussian DP, which only
+    Gaussian noise has, and which is the smallest there is for it.
+    """
 
     PURE = "pure"
     ZCDP = "zcdp"
+    GAUSSIAN = "gaussian"
+
+    def takes(self, other: "Measure") -> bool:
+        """Return whether a cost in `other` has an equivalent in this measure."""
+        return other is self or self is Measure.ZCDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ class Cost:
     measure
         The measure of `amount`.
     amount
-        epsilon if the measure is pure, rho if it is zCDP.
+        epsilon if the measure is pure, rho if it is zCDP, mu**2 / 2 if it is Gaussian.
     unit
         The unit of privacy whose change the amount bounds.
     delta
@@ -107,12 +116,15 @@ class Cost:
         return same and self.amount >= other.amount and self.delta >= other.delta
 
     def as_zcdp(self) -> "Cost":
-        """Return the same guarantee in zCDP: epsilon becomes rho = epsilon**2 / 2.
+        """Return the same guarantee in zCDP.
 
-        Bun and Steinke 2016, proposition 1.4.
+        epsilon becomes rho = epsilon**2 / 2, and mu of Gaussian noise becomes rho = mu**2 / 2 (Bun
+        and Steinke 2016, propositions 1.4 and 1.6).
         """
         if self.measure is Measure.ZCDP:
             return self
+        if self.measure is Measure.GAUSSIAN:
+            return Cost(Measure.ZCDP, self.amount, self.unit, self.delta)
         return Cost(Measure.ZCDP, self.amount**2 / 2, self.unit, self.delta)
 
 

@@ -15,6 +15,7 @@ from typing import Final, Protocol, Self
 from spinney.errors import LedgerError, SettingError
 from spinney.privacy.accounting import Account, JobTerms, Line, Shortfall, implied_factor
 from spinney.privacy.budget import Measure, Unit, epsilon_of, exp_bounds
+from spinney.privacy.gaussian import gaussian_epsilon
 from spinney.privacy.ledger_store import (
     START,
     Adopted,
@@ -81,6 +82,7 @@ class Books:
     unanswered: dict[Question, list[Entry]] = field(default_factory=dict)
     answered: dict[Question, tuple[int, str]] = field(default_factory=dict)  # entry, reply's digest
     keys: list[str] = field(default_factory=list)  # that sign
+    adopted: list[Entry] = field(default_factory=list)  # where they began to
     salt: str = ""
     restarts: list[Entry] = field(default_factory=list)
     countersigned: list[Countersigned] = field(default_factory=list)
@@ -140,7 +142,9 @@ class Books:
         """Add an entry that guards the ledger itself."""
         match body:
             case Adopted():
-                self.keys += [] if body.public_key in self.keys else [body.public_key]
+                if body.public_key not in self.keys:
+                    self.keys.append(body.public_key)
+                    self.adopted.append(entry)
                 self.salt = self.salt or body.salt
             case Countersigned():
                 self.countersigned.append(body)
@@ -345,7 +349,8 @@ def _price(
     if not job.budgets:
         return None, None, f"rho={_up(spent)} of zCDP; the job names no delta to read it at"
     chosen = job.budgets[0].delta
-    epsilon = epsilon_of(spent, chosen)
+    read = gaussian_epsilon if job.measure is Measure.GAUSSIAN else epsilon_of
+    epsilon = read(spent, chosen)
     delta = _implementation_delta(epsilon, missed)
     words = f"epsilon={_up(epsilon)}, delta={_up(chosen)} (rho={_up(spent)}; {_sampler(delta)})"
     return epsilon, chosen + delta, words

@@ -25,6 +25,7 @@ from spinney.privacy.entropy import secret_bytes
 Counters = NDArray[np.integer]
 Words = NDArray[np.unsignedinteger]  # counters modulo 2^32 (uint32) or 2^64 (uint64)
 
+_LENGTH = struct.Struct("<q")
 KEY_BYTES = 32
 MAX_PARTIES = 63  # a set of parties fits the bits of one signed integer
 
@@ -63,6 +64,21 @@ class KeyPair:
             raise ProtocolError(
                 "A public key is not usable for X25519. Ask its party for the right one."
             ) from None
+
+
+class Agreements:
+    """Secrets that two parties in one process agree on: one computes, the other takes it over."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[frozenset[bytes], bytes] = {}
+
+    def secret(self, own: KeyPair, public: bytes) -> bytes:
+        """Return the secret of a pair of keys."""
+        pair = frozenset((own.public, public))
+        known = self._waiting.pop(pair, None)
+        if known is None:
+            known = self._waiting[pair] = own.shared_with(public)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +260,7 @@ def encode_parts(*parts: str | bytes | int) -> bytes:
             kind, content = b"s", part.encode()
         else:
             kind, content = b"b", part
-        pieces += [kind, struct.pack("<q", len(content)), content]
+        pieces += [kind, _LENGTH.pack(len(content)), content]
     return b"".join(pieces)
 
 
@@ -288,10 +304,16 @@ def self_check(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
 
 
 def pair_mask_key(
-    own: KeyPair, public: bytes, told: bytes, number: int, names: tuple[str, str]
+    own: KeyPair,
+    public: bytes,
+    told: bytes,
+    number: int,
+    names: tuple[str, str],
+    *,
+    agreements: Agreements | None = None,
 ) -> bytes:
     """Return the key of the mask of two parties with the same settings and the same history."""
-    secret = own.shared_with(public)
+    secret = own.shared_with(public) if agreements is None else agreements.secret(own, public)
     return derive_key(secret, "pair mask", job=told, round_number=number, names=names)
 
 

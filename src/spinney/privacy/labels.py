@@ -183,10 +183,14 @@ def _filters(n_classes: int, salt: int) -> Floats:
 
 
 def _condition(filters: Floats) -> float:
-    """Return how much class counts amplify noise in the bits."""
+    """Return how much class counts amplify noise in the bits, to nine digits.
+
+    Many filters are equally good. The last bits, which depend on the processor, do not decide
+    between them: all parties choose the same.
+    """
     if len(filters) > WORD or np.linalg.matrix_rank(filters) < len(filters):
         return np.inf
-    found = float(np.linalg.cond(filters))
+    found = round(float(np.linalg.cond(filters)), 9)
     return found if found <= _LARGEST_CONDITION else np.inf
 
 

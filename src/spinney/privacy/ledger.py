@@ -16,6 +16,7 @@ first to commit wins, and both send its bytes.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -49,7 +50,7 @@ from spinney.privacy.ledger_store import (
 )
 from spinney.privacy.release import _LEDGER_TOKEN, Charge
 from spinney.privacy.scopes import ALL_ROWS, Budget, Disclosure, Question, Scope, Spend
-from spinney.privacy.signatures import Signer, is_signed_by
+from spinney.privacy.signatures import Signer, fingerprint_of_key, is_signed_by
 
 _SALT_BYTES = 32
 Watch = Callable[[str], None]  # called with the name of each step; tests kill the process there
@@ -75,6 +76,7 @@ class Ledger:
         party: str | None = None,
         *,
         key: Signer | None = None,
+        vouching: Signer | None = None,
         busy_seconds: float = 30.0,
         watch: Watch = lambda _: None,
     ) -> Self:
@@ -87,13 +89,15 @@ class Ledger:
         key
             The key that signs every entry from here on; a ledger that was begun without it, or
             with another one, adopts it in an entry.
+        vouching
+            The key beside the ledger, which vouches for a key that is adopted.
         """
         if party is None and not Path(path).is_file():
             raise LedgerError("The ledger file does not exist.", local=f"File: {path}.")
         store = LedgerStore(path, key, busy_seconds=busy_seconds)
         ledger = cls(store, watch, may_write=party is not None)
         try:
-            ledger._begin(party, key)
+            ledger._begin(party, key, vouching)
         except BaseException:
             ledger.close()
             raise
@@ -396,7 +400,7 @@ class Ledger:
                     f"Entry {row.seq} of the ledger names {one.name!r}, who did not sign it."
                 )
 
-    def _begin(self, party: str | None, key: Signer | None) -> None:
+    def _begin(self, party: str | None, key: Signer | None, vouching: Signer | None) -> None:
         """Read all entries, write the first one if there is none, check the owner and the key."""
         public_key = key.public_key if key else ""
         self._catch_up()
@@ -412,14 +416,46 @@ class Ledger:
         if self._books.keys and not public_key:
             raise LedgerError("The ledger's entries are signed. Open it with the party's key.")
         if public_key and public_key not in self._books.keys:
-            self.adopt(public_key)
+            self.adopt(public_key, vouching)
 
-    def adopt(self, public_key: str) -> None:
-        """Let a key sign from now on, and let the ledger have heads, unless both are so."""
+    def adopt(self, public_key: str, vouching: Signer | None = None) -> None:
+        """Let a key sign from now on, and let the ledger have heads, unless both are so.
+
+        `vouching` is the key beside the ledger, or an earlier one.
+        """
         with self._turn("adopt") as books:
             if public_key not in books.keys or not books.salt:
                 salt = books.salt or secret_bytes(_SALT_BYTES).hex()
-                self._write([Adopted(public_key, salt)])
+                body = Adopted(public_key, salt)
+                if vouching is not None:
+                    body = replace(body, vouched=vouching.sign(body.vouches_for).hex())
+                self._write([body])
+
+    def check_keys(self, trusted: Iterable[str], *, own: str = "") -> None:
+        """Raise unless the party's own keys signed this ledger, or keys that vouch for each other.
+
+        Parameters
+        ----------
+        trusted
+            The party's keys, as far as they are known.
+        own
+            The key beside the ledger; it may vouch, too.
+        """
+        with self._reading() as books:
+            sound = {key for key in (*trusted, own, books.owner.public_key) if key}
+            if not sound:  # nothing to compare the first key with
+                sound.update(books.keys[:1])
+            for entry in books.adopted:
+                body = entry.body
+                assert isinstance(body, Adopted)
+                if body.public_key not in sound and not _is_vouched(body, sound):
+                    raise LedgerError(
+                        f"Entry {entry.seq} of the ledger lets a key sign that is none of this "
+                        "party's, and for which no earlier key vouches. Whatever follows may be "
+                        "somebody else's.",
+                        local=f"The key: {fingerprint_of_key(body.public_key)}.",
+                    )
+                sound.add(body.public_key)
 
     @contextmanager
     def _turn(self, step: str) -> Iterator[Books]:
@@ -470,6 +506,11 @@ def _restart(entry: Entry) -> Restart:
     return Restart(entry.seq, entry.at, entry.body.reason)
 
 
+def _is_vouched(body: Adopted, keys: Iterable[str]) -> bool:
+    signature = bytes.fromhex(body.vouched)
+    return any(is_signed_by(key, signature, body.vouches_for) for key in keys)
+
+
 def _check_signed(row: Row, keys: Sequence[str]) -> None:
     """Raise unless an entry has the right signature: that of one of the keys, or none."""
     is_right = any(is_signed_by(key, row.signature, row.hash) for key in reversed(keys))
@@ -503,10 +544,13 @@ def _check_terms(books: Books, job: JobTerms, life: Account | None) -> None:
             f"Job {job.name!r} was opened on other terms, which cannot change. Give the "
             f"new job a different name."
         )
-    if life and (life.measure, job.measure) == (Measure.PURE, Measure.ZCDP):
+    if life and not life.measure.takes(job.measure):
+        counted = {Measure.PURE: "pure epsilon", Measure.GAUSSIAN: "Gaussian noise"}
+        job_counts = "zCDP" if job.measure is Measure.ZCDP else counted[job.measure]
         raise SettingError(
-            f"Job {job.name!r} counts in zCDP, which has no cost in pure epsilon; the "
-            f"lifetime budget of the data set counts in pure epsilon."
+            f"Job {job.name!r} counts in {job_counts}, which has no cost in "
+            f"{counted[life.measure]}; the lifetime budget of the data set counts in "
+            f"{counted[life.measure]}."
         )
 
 

@@ -15,6 +15,7 @@ The kinds of entry keep their names and fields for ever: old ledgers must stay r
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -172,10 +173,17 @@ class Adopted:
     """From here on a key signs the entries; the chain before it is thereby signed too.
 
     A ledger may have several keys: a certificate is renewed, and federations may share a ledger.
+    Whoever can write the file could adopt a key of his own, so another key vouches for it.
     """
 
     public_key: str
     salt: str  # hex; hides the hashes of entries from those who keep the ledger's heads
+    vouched: str = ""  # hex: the signature of an earlier key, or of the one beside the ledger
+
+    @property
+    def vouches_for(self) -> bytes:
+        """The words under that signature."""
+        return b"spinney ledger adopts\0" + f"{self.salt} {self.public_key}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +222,8 @@ class Bound:
     source: str  # digest
     words: str  # the source, for people
     key: str  # a check value of the key that made the marks
-    marks: tuple[str, ...]
+    marks: tuple[str, ...]  # of ids
+    cells: tuple[str, ...] = ()  # of the cells that the job read
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +284,8 @@ class LedgerStore:
             except BaseException:
                 self._database.close()
                 raise
+        # Since Python 3.13 a connection that nobody closes warns; a store that nobody holds closes.
+        weakref.finalize(self, self._database.close).atexit = False
 
     def close(self) -> None:
         """Close the file."""

@@ -41,12 +41,14 @@ absolute sum, noise included.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from threading import Lock
 
 import numpy as np
 
 from spinney.errors import PartyLostError, ProtocolError
 from spinney.privacy.keys import (
+    Agreements,
     Counters,
     KeyPair,
     KeysAsk,
@@ -56,7 +58,6 @@ from spinney.privacy.keys import (
     SumSettings,
     Words,
     digest,
-    encode_parts,
 )
 from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Revealed, check_pieces
 from spinney.privacy.streams import add_streams, ring_words
@@ -110,14 +111,22 @@ class UnmaskReply:
 class SecureSumParty:
     """A party's side: it answers four kinds of asks, and gives the same ask the same reply."""
 
-    def __init__(self, settings: SumSettings, name: str, key: KeyPair) -> None:
+    def __init__(
+        self,
+        settings: SumSettings,
+        name: str,
+        key: KeyPair,
+        agreements: Agreements | None = None,  # with parties in the same process
+    ) -> None:
         settings.roster.check(name, key.public)
         self._settings = settings
         self._name = name
         self._key = key
+        self._agreements = agreements
         self._keys: EpochKeys | None = None
         self._last_round = 0
         self._opened: dict[int, int] = {}  # round -> the survivors it was opened for
+        self._history: tuple[int, ...] = ()  # of earlier rounds, as they were told and compared
         self._lock = Lock()  # "one list per round" must also hold for simultaneous asks
 
     @property
@@ -135,7 +144,7 @@ class SecureSumParty:
                         f"New keys must be for rounds above {self._last_round}; got "
                         f"{ask.first_round} as the first."
                     )
-                self._keys = EpochKeys(self._settings, self._name, self._key, ask)
+                self._keys = EpochKeys(self._settings, self._name, self._key, ask, self._agreements)
             if ask != self._keys.ask:
                 raise ProtocolError(
                     f"Epoch {ask.epoch} is over, or was begun for other rounds. A new epoch needs "
@@ -166,18 +175,26 @@ class SecureSumParty:
         words = ring_words(vectors, bits, copy=not taken)
         with self._lock:
             keys = self._epoch(ask)
-            opened = {item for item in self._opened.items() if item[0] < ask.round_number}
-            told = set(enumerate(ask.history, start=1))
-            if len(told) != ask.round_number - 1 or opened - told:
-                raise ProtocolError(
-                    f"The survivors named for the rounds before {ask.round_number} are not those "
-                    f"that party {self._name!r} opened them for."
-                )
+            self._check_history(ask)
             agreed = _told(ask.history, about, words)
             masks = keys.mask_keys(ask.round_number, agreed, words)
             self._last_round = ask.round_number
         add_streams(words, masks)
         return MaskReply(ask.job, ask.epoch, ask.round_number, self._name, words)
+
+    def _check_history(self, ask: MaskAsk) -> None:
+        """Raise unless the survivors named for earlier rounds are those they were opened for."""
+        told, known = ask.history, self._history
+        first = len(known) if told[: len(known)] == known else 0
+        rounds = range(first + 1, len(told) + 1)  # those before were compared in an earlier round
+        if len(told) != ask.round_number - 1 or any(
+            self._opened.get(number, told[number - 1]) != told[number - 1] for number in rounds
+        ):
+            raise ProtocolError(
+                f"The survivors named for the rounds before {ask.round_number} are not those "
+                f"that party {self._name!r} opened them for."
+            )
+        self._history = told
 
     def unmask(self, ask: UnmaskAsk) -> UnmaskReply:
         """Return this party's shares for the round's one list of survivors."""
@@ -186,6 +203,7 @@ class SecureSumParty:
             self._check_lists(ask, keys.participants)
             shares = keys.reveal(ask.round_number, frozenset(ask.survivors))
             self._opened[ask.round_number] = self._settings.roster.bits(ask.survivors)
+            self._history = self._history[: ask.round_number - 1]
         return UnmaskReply(ask.job, ask.epoch, ask.round_number, self._name, shares)
 
     def _epoch(self, ask: SharesAsk | MaskAsk | UnmaskAsk) -> EpochKeys:
@@ -216,8 +234,14 @@ def _told(history: Sequence[int], about: bytes, words: Sequence[Words]) -> bytes
 
     Without the layout, a shorter vector would be masked by the beginning of a longer one's mask.
     """
-    layout = [part for word in words for part in (word.dtype.name, word.size)]
-    return digest(encode_parts(*history), about, *layout)
+    layout = tuple(part for word in words for part in (word.dtype.name, word.size))
+    return _told_once(tuple(history), about, layout)
+
+
+@lru_cache(maxsize=4)  # parties in one process are told the same
+def _told_once(history: tuple[int, ...], about: bytes, layout: tuple[str | int, ...]) -> bytes:
+    # A job may have many hundred rounds, and every sum names all before it.
+    return digest(" ".join(map(str, history)), about, *layout)
 
 
 class _Phase(StrEnum):

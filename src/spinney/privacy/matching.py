@@ -1,10 +1,9 @@
 """Find the rows that several parties share, by comparing ids without showing them.
 
-There are two ways. Private set intersection with elliptic curves (the package openmined-psi): one
-party learns which of its ids another also has, or only how many; the other learns nothing. Or a
-keyed hash: HMAC-SHA-256 under a key that the parties share and the coordinator does not have;
-nobody without the key can try out ids. Never use a plain hash: all telephone numbers can be hashed
-in minutes.
+There are two ways. Private set intersection (`spinney.privacy.intersection`): one party learns
+which of its ids another also has, or only how many; the other learns nothing. Or a keyed hash:
+HMAC-SHA-256 under a key that the parties share and the coordinator does not have; nobody without
+the key can try out ids. Never use a plain hash: all telephone numbers can be hashed in minutes.
 
 Both tell at least one party which of its rows another party also has. That is a release without
 noise, and each run is another question about membership: run it once per job.
@@ -21,14 +20,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from numpy.typing import NDArray
 
-from spinney.errors import MissingExtraError, ProtocolError, TableError
+from spinney.errors import ProtocolError, TableError
 from spinney.privacy.entropy import secret_bytes
 from spinney.privacy.keys import KEY_BYTES, KeyPair, derive_key
 
 IdKind = Literal["text", "whole numbers"]
 TAG_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-_FALSE_POSITIVES: Final = 1e-12  # of the size-only comparison, in total
 
 Tags = NDArray[np.uint8]  # (n, 16)
 
@@ -50,6 +48,11 @@ class Ids:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """Return a word for every id, for those who know the ids: a plain hash hides nothing."""
+        words = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.texts]
+        return np.frombuffer(b"".join(words), "<u8").astype(np.uint64)
 
     def tags(self, key: bytes) -> Tags:
         """Return the keyed hash of every id."""
@@ -131,90 +134,3 @@ def _letter_key(own: KeyPair, public: bytes, names: tuple[str, str]) -> bytes:
     return derive_key(
         own.shared_with(public), "matching key", job=b"matching", round_number=0, names=names
     )
-
-
-# --- private set intersection ---------------------------------------------------------------------
-
-
-def _psi() -> Any:
-    try:
-        import private_set_intersection.python as psi  # noqa: PLC0415  an extra
-    except ImportError:
-        raise MissingExtraError("openmined-psi", "matching", "matching='psi'") from None
-    return psi
-
-
-def n_asked(request: bytes) -> int:
-    """Return how many ids a request asks about."""
-    asked = _psi().Request()
-    try:
-        asked.ParseFromString(request)
-    except Exception:  # noqa: BLE001  the package passes on any error of its parser
-        raise _bad_psi() from None
-    return len(asked.encrypted_elements)
-
-
-class PsiServer:
-    """The side that learns nothing."""
-
-    def __init__(self, ids: Ids, *, reveal: bool) -> None:
-        self._psi = _psi()
-        self._ids = ids
-        self._reveal = reveal
-        self._server = self._psi.server.CreateWithNewKey(reveal)
-
-    def setup(self, n_client: int) -> bytes:
-        """Return the server's ids, encrypted with its key."""
-        kind = self._psi.DataStructure.RAW if self._reveal else self._psi.DataStructure.GCS
-        made = self._server.CreateSetupMessage(_FALSE_POSITIVES, n_client, self._ids.texts, kind)
-        return bytes(made.SerializeToString())
-
-    def respond(self, request: bytes) -> bytes:
-        """Encrypt the client's ids with this side's key as well."""
-        asked = self._psi.Request()
-        try:
-            asked.ParseFromString(request)
-            return bytes(self._server.ProcessRequest(asked).SerializeToString())
-        except Exception:  # noqa: BLE001  the package passes on any error of its parser
-            raise _bad_psi() from None
-
-
-class PsiClient:
-    """The side that learns which of its ids the server has, or how many."""
-
-    def __init__(self, ids: Ids, *, reveal: bool, key: bytes | None = None) -> None:
-        self._psi = _psi()
-        self._ids = ids
-        make = self._psi.client
-        self._client = make.CreateFromKey(key, reveal) if key else make.CreateWithNewKey(reveal)
-
-    @property
-    def key(self) -> bytes:
-        """The secret key; the same ids under it are the same request."""
-        return bytes(self._client.GetPrivateKeyBytes())
-
-    def request(self) -> bytes:
-        """Return the client's ids, encrypted with its key."""
-        return bytes(self._client.CreateRequest(self._ids.texts).SerializeToString())
-
-    def common(self, setup: bytes, response: bytes) -> NDArray[np.int64]:
-        """Return the indices of the client's ids that the server also has."""
-        found = self._parsed(setup, response, self._client.GetIntersection)
-        return np.sort(np.array(found, np.int64))
-
-    def size(self, setup: bytes, response: bytes) -> int:
-        """Return how many of the client's ids the server also has."""
-        return int(self._parsed(setup, response, self._client.GetIntersectionSize))
-
-    def _parsed(self, setup: bytes, response: bytes, found: Any) -> Any:
-        one, other = self._psi.ServerSetup(), self._psi.Response()
-        try:
-            one.ParseFromString(setup)
-            other.ParseFromString(response)
-            return found(one, other)
-        except Exception:  # noqa: BLE001  as above
-            raise _bad_psi() from None
-
-
-def _bad_psi() -> ProtocolError:
-    return ProtocolError("An id matching message is damaged or from another run. Match again.")

@@ -3,12 +3,13 @@
 ==================  =========================================================  ==============
 DiscreteLaplace     adds two-sided geometric noise to integers                 pure epsilon
 DiscreteGaussian    adds discrete Gaussian noise to integers                   rho of zCDP
+SmoothGaussian      the same, a little wider                                   mu of GDP
 RandomisedResponse  keeps a category or replaces it by another one             pure epsilon
 PermuteAndFlip      chooses one of the best of several candidates              pure epsilon
 ==================  =========================================================  ==============
 
 `cost` depends only on the parameters, so a party computes it itself. `release` spends a charge that
-covers the cost, *then* draws, once. The samplers are exact, so no mechanism here adds a delta. A
+covers the cost, *then* draws, once. The samplers are exact; only `SmoothGaussian` has a delta. A
 sensitivity is stated for the mechanism's `unit`: a histogram changes by 1 (in L1) when a record is
 added or removed and by 2 when one is replaced.
 """
@@ -26,10 +27,18 @@ from spinney.privacy.budget import Cost, Measure, Unit, exp_bounds, positive_eps
 from spinney.privacy.release import Mechanism, Shares
 from spinney.typing import Floats, Integers
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "PermuteAndFlip", "RandomisedResponse", "Shares"]
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "PermuteAndFlip",
+    "RandomisedResponse",
+    "Shares",
+    "SmoothGaussian",
+]
 
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down: pi**2 = 9.8696044
 _TAU_BITS = 192
+_SMOOTHING = 4  # variance of the rounding that turns real into discrete Gaussian noise
 _LARGEST_SCORE = 1 << 61  # so that the difference of two scores fits in 64 bits
 
 
@@ -140,13 +149,39 @@ class DiscreteGaussian(Mechanism):
 
     def cost(self, n_values: int = 1) -> Cost:
         """Return rho + tau * n_values, rounded up; tau is 0 for noise that is not shared."""
+        return Cost(Measure.ZCDP, self.rho + n_values * self._tau, self.unit)
+
+    @property
+    def _tau(self) -> Fraction:
+        """How far the sum of shares is from a discrete Gaussian: of the logarithms, per number."""
         _, high = exp_bounds(_PI_SQUARED * self.share_variance, _TAU_BITS)
-        tau = Fraction(10 * (self._honest - 1) * high, 1 << _TAU_BITS)
-        return Cost(Measure.ZCDP, self.rho + n_values * tau, self.unit)
+        return Fraction(10 * (self._honest - 1) * high, 1 << _TAU_BITS)
 
     def _randomised(self, values: Integers) -> Integers:
         noise = samplers.discrete_gaussian(self.share_variance, values.size)
         return values + noise.reshape(values.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothGaussian(DiscreteGaussian):
+    """Discrete Gaussian noise that is counted as Gaussian DP: the same noise costs less.
+
+    The variance is larger by 4 than squared_sensitivity / (2 rho). So its law is that of real
+    Gaussian noise of that smaller variance after rounding at random, which costs nothing, but for a
+    chance of less than 1e-33 per number, which the cost's delta states
+    (`docs/gaussian-budgets.md`). `rho` is half of mu**2.
+    """
+
+    @property
+    def share_variance(self) -> Fraction:
+        """The variance parameter of this party's noise."""
+        return (self.squared_sensitivity / (2 * self.rho) + _SMOOTHING) / self._honest
+
+    def cost(self, n_values: int = 1) -> Cost:
+        """Return half of mu**2, and the chance that one of the numbers misses its law."""
+        _, rounding = exp_bounds(2 * _PI_SQUARED * _SMOOTHING, _TAU_BITS)
+        missed = 2 * self._tau + Fraction(5 * rounding, 1 << _TAU_BITS)
+        return Cost(Measure.GAUSSIAN, self.rho, self.unit, min(Fraction(1), n_values * missed))
 
 
 @dataclass(frozen=True, slots=True)

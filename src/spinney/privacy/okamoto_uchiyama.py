@@ -1,126 +1,142 @@
-"""Okamoto-Uchiyama homomorphic encryption from sf-heu: the fast scheme.
+"""Okamoto-Uchiyama encryption on gmpy2's numbers, from the paper: the fast scheme.
 
-sf-heu 0.5.2b0 is a pre-release; it is pinned exactly, and only this module uses it.
+T. Okamoto, S. Uchiyama: A New Public-Key Cryptosystem as Secure as Factoring, Eurocrypt 1998.
+
+| in the paper | here | |
+|---|---|---|
+| n = p^2 q | `_modulus` | public, 2048 or 3072 bits; p and q are secret |
+| g | `_g` | public; g^(p-1) is not 1 modulo p^2 |
+| h = g^n mod n | `_powers` | every side computes it: nobody can be given another |
+| C = g^m h^r mod n | `encrypt` | r is drawn afresh for every number |
+| L(x) = (x - 1) / p | `_log` | a logarithm, where x is 1 modulo p |
+| m = L(C^(p-1) mod p^2) / L(g^(p-1) mod p^2) mod p | `decrypt` | |
+
+To read a number without the key is as hard as factoring n; to tell encryptions of two numbers apart
+is the paper's p-subgroup problem. The order of h divides (p - 1)(q - 1), so that an exponent which
+is `_HIDING_BITS` longer than p and q together makes h^r as good as uniform: shorter than n, and no
+farther from the paper's than 2^-128. The side with the key computes modulo p^2 and modulo q and
+puts the two together.
+
+Who sends ciphertexts chooses what is raised to the secret p - 1, and sees when the answer comes:
+that power is computed in the same time and with the same accesses to memory whatever it is of
+(`gmpy2.powmod_sec`). Everything else that depends on a secret depends on fresh randomness too.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from heu import numpy as heu_numpy
-from heu import phe as heu_phe
+import gmpy2
 
 from spinney.errors import ProtocolError
-from spinney.privacy.homomorphic import (
-    MARGIN_BITS,
-    AdditiveHE,
-    SecretHE,
-    foreign_ciphertexts,
-    in_range,
-)
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.homomorphic import KEY_BITS, MARGIN_BITS, SecretHE, in_range
+from spinney.privacy.residues import FixedBase, Residues, byte_length, draw_below, draw_prime
 
-_SPARE_BITS = 3  # below the largest plaintext, which is signed
-_FEW = 64  # up to this many ciphertexts, one call of a slower step beats many calls
-_BYTES_OF_KEY = (600, 1400)  # a range: three numbers of 2048 or 3072 bits
+_SPARE_BITS = 2  # below the prime
+_HIDING_BITS = 128
 
 
-class OkamotoUchiyamaAdding(AdditiveHE):
+class OkamotoUchiyamaAdding(Residues):
     """Adding under a public key."""
 
-    def __init__(self, kit: Any) -> None:
+    def __init__(self, n: Any, g: Any) -> None:
+        super().__init__(gmpy2.mpz(n))
         self.scheme = "okamoto-uchiyama"
-        self._kit = kit
-        self._evaluator = kit.evaluator()
-        key = kit.public_key()
-        self.public_key = bytes(key.serialize())
-        self.room = int(key.plaintext_bound().bit_count()) - _SPARE_BITS - MARGIN_BITS
+        self._g = gmpy2.mpz(g)
+        bits = self._modulus.bit_length()
+        self.room = bits // 3 - _SPARE_BITS - MARGIN_BITS
+        self.public_key = self._modulus.to_bytes(self._length, "big") + self._g.to_bytes(
+            self._length, "big"
+        )
+        self._exponent_bytes = (2 * (bits // 3 + 1) + _HIDING_BITS + 7) // 8
+        self._powers: FixedBase | None = None
 
     @classmethod
     def of(cls, data: bytes) -> "OkamotoUchiyamaAdding":
         """Return the adding side of a public key."""
-        if not _BYTES_OF_KEY[0] <= len(data) <= _BYTES_OF_KEY[1]:
-            raise ProtocolError("This is not an Okamoto-Uchiyama key of 2048 or 3072 bits.")
-        try:
-            return cls(heu_numpy.setup(heu_phe.PublicKey.load_from(data)))
-        except RuntimeError:
-            raise ProtocolError(
-                "This is not an Okamoto-Uchiyama key of 2048 or 3072 bits."
-            ) from None
+        half = len(data) // 2
+        n, g = int.from_bytes(data[:half], "big"), int.from_bytes(data[half:], "big")
+        if len(data) % 2 or n.bit_length() not in KEY_BITS or n.bit_length() != 8 * half:
+            raise _no_key()
+        if n % 2 == 0 or not 1 < g < n:
+            raise _no_key()
+        return cls(n, g)
 
-    def load(self, data: bytes, count: int) -> Any:
-        """Return ciphertexts from bytes."""
-        try:
-            found = heu_numpy.CiphertextArray.load_from(data)
-        except (RuntimeError, ValueError):
-            raise foreign_ciphertexts() from None
-        if found.size != count or found.ndim != 1:
-            raise foreign_ciphertexts()
-        return found
-
-    def dump(self, ciphertexts: Any) -> bytes:
-        """Return ciphertexts as bytes."""
-        return bytes(ciphertexts.serialize())
-
-    def sums(self, ciphertexts: Any, groups: Sequence[Sequence[int]]) -> Any:
-        """Return the sum of each group."""
-        return self._evaluator.batch_select_sum(ciphertexts, list(groups))
-
-    def packed(self, ciphertexts: Any, n: int, width: int, per: int) -> Any:
-        """Return numbers side by side, the first lowest."""
-        begins = range(0, n, per)
-
-        def column(place: int) -> Any:
-            return ciphertexts[[begin + place for begin in begins]]
-
-        total = column(per - 1)
-        for place in range(per - 2, -1, -1):
-            total = self._evaluator.add(self._shifted(total, width), column(place))
-        return total
-
-    def _shifted(self, ciphertexts: Any, width: int) -> Any:
-        """Return the numbers times 2^width; for many numbers, doubling is faster."""
-        if ciphertexts.size < _FEW:
-            factor = self._kit.array(np.full(ciphertexts.size, 1 << width, dtype=object))
-            return self._evaluator.mul(ciphertexts, factor)
-        for _ in range(width):
-            ciphertexts = self._evaluator.add(ciphertexts, ciphertexts)
-        return ciphertexts
-
-    def refreshed(self, ciphertexts: Any) -> Any:
+    def refreshed(self, ciphertexts: list[Any]) -> list[Any]:
         """Return the same numbers under fresh randomness."""
-        zeros = self._encrypted(np.zeros(ciphertexts.size, np.int64))
-        return self._evaluator.add(ciphertexts, zeros)
-
-    def _encrypted(self, numbers: Any) -> Any:
-        return self._kit.encryptor().encrypt(self._kit.array(numbers))
+        n = self._modulus
+        if self._powers is None:  # one who only decrypts needs no table
+            h = gmpy2.powmod(self._g, n, n)
+            self._powers = FixedBase(h, n, self._exponent_bytes)
+        power, length = self._powers.power, self._exponent_bytes
+        return [number * power(secret_bytes(length)) % n for number in ciphertexts]
 
 
 class OkamotoUchiyama(OkamotoUchiyamaAdding, SecretHE):
     """The side with the key."""
 
-    def __init__(self, kit: Any) -> None:
-        super().__init__(heu_numpy.HeKit(kit))
-        self.secret_key = bytes(kit.secret_key().serialize())
+    def __init__(self, p: Any, q: Any, g: Any) -> None:
+        self._p, self._q = gmpy2.mpz(p), gmpy2.mpz(q)
+        self._square = self._p * self._p
+        super().__init__(self._square * self._q, g)
+        length = byte_length(self._p)
+        self.secret_key = self._p.to_bytes(length, "big") + self._q.to_bytes(length, "big")
+        self._q_inverse = gmpy2.invert(self._q, self._square)
+        self._unit = gmpy2.invert(self._log(self._g), self._p)
 
     @classmethod
     def new(cls, key_bits: int) -> "OkamotoUchiyama":
         """Draw a key."""
-        return cls(heu_phe.setup(heu_phe.SchemaType.OU, key_bits))
+        while True:
+            third = (key_bits + 1) // 3
+            p, q = draw_prime(third), draw_prime(key_bits - 2 * third)
+            n = p * p * q
+            sound = n.bit_length() == key_bits and gmpy2.gcd(p, q - 1) == gmpy2.gcd(q, p - 1) == 1
+            g = draw_below(n)
+            if sound and p != q and gmpy2.gcd(g, n) == 1 and gmpy2.powmod(g, p - 1, p * p) != 1:
+                return cls(p, q, g)
 
     @classmethod
     def of_keys(cls, public: bytes, secret: bytes) -> "OkamotoUchiyama":
         """Return the key from its stored bytes."""
-        keys = heu_phe.PublicKey.load_from(public), heu_phe.SecretKey.load_from(secret)
-        return cls(heu_phe.setup(*keys))
+        half, middle = len(secret) // 2, len(public) // 2
+        p, q = int.from_bytes(secret[:half], "big"), int.from_bytes(secret[half:], "big")
+        if not p or p * p * q != int.from_bytes(public[:middle], "big"):
+            raise _no_key()
+        return cls(p, q, int.from_bytes(public[middle:], "big"))
 
-    def encrypt(self, numbers: Sequence[int]) -> Any:
+    def encrypt(self, numbers: Sequence[int]) -> list[Any]:
         """Return the numbers' ciphertexts."""
-        return self._encrypted(np.array(numbers, dtype=object))
+        # The same length for all: time does not tell which number is large.
+        length = max((int(number).bit_length() + 7) // 8 for number in numbers) or 1
+        one, other = self._sides(self._square, length), self._sides(self._q, length)
+        p_order, q_order = self._p - 1, self._q - 1
+        p_length, q_length = byte_length(p_order), byte_length(q_order)
+        found = []
+        for number in numbers:
+            m = int(number).to_bytes(length, "little")
+            r = gmpy2.mpz.from_bytes(secret_bytes(self._exponent_bytes), "little")
+            # h has an order that divides p - 1 modulo p^2, and q - 1 modulo q
+            by_p = one[0].power(m) * one[1].power((r % p_order).to_bytes(p_length, "little"))
+            by_q = other[0].power(m) * other[1].power((r % q_order).to_bytes(q_length, "little"))
+            found.append(by_q + self._q * ((by_p - by_q) * self._q_inverse % self._square))
+        return [number % self._modulus for number in found]
 
-    def decrypt(self, ciphertexts: Any, bits: int) -> list[int]:
+    def _sides(self, modulus: Any, length: int) -> tuple[FixedBase, FixedBase]:
+        """Return the tables of g and h modulo p^2 or modulo q."""
+        h = gmpy2.powmod_sec(self._g, self._modulus, modulus)
+        order = byte_length(self._p)
+        return FixedBase(self._g % modulus, modulus, length), FixedBase(h, modulus, order)
+
+    def decrypt(self, ciphertexts: list[Any], bits: int) -> list[int]:
         """Return the numbers; raise if one is out of range."""
-        try:
-            found = self._kit.decryptor().decrypt(ciphertexts)
-        except RuntimeError:
-            raise foreign_ciphertexts() from None
-        return in_range([int(number) for number in found.to_numpy().tolist()], bits)
+        return in_range([int(self._log(one) * self._unit % self._p) for one in ciphertexts], bits)
+
+    def _log(self, number: Any) -> Any:
+        """Return L(number^(p-1) mod p^2)."""
+        power = gmpy2.powmod_sec(number % self._square, self._p - 1, self._square)
+        return (power - 1) // self._p
+
+
+def _no_key() -> ProtocolError:
+    return ProtocolError("This is not an Okamoto-Uchiyama key of 2048 or 3072 bits.")

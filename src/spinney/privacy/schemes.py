@@ -1,4 +1,4 @@
-"""The encryption schemes that are installed, by name: each is an extra."""
+"""The encryption schemes by name; both need an extra."""
 
 from importlib.util import find_spec
 from typing import Final
@@ -10,25 +10,17 @@ _EXTRA: Final = "he"
 
 
 def available() -> tuple[Scheme, ...]:
-    """Return the schemes whose packages are installed, the fastest first."""
-    found: list[Scheme] = []
-    if find_spec("heu") is not None:
-        found.append("okamoto-uchiyama")
-    if find_spec("phe") is not None and find_spec("gmpy2") is not None:
-        found.append("paillier")
-    return tuple(found)
+    """Return the schemes that can be used here, the fastest first."""
+    return SCHEMES if find_spec("gmpy2") is not None else ()
 
 
 def scheme_of(name: str) -> Scheme:
-    """Return the scheme to use: the named one or, for "auto", the first that is installed."""
-    if name == "auto":
-        if not available():
-            raise MissingExtraError("phe", _EXTRA, "labels='encrypted'")
-        return available()[0]
-    for scheme, package in zip(SCHEMES, ("sf-heu", "phe"), strict=True):
-        if name == scheme:
-            if scheme not in available():
-                raise MissingExtraError(package, _EXTRA, f"scheme={name!r}")
+    """Return the scheme to use: the named one or, for "auto", the fastest."""
+    for scheme in SCHEMES:
+        if name in {scheme, "auto"}:
+            if not available():
+                what = "labels='encrypted'" if name == "auto" else f"scheme={name!r}"
+                raise MissingExtraError("gmpy2", _EXTRA, what)
             return scheme
     raise SettingError(f"scheme must be 'auto', {SCHEMES[0]!r} or {SCHEMES[1]!r}; got {name!r}.")
 

@@ -32,6 +32,7 @@ from typing import Any, Final, Self
 
 from spinney.errors import InternalError, SettingError
 from spinney.privacy.budget import Measure, Unit, epsilon_of, positive_epsilon, probability
+from spinney.privacy.gaussian import gaussian_amount
 from spinney.privacy.release import Mechanism
 
 _ROUNDING: Final = 1 << 96  # a rho found by search is a multiple of 2**-96
@@ -273,9 +274,9 @@ class Budget:
     measure
         The measure of `amount`.
     amount
-        epsilon if the measure is pure, rho if it is zCDP.
+        epsilon if the measure is pure, rho if it is zCDP, mu**2 / 2 if it is Gaussian.
     delta
-        The delta at which zCDP is converted to an epsilon; 0 for pure.
+        The delta at which zCDP or Gaussian privacy is read as an epsilon; 0 for pure.
     """
 
     unit: Unit
@@ -285,10 +286,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         positive_epsilon(self.amount, "A budget's amount")
-        if (self.measure is Measure.ZCDP) is not (self.delta > 0) or not 0 <= self.delta < 1:
+        if (self.measure is Measure.PURE) is (self.delta > 0) or not 0 <= self.delta < 1:
             raise SettingError(
-                f"A zCDP budget names the delta, between 0 and 1, at which it is read; a pure one "
-                f"does not. Got {self.measure.value} and delta={self.delta}."
+                f"A zCDP or Gaussian budget names the delta, between 0 and 1, at which it is read; "
+                f"a pure one does not. Got {self.measure.value} and delta={self.delta}."
             )
 
     @classmethod
@@ -308,6 +309,13 @@ class Budget:
             else:
                 high = middle - 1
         return cls(unit, Measure.ZCDP, Fraction(low, _ROUNDING), chance)
+
+    @classmethod
+    def gaussian(cls, epsilon: Any, delta: Any, unit: Unit = Unit.RECORD_ADD_REMOVE) -> Self:
+        """Return the largest mu**2 / 2 of Gaussian noise that is (epsilon, delta)-private."""
+        chance = probability(delta)
+        amount = gaussian_amount(positive_epsilon(epsilon), chance)
+        return cls(unit, Measure.GAUSSIAN, amount, chance)
 
     def __str__(self) -> str:
         if self.measure is Measure.PURE:

@@ -123,7 +123,14 @@ class _Epoch:
 class EpochKeys(_Epoch):
     """A party's secrets of an epoch and its shares of the others' secrets."""
 
-    def __init__(self, settings: SumSettings, name: str, key: KeyPair, ask: KeysAsk) -> None:
+    def __init__(
+        self,
+        settings: SumSettings,
+        name: str,
+        key: KeyPair,
+        ask: KeysAsk,
+        agreements: keys.Agreements | None = None,
+    ) -> None:
         if not 1 <= ask.n_rounds <= MAX_EPOCH_ROUNDS:
             raise ProtocolError(
                 f"An epoch must have between 1 and {MAX_EPOCH_ROUNDS} rounds; got {ask.n_rounds}."
@@ -131,6 +138,7 @@ class EpochKeys(_Epoch):
         super().__init__(settings, ask)
         self._name = name
         self._key = key
+        self._agreements = agreements
         self._taken: SharesAsk | None = None
         self._publics: dict[str, bytes] = {}
         rounds = range(ask.first_round, ask.first_round + ask.n_rounds)
@@ -243,7 +251,10 @@ class EpochKeys(_Epoch):
         for other, publics in self._publics.items():
             if other != own:
                 public = self._of_round(publics, number)
-                mask = keys.pair_mask_key(held.pair_key, public, told, number, (own, other))
+                about = (told, number, (own, other))
+                mask = keys.pair_mask_key(
+                    held.pair_key, public, *about, agreements=self._agreements
+                )
                 masks.append((mask, own > other))
         return masks
 

@@ -125,6 +125,13 @@ def ledger_secret(ledger: Path) -> bytes:
     return found
 
 
+def own_key_of(ledger: Path) -> str:
+    """Return the public key that follows from the secret beside a ledger; empty: there is none."""
+    if not key_file_of(ledger).exists():
+        return ""
+    return LocalKey.of_secret(ledger_secret(ledger)).public_key
+
+
 def _make(path: Path) -> None:
     """Write a fresh secret whole, unless another process was faster."""
     part = path.with_name(f".{path.name}.{uuid4().hex}.part")

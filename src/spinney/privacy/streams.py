@@ -76,11 +76,26 @@ def add_streams(vectors: Iterable[Words], masks: Sequence[tuple[bytes, bool]]) -
         step = _PIECE // flat.itemsize
         pieces += [(flat[i : i + step], at + i * flat.itemsize) for i in range(0, flat.size, step)]
         at += flat.nbytes
-    if len(pieces) == 1:
-        part, start = pieces[0]
-        _add_at(part, start, masks)
+    if at <= _CHUNK:
+        _add_few([part for part, _ in pieces], at, masks)
+        return
+    if at <= _PIECE:  # threads would take longer than they save
+        for part, start in pieces:
+            _add_at(part, start, masks)
         return
     list(_pool().map(lambda piece: _add_at(piece[0], piece[1], masks), pieces))
+
+
+def _add_few(parts: Sequence[Words], n_bytes: int, masks: Sequence[tuple[bytes, bool]]) -> None:
+    """Add the streams to vectors of one chunk together; each stream is begun once."""
+    buffer = bytearray(n_bytes + _SPARE)
+    for key, subtract in masks:
+        Cipher(AES256(key), CTR(bytes(_BLOCK))).encryptor().update_into(_ZEROS[:n_bytes], buffer)
+        combine, at = np.subtract if subtract else np.add, 0
+        for part in parts:
+            words = np.frombuffer(buffer, part.dtype.newbyteorder("<"), part.size, at)
+            combine(part, words, out=part)
+            at += part.nbytes
 
 
 def _add_at(part: Words, start: int, masks: Sequence[tuple[bytes, bool]]) -> None:

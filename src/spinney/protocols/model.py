@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from spinney.errors import SettingError, StorageError
 from spinney.protocols.release_terms import Hardening
 from spinney.tables.columns import Columns
-from spinney.tables.schema import Schema, join_words
+from spinney.tables.schema import Label, Schema, join_words
+from spinney.tables.withheld import RowsOfCategory
 from spinney.trees import storage
 from spinney.trees.binning import bin_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.trees.forest import Forest, RowValues, paths_end
 from spinney.trees.leaf_counts import NodeNoise
-from spinney.typing import Floats, Values
+from spinney.typing import Floats, Integers, Values
 
 _KIND = "forest model"
 _PREDICT_ROWS = 16384
@@ -32,6 +33,22 @@ class Boosted:
     link: str  # "identity", "log", "logistic" for two classes, or "softmax"
     base: Floats  # (n_outputs,) the score before the first tree
     batch_trees: int  # how many trees of an output were added at once
+
+    def meta(self) -> dict[str, Any]:
+        """Return what a file says about it, besides `base`."""
+        return {"boosted": self.link, "batch_trees": self.batch_trees}
+
+    def fits(self, label: Label | None, n_values: int) -> bool:
+        """Return whether scores and their link fit a label, and leaves with so many values."""
+        if label is None:
+            return False
+        link, size, classes = "identity", 1, label.classes
+        if classes is not None:
+            link, size = ("logistic", 1) if len(classes) == 2 else ("softmax", len(classes))
+        base = self.base
+        sound = base.dtype == np.float64 and base.shape == (size,) and self.batch_trees > 0
+        known = self.link == link or (classes is None and self.link == "log")
+        return sound and known and n_values == size and bool(np.all(np.isfinite(base)))
 
     def predicted(self, scores: Floats) -> Floats:
         """Return predictions from the trees' sums, (n_rows, n_outputs)."""
@@ -63,6 +80,7 @@ class ForestModel:
     consent: tuple[str, ...] = ()  # a forest joined from parts: the parties that agreed to it
     released: Hardening | None = None  # the terms on which it left its run; None: as it was trained
     boosted: Boosted | None = None  # trees that are summed; else predictions are their mean
+    rows_of_category: RowsOfCategory = ()  # of categories read from rows; never stored
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -71,8 +89,15 @@ class ForestModel:
                 f"No party is called {party!r}. The model has trees of: {join_words(self.owners)}."
             )
         tree = self.forest.tree(self.owners.index(party))
-        bins = self.bin_of_category
-        return ForestModel(self.protocol, self.schema, tree, bins, (party,), released=self.released)
+        return ForestModel(
+            self.protocol,
+            self.schema,
+            tree,
+            self.bin_of_category,
+            (party,),
+            released=self.released,
+            rows_of_category=self.rows_of_category,
+        )
 
     @property
     def n_outputs(self) -> int:
@@ -95,6 +120,11 @@ class ForestModel:
             return self.boosted.predicted(sums)
         means: Floats = sums / (n_trees or self.forest.n_trees)
         return means
+
+    def decided(self, shares: Floats) -> Integers:
+        """Return the most probable class of each row, by its number."""
+        best: Integers = shares.argmax(axis=1)
+        return best
 
     def predict_batches(self, batches: Iterator[Values], *, n_threads: int = 1) -> Iterator[Floats]:
         """Return predictions batch by batch, for tables that do not fit in memory."""
@@ -198,7 +228,7 @@ class ForestModel:
         n_moments = 2 if classes is None else n_outputs
         if self.boosted is not None:
             n_outputs, n_moments = self.boosted.base.size, 1
-            if not self._boosting_is_sound():
+            if not self.boosted.fits(self.schema.label, n_outputs):
                 return False
         expected = {
             "tree_start": (np.int64, forest.tree_start.shape[:1]),
@@ -226,18 +256,6 @@ class ForestModel:
             arrays and bins and self._noise_is_sound() and bool(np.all(np.isfinite(forest.value)))
         )
 
-    def _boosting_is_sound(self) -> bool:
-        """Return whether scores and their link fit the label."""
-        boosted, classes = self.boosted, self.schema.label.classes
-        assert boosted is not None
-        link, size = "identity", 1
-        if classes is not None:
-            link, size = ("logistic", 1) if len(classes) == 2 else ("softmax", len(classes))
-        base = boosted.base
-        sound = base.dtype == np.float64 and base.shape == (size,) and boosted.batch_trees > 0
-        fits = boosted.link == link or (classes is None and boosted.link == "log")
-        return sound and fits and bool(np.all(np.isfinite(base)))
-
     def _noise_is_sound(self) -> bool:
         """Return whether every node has its standard deviations, if there are any."""
         held = [] if self.noise is None else [getattr(self.noise, name) for name in _NOISE]
@@ -264,15 +282,10 @@ class ForestModel:
         return {
             "protocol": self.protocol,
             "schema": msgspec.to_builtins(self.schema),
-            **self._boosted_meta(),
+            **({} if self.boosted is None else self.boosted.meta()),
             **{key: list(names) for key, names in named.items() if names},
             **released,
         }
-
-    def _boosted_meta(self) -> dict[str, Any]:
-        if self.boosted is None:
-            return {}
-        return {"boosted": self.boosted.link, "batch_trees": self.boosted.batch_trees}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {field.name: getattr(self.forest, field.name) for field in fields(Forest)}

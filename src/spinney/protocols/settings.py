@@ -7,15 +7,16 @@ same budget.
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from spinney.errors import SettingError
-from spinney.privacy.budget import positive_epsilon
+from spinney.privacy.budget import positive_epsilon, probability
 from spinney.privacy.labels import BloomResponse
 from spinney.privacy.release import Shares
 from spinney.seeds import job_seed
@@ -30,6 +31,7 @@ TreeRows = Literal["disjoint", "sampled", "all", "bootstrap"]
 MECHANISMS: Final = ("noisy_histograms", "perturbed_input")
 LABEL_SCHEMES: Final = ("randomised_response", "bloom", "unary")
 TREE_ROWS: Final = ("disjoint", "sampled", "all", "bootstrap")
+LARGEST_DELTA: Final = Fraction(1, 1000)
 LARGEST_NOISE: Final = 2**20  # rows; larger noise would drown any table
 _NUMBER = re.compile(r"\d{1,80}(/\d{1,80})?", re.ASCII)  # no exponent, so numbers stay short
 
@@ -69,6 +71,9 @@ class PrivacySettings:
     read_facts
         Facts that should be public but were read from the rows, in a simulation. If there are any,
         no epsilon holds, and every ledger says so.
+    delta
+        The chance with which epsilon may not hold: noise is then Gaussian. Left out: epsilon is
+        pure, and noise is Laplace.
     """
 
     job: str
@@ -82,8 +87,12 @@ class PrivacySettings:
     honest: int | None = None
     label_scheme: LabelScheme = "randomised_response"
     read_facts: tuple[str, ...] = ()
+    # Left out: epsilon is pure. Neither agreements nor questions of earlier versions mention it.
+    delta: str | UnsetType = field(default=UNSET, repr=False)
 
     def __post_init__(self) -> None:
+        if self.delta is not UNSET:
+            self._require_delta(self.delta)
         require_choice("mechanism", self.mechanism, (*MECHANISMS, "randomised_labels"))
         require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES)
         require_choice("tree_rows", self.tree_rows, TREE_ROWS)
@@ -113,6 +122,21 @@ class PrivacySettings:
                 "mechanism='perturbed_input' cannot share its noise: each row carries its own."
             )
 
+    def _require_delta(self, delta: str) -> None:
+        """Raise unless a delta is a small chance, beside an epsilon for the whole job."""
+        chance = probability(fraction_of(delta, "delta"), "delta")
+        if chance > LARGEST_DELTA:
+            raise SettingError(
+                f"delta must be at most {float(LARGEST_DELTA):g}: it is the chance that epsilon "
+                f"does not hold for a record; got {float(chance):g}. Take less than one over the "
+                "number of rows, such as 1e-6."
+            )
+        if self.epsilon is None or self.tree_rows != "all":
+            raise SettingError(
+                "delta goes with epsilon, the budget of the whole job, on trees that read all "
+                "rows. Give epsilon and tree_rows='all', or leave delta out."
+            )
+
     def _require_label_epsilon(self) -> None:
         """Raise unless the price of a label is given or follows from the scheme."""
         if self.label_scheme == "bloom" and self.epsilon is not None:
@@ -132,6 +156,11 @@ class PrivacySettings:
     def perturbs_input(self) -> bool:
         """Whether rows are perturbed, so that counting them costs nothing more."""
         return self.mechanism == "perturbed_input"
+
+    @property
+    def noises_counts(self) -> bool:
+        """Whether every count carries noise; if rows or labels do, their counts are exact."""
+        return self.mechanism == "noisy_histograms"
 
     @property
     def outside(self) -> Outside:
@@ -199,7 +228,7 @@ Task = Literal["classification", "regression"]
 
 
 CRITERIA: dict[Task, tuple[str, ...]] = {
-    "classification": ("gini", "entropy"),
+    "classification": ("gini", "entropy", "log_loss"),
     "regression": ("squared_error",),
 }
 
@@ -235,7 +264,7 @@ class ForestSettings:
     thresholds: str | None = None  # for extra-trees, which draw cuts; None: search for the best
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
+        for name in (each.name for each in fields(self)):
             value = getattr(self, name)
             if isinstance(value, np.generic):  # messages and reports carry Python's own types
                 object.__setattr__(self, name, value.item())
@@ -256,6 +285,8 @@ class ForestSettings:
                 f"got {self.min_weight_fraction_leaf!r}."
             )
         require_choice("criterion", self.criterion, CRITERIA[self.task])
+        if self.criterion == "log_loss":  # scikit-learn's second name of the same criterion
+            object.__setattr__(self, "criterion", "entropy")
         require_choice("binning", self.binning, BINNINGS)
         _require_features(self.max_features)
         if self.thresholds is not None:
@@ -270,8 +301,19 @@ class ForestSettings:
         require_choice("oob_score", self.oob_score, (True, False))
         if self.oob_score and not self.bootstrap:
             raise SettingError(
-                "oob_score=True needs bootstrap=True; without it no row is out of bag."
+                "Out of bag estimation only available if bootstrap=True: oob_score=True needs "
+                "bootstrap=True; without it no row is out of bag."
             )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether nodes draw on if no drawn column tells their rows apart.
+
+        With noise nobody knows where rows are alike; cells of adaptive histograms are not shared.
+        """
+        privacy = self.privacy
+        is_exact = privacy is None or privacy.perturbs_input or privacy.randomises_labels
+        return is_exact and self.binning != "adaptive"
 
     def n_slots(self, n_columns: int) -> int:
         """Return how many features are drawn for a node."""

@@ -10,7 +10,7 @@ settings_of                     turns a job file into checked settings
 party, train                    the party's side and the coordinator's side
 asks, summed                    every question a party answers; those whose replies are summed
 all_stay_in                     the phases in which a masked job cannot drop a party
-counts_out                      whether a party can count itself out of nodes with few of its rows
+counts_few                      why a party cannot count itself out of nodes with few of its rows
 divides, leaves                 rows or columns; one model, a model for each party, or parts
 needs_ranges, shows, smallest_leaf, repeats_rows      what policies and schemas must know
 is_verified, permits_blind      whether parties check every sum; whether only they may see them
@@ -179,12 +179,14 @@ class Bound:
     """An upper bound on a job's rounds, and on its bytes to and from one party, if no party leaves.
 
     A job takes at most `bytes`, plus `bytes_a_row` for each row the parties hold together. None
-    means that the settings set no limit.
+    means that the settings set no limit. It takes at most `usual_bytes`, if that is given, on a
+    table whose nodes can all be cut at the first draw, as they mostly can.
     """
 
     rounds: int | None
     bytes: int | None
     bytes_a_row: int = 0
+    usual_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -227,8 +229,9 @@ class Spec(ABC, Generic[S]):
     all_stay_in
         The phases (see `Progress`) in which a job with masked sums cannot drop a party, because the
         phase's sums would be asked again over fewer: the difference would be one party's counts.
-    counts_out
-        Whether a party can count itself out of nodes in which it has few rows, in exact jobs.
+    counts_few
+        Why a party cannot count itself out of nodes in which it has few rows, in exact jobs; empty:
+        it can. Phrased as what the protocol does: "counts a party's rows however few they are".
     """
 
     name: ClassVar[str]
@@ -241,7 +244,7 @@ class Spec(ABC, Generic[S]):
     step: ClassVar[str] = "level"
     begins_anew_until: ClassVar[type[Ask[Any]] | None] = None
     all_stay_in: ClassVar[tuple[str, ...]] = ()
-    counts_out: ClassVar[bool] = False
+    counts_few: ClassVar[str] = "counts a party's rows however few they are"
     differs: ClassVar[str] = ""
     verb: ClassVar[str] = "grew"
 

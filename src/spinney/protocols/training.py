@@ -116,6 +116,16 @@ class Trained(Protocol):
         """Whether every node held the rows that its parent's split sent there."""
         ...
 
+    @property
+    def curves(self) -> Mapping[str, tuple[float, ...]]:
+        """The mean loss before each batch of boosted trees, by kind of rows."""
+        ...
+
+    @property
+    def own_curves(self) -> Mapping[str, tuple[float, ...]]:
+        """The mean loss of each party's training rows, if it was told."""
+        ...
+
 
 @dataclass(frozen=True)
 class Training:
@@ -133,6 +143,7 @@ class Training:
     roles: Roles | None = None  # a model in parts: the owner of each node's split
     adds_up: bool = True  # whether nodes held all rows that their parents sent there
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # boosting: mean losses
+    own_curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # the same by party
 
     @property
     def shape(self) -> Shape:
@@ -158,6 +169,8 @@ class Unfinished:
     model: None = None
     roles: None = None
     adds_up: bool = True
+    curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    own_curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def shape(self) -> Shape:

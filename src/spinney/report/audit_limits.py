@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,13 @@ _SHARES = (
     "most_tpr_at_1_percent",
     "most_tpr_at_01_percent",
 )
+
+
+class Broken(NamedTuple):
+    """A limit that is not kept: its name, which others may hear, and what was found."""
+
+    limit: str
+    words: str
 
 
 class AuditLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,37 +94,40 @@ class AuditLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 "stand alone. Raise least_group to 2 or more."
             )
 
+    @property
+    def that_are_set(self) -> dict[str, float]:
+        """The limits that have an effect."""
+        given = msgspec.structs.asdict(self)
+        return {name: value for name, value in given.items() if value is not None}
+
     def broken_by(
         self, audit: Audit, released: Released, *, exact_counts: bool = False
-    ) -> tuple[str, ...]:
-        """Return a sentence for each limit that an audit does not keep, for the model that leaves.
+    ) -> tuple[Broken, ...]:
+        """Return the limits that an audit does not keep, for the model that leaves.
 
         What could not be tried, or not with enough rows, does not keep a limit. `exact_counts` is
         the rule of that name in [policy].
         """
         exact = released.groups.exact_counts and not exact_counts
+        words = "nodes hold exact counts of rows, and exact_counts = false"
         return (
-            *(["nodes hold exact counts of rows, and exact_counts = false"] if exact else ()),
+            *([Broken("exact_counts", words)] if exact else ()),
             *self._broken_by_model(released),
             *self._broken_by_sums(audit),
             *self._broken_by_epsilon(audit),
         )
 
-    def _broken_by_model(self, released: Released) -> Iterator[str]:
+    def _broken_by_model(self, released: Released) -> Iterator[Broken]:
         groups = released.groups
         least = None if groups.noisy else self.least_group
         if least is not None and groups.smallest_leaf < least:
-            yield (
+            yield Broken(
+                "least_group",
                 f"the smallest leaf holds {some(groups.smallest_leaf, 'row', 'rows')}, and "
-                f"least_group = {least}"
+                f"least_group = {least}",
             )
         yield from self._broken_by_view("most_isolated", released.rebuilt)
-        cells = released.rebuilt.cells
-        if self.most_cells is not None and cells is not None and cells.share > self.most_cells:
-            yield (
-                f"{_percent(cells.share)} of the isolated rows' cells are recovered, and "
-                f"most_cells = {self.most_cells:g}"
-            )
+        yield from self._broken_by_cells(released.rebuilt)
         for name, wanted in (("most_tpr_at_1_percent", 0.01), ("most_tpr_at_01_percent", 0.001)):
             limit = getattr(self, name)
             if limit is None:
@@ -125,41 +136,61 @@ class AuditLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             found = next((one for one in at if one.wanted == wanted), None)
             yield from _broken_by_membership(name, limit, found)
 
-    def _broken_by_view(self, name: str, rebuilt: Rebuilt) -> Iterator[str]:
-        limit = getattr(self, name)
-        if limit is None or (not rebuilt.structures and rebuilt.isolated is None):
+    def _broken_by_cells(self, rebuilt: Rebuilt) -> Iterator[Broken]:
+        limit, cells = self.most_cells, rebuilt.cells
+        if limit is None:
             return
         if rebuilt.isolated is None:
-            yield f"{name} = {limit:g} was not tried: the audit had no rows"
-        elif rebuilt.isolated.share > limit:
-            yield (
-                f"{rebuilt.view} isolates {_percent(rebuilt.isolated.share)} of the rows, and "
-                f"{name} = {limit:g}"
+            words = f"most_cells = {limit:g} was not tried: the audit had no rows"
+            yield Broken("most_cells", words)
+        elif cells is not None and cells.share > limit:
+            yield Broken(
+                "most_cells",
+                f"{_percent(cells.share)} of the isolated rows' cells are recovered, and "
+                f"most_cells = {limit:g}",
             )
 
-    def _broken_by_sums(self, audit: Audit) -> Iterator[str]:
+    def _broken_by_view(self, name: str, rebuilt: Rebuilt) -> Iterator[Broken]:
+        limit = getattr(self, name)
+        if limit is None:
+            return
+        if rebuilt.isolated is None:
+            yield Broken(name, f"{name} = {limit:g} was not tried: the audit had no rows")
+        elif rebuilt.isolated.share > limit:
+            yield Broken(
+                name,
+                f"{rebuilt.view} isolates {_percent(rebuilt.isolated.share)} of the rows, and "
+                f"{name} = {limit:g}",
+            )
+
+    def _broken_by_sums(self, audit: Audit) -> Iterator[Broken]:
         if self.most_isolated_in_sums is not None and not audit.sums:
-            yield (
+            yield Broken(
+                "most_isolated_in_sums",
                 f"most_isolated_in_sums = {self.most_isolated_in_sums:g} was not tried: the audit "
-                "had no job to grow again"
+                "had no job to grow again",
             )
         for view in audit.sums:
             yield from self._broken_by_view("most_isolated_in_sums", view)
 
-    def _broken_by_epsilon(self, audit: Audit) -> Iterator[str]:
+    def _broken_by_epsilon(self, audit: Audit) -> Iterator[Broken]:
         found = audit.epsilon
         if found is None:
             if self.most_epsilon is not None:
-                yield f"most_epsilon = {self.most_epsilon:g} was not tried: no private job was run"
+                words = (
+                    f"most_epsilon = {self.most_epsilon:g} was not tried: no private job was run"
+                )
+                yield Broken("most_epsilon", words)
             return
         if self.most_epsilon is not None and found.bound > self.most_epsilon:
-            yield (
+            yield Broken(
+                "most_epsilon",
                 f"runs show an epsilon of at least {found.bound:.2f}, and most_epsilon = "
-                f"{self.most_epsilon:g}"
+                f"{self.most_epsilon:g}",
             )
 
 
-def claims_refuted(audit: Audit) -> tuple[str, ...]:
+def claims_refuted(audit: Audit) -> tuple[Broken, ...]:
     """Return what is wrong whatever the limits are: a claim that the runs disprove."""
     found = audit.epsilon
     if found is None or not found.is_refuted:
@@ -170,7 +201,7 @@ def claims_refuted(audit: Audit) -> tuple[str, ...]:
             f"the job claims epsilon = {found.claim:g}, but {found.n_runs} runs gave the same "
             "numbers: there is no noise"
         )
-    return (said,)
+    return (Broken("the job's epsilon", said),)
 
 
 def refuse_unaudited(
@@ -209,7 +240,12 @@ def refuse_unaudited(
     kept = limits.broken_by(audit, released, exact_counts=exact_counts)
     broken = (*claims_refuted(audit), *kept)
     if broken:
-        raise PolicyError(f"The audit of this model: {'; '.join(broken)}. Nothing was released.")
+        names = ", ".join(dict.fromkeys(one.limit for one in broken))
+        raise PolicyError(
+            f"This party's audit of the model does not keep its limits: {names}. Nothing was "
+            "released.",
+            local=f"The audit found: {'; '.join(one.words for one in broken)}.",
+        )
 
 
 def refuse_failed(folder: Path, model: bytes) -> None:
@@ -222,18 +258,21 @@ def refuse_failed(folder: Path, model: bytes) -> None:
         )
 
 
-def _broken_by_membership(name: str, limit: float, found: MembershipAt | None) -> Iterator[str]:
+def _broken_by_membership(name: str, limit: float, found: MembershipAt | None) -> Iterator[Broken]:
     if found is None:
-        yield f"{name} = {limit:g} was not tried: the audit had no job to train again"
+        words = f"{name} = {limit:g} was not tried: the audit had no job to train again"
+        yield Broken(name, words)
     elif found.rows_needed:
-        yield (
+        yield Broken(
+            name,
             f"{name} = {limit:g} cannot be judged with so few rows: {found.rows_needed:,} are "
-            "needed"
+            "needed",
         )
     elif found.found.share > limit:
-        yield (
+        yield Broken(
+            name,
             f"membership inference finds {_percent(found.found.share)} of the members at "
-            f"{found.wanted:.1%} false alarms, and {name} = {limit:g}"
+            f"{found.wanted:.1%} false alarms, and {name} = {limit:g}",
         )
 
 

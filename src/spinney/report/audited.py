@@ -120,6 +120,7 @@ class Audit(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     leaving: str = HARDENED  # the model that is compared with the limits
     broken: tuple[str, ...] = ()  # limits of the party's policy that are not kept
+    limits: dict[str, float] = {}  # those of the party's policy that were set
     version: str = __version__
     format: int = FORMAT
 

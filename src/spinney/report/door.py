@@ -35,14 +35,15 @@ def release(model: ForestModel, terms: Hardening) -> tuple[ForestModel, tuple[st
     return replace(changed, released=strictest), done
 
 
-def require_released(model: ForestModel, allowed: Hardening, *, is_private: bool) -> None:
+def require_released(model: ForestModel, allowed: Hardening, *, noises_counts: bool) -> None:
     """Raise unless a model that somebody handed out shows no more than a party allows.
 
     Leaves and counts are looked at; of digits, the model's own word is taken. Only the model of a
-    private job may say that its counts carry noise.
+    job that adds noise to counts may say that they carry it: noise in rows or labels leaves counts
+    exact.
     """
     name = (model.released or EXACT).shows_more_than(allowed)
-    if not is_private:
+    if not noises_counts:
         model = replace(model, noise=None)
     if not name and _smallest_child(model) < allowed.smallest_leaf:
         name = "smallest_leaf"
@@ -67,8 +68,7 @@ def _smallest_child(model: ForestModel) -> float:
 
 
 def _has_exact_counts(model: ForestModel) -> bool:
-    """Return whether some node's counts are not a power of two, divided by the node's value."""
-    is_class, rows = counts_classes(model), rows_in(model)
-    rounded = coarse_counts(model.forest.value, rows, is_class=is_class)
-    rounded = rounded[:, : model.forest.moments.shape[1]]
+    """Return whether some node's counts are not a power of two, divided by lots."""
+    terms = model.released or EXACT
+    rounded = coarse_counts(model.forest.moments, terms, is_class=counts_classes(model))
     return holds_exact_rows(model) and not np.array_equal(rounded, model.forest.moments)

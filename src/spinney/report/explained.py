@@ -6,6 +6,7 @@ import numpy as np
 from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
 from spinney.tables.schema import Schema
+from spinney.tables.withheld import is_withheld
 
 
 class Importance(msgspec.Struct, frozen=True):
@@ -85,7 +86,8 @@ def _in_words(model: ForestModel, column: int, value: float) -> float | str:
     """Return a value in readable form; a category as the names that share its bin."""
     facts, bins = model.schema.columns[column], model.bin_of_category[column]
     if len(bins):
-        names = [str(facts.categories[i]) for i in np.flatnonzero(bins == value)]  # type: ignore[index]
+        found = (facts.categories[i] for i in np.flatnonzero(bins == value))  # type: ignore[index]
+        names = sorted(map(str, found), key=is_withheld)
         return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     if facts.kind == "boolean":
         return "yes" if value else "no"

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from spinney.protocols.columns.leakage import LabelLeakage
 from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import Hardening
-from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Explanation, Importance
 from spinney.report.privacy import PrivacyClaim
@@ -23,6 +23,16 @@ class PartyQuality(msgspec.Struct, frozen=True):
     n_rows: int
     scores: dict[str, float]
     intervals: dict[str, tuple[float, float]] = {}  # 95 %, by score; "gain_..." is joint over local
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a run was about."""
+
+    job: str
+    label: str
+    n_rows: int  # of all parties
+    n_columns: int
+    day: str  # when it was written, as 2026-11-18
 
 
 class RoundTraffic(msgspec.Struct, frozen=True):
@@ -86,12 +96,30 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     weaker: tuple[str, ...] = ()  # by what the job was weaker than a job file's defaults
     evaluation: PrivateQuality | None = None  # quality that was measured with noise
     evaluation_privacy: tuple[PrivacyClaim, ...] = ()  # what that evaluation cost, on top
+    simulated: bool = False  # whether one process held all parties' rows
     adds_up: bool = True  # whether nodes held all rows that their parents sent there
+    curves: dict[str, tuple[float, ...]] = {}  # boosted trees: mean loss before each batch
+    own_curves: dict[str, tuple[float, ...]] = {}  # the same of each party's training rows
+    subject: Subject | None = None
+    told_by: str = ""  # the party whose own records this report is from; empty: the coordinator's
 
     @property
     def is_private(self) -> bool:
         """Whether noise was added and charged to the ledgers."""
         return self.settings.get("privacy") is not None
+
+    @property
+    def of_simulation(self) -> str:
+        """What a reader must know of a simulation; empty: the job was deployed."""
+        if not self.simulated:
+            return ""
+        words = "This was a simulation: one process held the rows of all parties."
+        if not self.is_private or not self.quality:
+            return words
+        return (
+            f"{words} The scores by party are exact counts of rows that were held back. No epsilon "
+            "covers them: a deployed job shows only what [evaluation] measures with noise."
+        )
 
     @property
     def rounds(self) -> int:

@@ -4,11 +4,13 @@ import os
 from pathlib import Path
 
 MODEL = "model.spinney"
+CANDIDATE = "candidate.spinney"  # at a party: a model that has not left, to be audited
 REPORT = "report.json"
 PAGE = "report.html"
 AUDIT = "audit.json"
 RUN_FILES = (MODEL, REPORT, PAGE)
 RUNS = "runs"  # the folder of runs, unless a command names another
+DEMO = "spinney-demo"  # the folder of the demo's run
 
 
 def file_in(path: str | os.PathLike[str], name: str) -> Path:

@@ -3,6 +3,11 @@
 Hardening is not differential privacy, and it does not take back what the coordinator has seen.
 It hides three things from a reader of the model: exact counts, leaves that describe only a few
 people, and thresholds that equal one person's value to the last digit.
+
+A count is hidden only if the numbers beside it do not tell it: 0.167 of about 8 rows is 1 of 6. So
+predictions and gains of a node are as coarse as its count. A node that is told to hold 2^k rows
+divides them into lots of four; its shares are those lots', and no lot tells how many of its rows
+are of which class.
 """
 
 from dataclasses import replace
@@ -10,11 +15,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.protocols.model import ForestModel
+from spinney.protocols.model import Boosted, ForestModel
 from spinney.protocols.release_terms import Hardening
+from spinney.report.narrowing import LOT, bounds_told, lots_of, smallest_power
 from spinney.report.words import some
+from spinney.tables.schema import Schema
+from spinney.tables.withheld import without_categories
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
+
+_WEIGHT_STEPS = 8  # of a class's weight, in a doubling
+_GAIN_STEPS = 64  # between a power of two and the next
 
 
 def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
@@ -27,26 +38,51 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     forest, done, is_class = model.forest, [], counts_classes(model)
     has_counts = holds_exact_rows(model)
     if how.smallest_leaf > 1 and has_counts:
-        rows = fewest_rows(model)
-        forest, n_closed = _without_small_leaves(forest, rows, how.smallest_leaf)
+        small = _small_splits(forest, fewest_rows(model), how.smallest_leaf)
+        forest, n_closed = _without(forest, small)
         splits = some(n_closed, "split", "splits")
         done.append(f"{splits} with fewer than {how.smallest_leaf} rows on a side closed")
     if how.rounds_thresholds:
         forest = replace(forest, threshold=_rounded_thresholds(forest, how.threshold_digits))
         done.append(f"thresholds rounded to {how.threshold_digits} digits of their column's span")
+    if not how.exact_counts and has_counts:
+        if model.boosted is not None:
+            model = replace(model, boosted=_coarse_start(model.boosted, forest, how))
+        forest, n_closed = _without_told_counts(forest, how, is_class)
+        done.append("counts of nodes rounded to powers of two, and predictions as coarsely")
+        if n_closed:
+            splits = some(n_closed, "split", "splits")
+            done.append(f"{splits} closed from which an exact count would have followed")
     if how.rounds_values:
         forest = replace(forest, value=_rounded_values(forest.value, how.value_digits, is_class))
         done.append(f"predictions of leaves rounded to {how.value_digits} digits")
-    if not how.exact_counts and has_counts:
-        moments = coarse_counts(forest.value, _rows(forest, is_class), is_class=is_class)
-        moments = moments[:, : forest.moments.shape[1]]  # boosted trees hold only rows
-        forest = replace(forest, moments=moments, gain=_significant(forest.gain, 2))
-        done.append("counts of nodes rounded to powers of two; no exact count is left")
+    named, n_withheld = withhold(replace(model, forest=forest), how.smallest_leaf)
+    if n_withheld:
+        done.append(
+            f"{some(n_withheld, 'category', 'categories')} that nobody declared withheld: too few "
+            "rows hold them, or no split asks for them"
+        )
     if not done:
         return model, ()
-    changed = replace(model, forest=forest)
-    changed.check("the hardened model")
-    return changed, tuple(done)
+    named.check("the hardened model")
+    return named, tuple(done)
+
+
+def withhold(model: ForestModel, fewest: int) -> tuple[ForestModel, int]:
+    """Return the model without the text of undeclared categories that a reader must not see.
+
+    These are the categories that fewer than `fewest` rows hold, and all categories of a column by
+    which no tree splits. Also return how many there are.
+    """
+    used = set(np.unique(model.forest.feature).tolist())
+    columns, n_withheld = list(model.schema.columns), 0
+    for place, rows in enumerate(model.rows_of_category):
+        if rows is not None:
+            hidden = (rows < fewest) | (place not in used)
+            columns[place] = without_categories(columns[place], hidden)
+            n_withheld += int(hidden.sum())
+    schema = Schema(tuple(columns), model.schema.label)
+    return replace(model, schema=schema, rows_of_category=()), n_withheld
 
 
 def holds_exact_rows(model: ForestModel) -> bool:
@@ -67,8 +103,11 @@ def counts_classes(model: ForestModel) -> bool:
 def fewest_rows(model: ForestModel) -> Floats:
     """Return the fewest rows that each node may have held, if its count was rounded."""
     rows: Floats = rows_in(model).astype(np.float64)
-    is_rounded = model.released is not None and not model.released.exact_counts
-    return rows / np.sqrt(2) if is_rounded else rows
+    terms = model.released
+    if terms is None or terms.exact_counts:
+        return rows
+    is_least = rows <= smallest_power(terms.smallest_leaf)
+    return np.where(is_least, terms.smallest_leaf, np.ceil(rows / np.sqrt(2)))
 
 
 def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  it selects the moments
@@ -76,13 +115,35 @@ def _rows(forest: Forest, is_class: bool) -> Integers:  # noqa: FBT001  it selec
     return rows
 
 
-def _without_small_leaves(forest: Forest, rows: Floats, least: int) -> tuple[Forest, int]:
-    """Return the forest after closing every split whose smaller child has too few rows."""
+def _small_splits(forest: Forest, rows: Floats, least: int) -> Integers:
+    """Return the splits whose smaller child has too few rows."""
+    splits: Integers = np.flatnonzero(forest.feature >= 0)
+    left = forest.left[splits].astype(np.int64)
+    return splits[np.minimum(rows[left], rows[left + 1]) < least]
+
+
+def _without_told_counts(forest: Forest, how: Hardening, is_class: bool) -> tuple[Forest, int]:  # noqa: FBT001
+    """Return the forest with coarse counts, after closing the splits that would still tell one."""
+    n_closed = 0
+    while True:
+        coarse = _coarse(forest, how, is_class)
+        least, most = bounds_told(coarse, how, is_class=is_class)
+        told = np.any(least == most, axis=1)
+        splits = np.flatnonzero(forest.feature >= 0)
+        left = forest.left[splits].astype(np.int64)
+        is_leaf = forest.feature < 0
+        tells = told[splits] | (told & is_leaf)[left] | (told & is_leaf)[left + 1]
+        if not tells.any():
+            return coarse, n_closed
+        forest, n = _without(forest, splits[tells])
+        n_closed += n
+
+
+def _without(forest: Forest, closed: Integers) -> tuple[Forest, int]:
+    """Return the forest after closing some splits, and how many of them a row could reach."""
     left = forest.left.astype(np.int64)
-    splits = np.flatnonzero(forest.feature >= 0)
-    small = splits[np.minimum(rows[left[splits]], rows[left[splits] + 1]) < least]
     feature = forest.feature.copy()
-    feature[small] = -1
+    feature[closed] = -1
     keep = _reached(forest, feature)
     number = np.cumsum(keep) - 1
     is_leaf = feature[keep] < 0
@@ -106,7 +167,7 @@ def _without_small_leaves(forest: Forest, rows: Floats, least: int) -> tuple[For
         np.where(is_leaf, 0.0, forest.gain[keep]),
         forest.value[keep],
     )
-    return kept, int(np.isin(np.flatnonzero(keep), small).sum())
+    return kept, int(np.isin(np.flatnonzero(keep), closed).sum())
 
 
 def _reached(forest: Forest, feature: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -144,13 +205,6 @@ def _rounded(values: Floats, digits: int) -> Floats:
     return found
 
 
-def _significant(values: Floats, digits: int) -> Floats:
-    size = np.where(values == 0, 1.0, np.abs(values))
-    unit = 10.0 ** (np.floor(np.log10(size)) - digits + 1)
-    rounded: Floats = np.rint(values / unit) * unit
-    return rounded
-
-
 def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # noqa: FBT001
     """Return rounded shares that still sum to one, or rounded numbers."""
     if not is_class:
@@ -161,20 +215,93 @@ def _rounded_values(value: Floats, digits: int, is_class: bool) -> Floats:  # no
     return shares
 
 
-def coarse_counts(value: Floats, rows: Integers, *, is_class: bool) -> Integers:
-    """Return counts as powers of two, divided among the classes by the node's value.
+def coarse_counts(moments: Integers, how: Hardening, *, is_class: bool) -> Integers:
+    """Return counts as powers of two, divided among the classes in lots of four rows or more.
 
-    The largest remainders are rounded up, so that a node's counts add up to its power of two.
+    There are no more lots than shares of so many digits. Those with the largest remainders are
+    rounded up, so that a node's counts add up to its power of two. Noise may have left a count
+    below zero, or no row at all: then classes share alike.
     """
-    power = (2.0 ** np.rint(np.log2(np.maximum(rows, 1)))).astype(np.int64)
+    moments = np.maximum(moments, 0)
+    rows = moments.sum(axis=1) if is_class else moments[:, 0]
+    nearest = (2.0 ** np.rint(np.log2(np.maximum(rows, 1)))).astype(np.int64)
+    power = np.maximum(nearest, smallest_power(how.smallest_leaf))
     if not is_class:
-        return np.stack([power, np.zeros_like(power)], axis=1)
-    share = np.maximum(value, 0.0)
-    share = share / np.where(share.sum(axis=1) > 0, share.sum(axis=1), 1.0)[:, None]
-    wanted = share * power[:, None]
+        return np.where(np.arange(moments.shape[1]) == 0, power[:, None], 0)
+    n_lots = lots_of(power, how.value_digits)
+    shares = np.where(
+        rows[:, None] > 0, moments / np.maximum(rows, 1)[:, None], 1 / moments.shape[1]
+    )
+    wanted = shares * n_lots[:, None]
     counts: Integers = np.floor(wanted).astype(np.int64)
-    left = power - counts.sum(axis=1)
+    left = n_lots - counts.sum(axis=1)
     order = np.argsort(counts - wanted, axis=1, kind="stable")
     rank = np.argsort(order, axis=1, kind="stable")
     counts += rank < left[:, None]
-    return counts
+    return counts * (power // n_lots)[:, None]
+
+
+def _coarse(forest: Forest, how: Hardening, is_class: bool) -> Forest:  # noqa: FBT001
+    """Return the forest with coarse counts, and predictions and gains that tell no more."""
+    moments = coarse_counts(forest.moments, how, is_class=is_class)
+    power = moments.sum(axis=1)
+    if is_class:
+        shares = moments * _class_weights(forest)
+        total = shares.sum(axis=1, keepdims=True)
+        value = np.where(total > 0, shares / np.where(total > 0, total, 1.0), forest.value)
+    else:
+        value = _coarse_numbers(forest, power)
+    size = np.where(forest.gain == 0, 1.0, np.abs(forest.gain))
+    unit = _power_of_two(size) / np.clip(power // LOT, 1, _GAIN_STEPS)
+    return replace(forest, moments=moments, value=value, gain=np.rint(forest.gain / unit) * unit)
+
+
+def _coarse_start(boosted: Boosted, forest: Forest, how: Hardening) -> Boosted:
+    """Round where boosting starts as coarsely as a root: log odds of all rows are two counts."""
+    root = coarse_counts(forest.moments[:1], how, is_class=False)
+    lots = float(lots_of(root[:, 0], how.value_digits)[0])
+    if boosted.link in ("logistic", "softmax"):
+        shares = boosted.predicted(np.zeros((1, boosted.base.size)))[0]
+        told = np.maximum(np.rint(shares * lots), 0.5)
+        odds = np.log(told / told.sum())
+        return replace(boosted, base=odds[1:] - odds[:1] if odds.size == 2 else odds)
+    # A tree that is one leaf has no spread; then the start tells its own magnitude.
+    spread = float(np.std(forest.tree(0).value)) or float(np.abs(boosted.base).max())
+    unit = float(_power_of_two(np.array(spread))) / lots
+    return replace(boosted, base=np.rint(boosted.base / unit) * unit)
+
+
+def _power_of_two(size: Floats) -> Floats:
+    """Return sizes rounded down to powers of two: an exact spread would tell sums and counts."""
+    powers: Floats = 2.0 ** np.floor(np.log2(np.where(size > 0, size, 1.0)))
+    return powers
+
+
+def _class_weights(forest: Forest) -> Floats:
+    """Return the weight of each class in the predictions, read from nodes that hold two classes."""
+    counts, value = forest.moments, forest.value
+    common = int(counts.sum(axis=0).argmax())
+    weights = np.ones(counts.shape[1])
+    for other in range(counts.shape[1]):
+        both = np.minimum(counts[:, other], counts[:, common])
+        node = int(both.argmax())
+        if both[node] > 0 and value[node, common] > 0:
+            ratio = value[node, other] / value[node, common]
+            weights[other] = ratio * counts[node, common] / counts[node, other]
+    # Balanced weights are ratios of exact counts.
+    doublings = np.log2(np.where(weights > 0, weights, 1.0))
+    coarse: Floats = 2.0 ** (np.rint(doublings * _WEIGHT_STEPS) / _WEIGHT_STEPS)
+    return np.where(weights > 0, coarse, 0.0)
+
+
+def _coarse_numbers(forest: Forest, power: Integers) -> Floats:
+    """Round predicted numbers to four parts in the node's rows of how far its tree spreads."""
+    tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_start))
+    n_nodes = np.bincount(tree)[:, None]
+    value = forest.value
+    mean = np.add.reduceat(value, forest.tree_start[:-1]) / n_nodes
+    square = (value - mean[tree]) ** 2
+    spread = np.sqrt(np.add.reduceat(square, forest.tree_start[:-1]) / n_nodes)
+    unit = _power_of_two(spread)[tree] * (LOT / power)[:, None]
+    rounded: Floats = np.where(spread[tree] > 0, np.rint(value / unit) * unit, value)
+    return rounded

@@ -11,7 +11,7 @@ from spinney.errors import MissingExtraError, SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.explained import Importance
 from spinney.report.facts import ReportFacts
-from spinney.report.page.charts import COLOURS, OTHER_STYLE, STYLE_OF_MODEL, short
+from spinney.report.page.charts import COLOURS, short, style_of
 from spinney.report.page.quality import MODELS, words_of_models
 from spinney.report.tree_text import NodeText, place_nodes, tree_nodes
 from spinney.report.verdicts import score_names, word_of
@@ -40,7 +40,7 @@ def gain(report: ReportFacts, ax: Any = None) -> Any:
     models = [m for m in MODELS if any(keys[m] in q.scores for q in quality)]
     for number, model in enumerate(models):
         name = words_of_models(report)[model]
-        colour, shape = STYLE_OF_MODEL.get(name, OTHER_STYLE)
+        colour, shape = style_of(name)
         for y, q in zip(place, quality, strict=True):
             if keys[model] not in q.scores:
                 continue

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Self
 
 import msgspec
@@ -11,7 +12,7 @@ from spinney.privacy.scopes import PARTY_TOTALS, View
 from spinney.protocols.training import PartyClaim, Trained
 from spinney.transport.channel import Round
 
-_NO_ROWS: Final = ("Schema", "Terms", "Model", "Derived")
+_NO_ROWS: Final = ("Schema", "Terms", "Audit", "Withdraw", "Model", "Derived")
 """Questions that ask for nothing about rows; of the model, the claim against readers tells."""
 
 _UNTOLD: Final = ("Explain",)
@@ -68,6 +69,27 @@ def merged(claims: Sequence[PartyClaim]) -> tuple[PrivacyClaim, ...]:
         PrivacyClaim(tuple(who), *content)  # type: ignore[arg-type]  # fields in order
         for content, who in parties.items()
     )
+
+
+def epsilon_in_all(
+    training: Sequence[PrivacyClaim], evaluations: Sequence[PrivacyClaim]
+) -> dict[str, Fraction]:
+    """Return by unit what training and evaluations claim together, as if of the same rows.
+
+    Every evaluation has its own claims, so that equal ones are of several.
+    """
+    total: dict[tuple[str, str], Fraction] = {}
+    for claims in (training, evaluations):
+        of_part: dict[tuple[str, str], dict[tuple[str, ...], Fraction]] = {}
+        for claim in claims:
+            if claim.verdict == "EPSILON" and claim.epsilon is not None:
+                spent = of_part.setdefault((claim.unit, claim.view), {})
+                before = spent.get(claim.parties, Fraction(0))
+                spent[claim.parties] = before + Fraction(claim.epsilon)
+        for key, by_parties in of_part.items():
+            total[key] = total.get(key, Fraction(0)) + max(by_parties.values())
+    units = dict.fromkeys(unit for unit, _ in total)
+    return {name: max(e for (unit, _), e in total.items() if unit == name) for name in units}
 
 
 def with_exact_rounds(

@@ -1,6 +1,7 @@
 """A report as text."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from textwrap import wrap
 
@@ -16,6 +17,7 @@ from spinney.report.verdicts import (
     NOT_COMPARED,
     lost_parties,
     measured_in_words,
+    noise_in_words,
     not_pooled,
     retries,
     verdict,
@@ -66,6 +68,8 @@ def as_text(report: ReportFacts) -> str:
 
 def _print_leaving(report: ReportFacts, console: Console) -> None:
     """Print by what the job was weaker than others, and how its model was hardened."""
+    if report.of_simulation:
+        _print_under(console, "simulated", report.of_simulation)
     for way in report.weaker:
         _print_under(console, "weaker", f"{way} (weaker than a job file's defaults)")
     for step in report.hardened:
@@ -93,6 +97,8 @@ def _print_course(report: ReportFacts, console: Console) -> None:
         _print_under(console, "by trees", _by_trees(report.explanation))
     if report.history:
         _print_under(console, "generations", _by_generation(report.history))
+    if report.curves:
+        _print_under(console, "mean loss", _by_batch(report.curves))
     if lost := lost_parties(report):
         _print_under(console, "lost", ", ".join(lost))
     if report.attempts > 1:
@@ -107,6 +113,14 @@ def _by_trees(told: Explanation) -> str:
 def _by_generation(history: Sequence[float]) -> str:
     shown = sorted({0, len(history) // 2, len(history) - 1})
     return "best score " + ", ".join(f"{history[i]:.3f} in generation {i + 1}" for i in shown)
+
+
+def _by_batch(curves: Mapping[str, Sequence[float]]) -> str:
+    return "; ".join(
+        f"{name} rows {line[0]:.4f} before the first batch, {line[-1]:.4f} after "
+        f"{some(len(line) - 1, 'batch', 'batches')}"
+        for name, line in curves.items()
+    )
 
 
 def _print_budgets(report: ReportFacts, console: Console) -> None:
@@ -137,13 +151,24 @@ def _importance(one: Importance) -> str:
 
 def _print_privacy(report: ReportFacts, console: Console) -> None:
     """Print the privacy guarantees."""
-    if not report.is_private:
-        console.print("privacy      not differentially private: no noise was added")
-    else:
-        console.print("privacy      noise was added, and charged to each party's ledger")
+    _print_under(console, "privacy", noise_in_words(report))
     for text in in_words(report.parties, report.privacy):
-        for number, line in enumerate(wrap(text, _WIDTH - 4)):
+        for number, line in enumerate(wrap(_without_lists(text, report), _WIDTH - 4)):
             console.print(f"  {'  ' if number else ''}{line}", markup=False)
+
+
+def _without_lists(text: str, report: ReportFacts) -> str:
+    """Return a guarantee that points to the list of what left, instead of repeating it."""
+    listed = [re.escape(entry.statistic) for entry in report.disclosures]
+    if len(listed) < 2:
+        return text
+    one = f"(?:{'|'.join(sorted(listed, key=len, reverse=True))})"
+
+    def shortened(found: re.Match[str]) -> str:
+        n = len(re.findall(one, found[0]))
+        return "all that is listed above" if n == len(listed) else f"{n} kinds of what left, above"
+
+    return re.sub(f"{one}(?:; {one})+", shortened, text)
 
 
 def _grid(headings: Iterable[str]) -> Table:

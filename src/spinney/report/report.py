@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from spinney.errors import SettingError, StorageError
+from spinney.errors import MissingExtraError, SettingError, StorageError
 from spinney.files import write_whole
 from spinney.privacy.ledger import Ledger
+from spinney.protocols.columns.leakage import LabelLeakage
 from spinney.protocols.explanation import Explained
 from spinney.protocols.model import ForestModel
 from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.training import PartyClaim, Trained
-from spinney.protocols.vertical_forest.leakage import LabelLeakage
 from spinney.report import door, plots
 from spinney.report.audited import Audit
 from spinney.report.budgets import budgets_of
@@ -29,10 +29,12 @@ from spinney.report.facts import (
     RoundTraffic,
 )
 from spinney.report.file_names import REPORT, file_in
+from spinney.report.hardening import withhold
 from spinney.report.page.page import page_of, summary_of
-from spinney.report.privacy import Seen, is_masked, merged, privacy_of, with_exact_rounds
+from spinney.report.privacy import Seen, merged, privacy_of, with_exact_rounds
 from spinney.report.render import as_text
 from spinney.report.settings import with_masks
+from spinney.report.verdicts import Joining, joinings
 from spinney.report.words import as_json
 from spinney.tables.schema import join_words
 from spinney.transport.channel import Round
@@ -97,17 +99,32 @@ class Report(ReportFacts, frozen=True, dict=True):
             holders=holders,
             release=release,
             adds_up=training.adds_up,
+            curves=dict(training.curves),
+            own_curves=dict(training.own_curves),
         )
         report.__dict__["model"] = forest  # for drawing; not part of the value
         return report
 
     def explained(self, model: ForestModel, found: Explained, rows: str) -> "Report":
         """Return the report with an explanation of the model, counted over `rows`."""
+        shown, _ = withhold(model, (self.release or Hardening()).smallest_leaf)
         return msgspec.structs.replace(
             self,
             importances=with_losses(self.importances, model.schema, found),
-            explanation=explanation_of(model, found, rows),
+            explanation=explanation_of(shown, found, rows),
         )
+
+    def of_leaving(self, model: ForestModel) -> "Report":
+        """Return the report with the importances of the model that leaves, not of the trained one.
+
+        Gains of single splits could be read from those of a small forest.
+        """
+        lost = {one.column: one for one in self.importances}
+        found = tuple(
+            msgspec.structs.replace(lost.get(one.column, one), impurity=one.impurity)
+            for one in impurity_importances(model)
+        )
+        return msgspec.structs.replace(self, importances=found)
 
     def asked(self, rounds: Sequence[Round]) -> "Report":
         """Return the report with the questions that the parties answered after training."""
@@ -122,14 +139,20 @@ class Report(ReportFacts, frozen=True, dict=True):
     def evaluated(
         self, quality: PrivateQuality, claims: Sequence[PartyClaim], rounds: Sequence[Round]
     ) -> "Report":
-        """Return the report with an evaluation that was answered with noise after training."""
+        """Return the report with an evaluation that was answered with noise after training.
+
+        One that was asked before has the answer that it had, and costs nothing more.
+        """
+        found = merged(claims)
+        if quality == self.evaluation and all(one in self.evaluation_privacy for one in found):
+            return self
         number = len(self.traffic)
         return msgspec.structs.replace(
             self,
             traffic=(*self.traffic, *(_traffic(r, number + r.number) for r in rounds)),
             disclosures=(*self.disclosures, *_disclosures(rounds)),
             evaluation=quality,
-            evaluation_privacy=(*self.evaluation_privacy, *merged(claims)),
+            evaluation_privacy=(*self.evaluation_privacy, *found),
         )
 
     def _seen(self) -> list[Seen]:
@@ -145,6 +168,11 @@ class Report(ReportFacts, frozen=True, dict=True):
             for r in self.traffic
             if r.question in kinds
         ]
+
+    @property
+    def joining(self) -> tuple[Joining, ...]:
+        """What joining brought by each score: helped, hurt or no clear difference."""
+        return joinings(self.quality) if len(self.parties) > 1 else ()
 
     def __str__(self) -> str:
         return as_text(self)
@@ -171,12 +199,44 @@ class Report(ReportFacts, frozen=True, dict=True):
             )
         return plots.tree(found, number, ax)
 
+    def to_frame(self) -> Any:
+        """Return the scores as a pandas data frame: one line a party, with what joining did."""
+        try:
+            import pandas as pd  # noqa: PLC0415  only here
+        except ImportError:
+            raise MissingExtraError("pandas", "frames", "A data frame") from None
+        told = {one.score: one.parties for one in self.joining}
+        lines = [
+            {
+                "party": q.party,
+                "rows": q.n_rows,
+                **q.scores,
+                **{f"joining by {score}": found.get(q.party) for score, found in told.items()},
+            }
+            for q in self.quality
+        ]
+        return pd.DataFrame(lines, columns=None if lines else ["party", "rows"]).set_index("party")
+
     def _repr_html_(self) -> str:
         return summary_of(self)
 
     def to_json(self) -> str:
         """Return the report as JSON."""
-        return as_json(self)
+        found = self._leaving()
+        told = msgspec.to_builtins(found.joining)
+        verdicts = [
+            {**one, "overall": own.overall} for one, own in zip(told, found.joining, strict=True)
+        ]
+        return as_json(
+            {**msgspec.to_builtins(found), **({"joining": verdicts} if verdicts else {})}
+        )
+
+    def _leaving(self) -> "Report":
+        """Return the report as it leaves this process: of the model as it may leave."""
+        model = self.__dict__.get("model")
+        if model is None or self.release is None:
+            return self
+        return self.of_leaving(door.release(model, self.release)[0])
 
     def to_html(
         self,
@@ -190,7 +250,7 @@ class Report(ReportFacts, frozen=True, dict=True):
         hardened on the terms of this report, if it has any.
         """
         drawn = None if model is None else door.release(model, self.release or EXACT)[0]
-        write_whole(path, page_of(self, drawn, audit).encode())
+        write_whole(path, page_of(self._leaving(), drawn, audit).encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report as JSON, whole or not at all."""
@@ -256,13 +316,17 @@ def _traffic(r: Round, number: int) -> RoundTraffic:
     return RoundTraffic(number, r.question, down, up, round(r.seconds, 6))
 
 
-def _seen_by(r: Round) -> str:
+def seen_by(question: str, protection: str, verb: str) -> str:
     """Return who sees the replies, and whether only as a sum; of a hand-out, who gets it."""
-    if r.question in ("Model", "Derived"):
+    if question in ("Model", "Derived"):
         return "every party and the lead"
-    if r.verb == "ask":
+    if question == "Head":
+        return "the coordinator and the other parties"
+    if verb == "ask":
         return "the coordinator, party by party"
-    return "the coordinator, as a sum" if is_masked(r) else "the coordinator, summed, not masked"
+    if protection.startswith("masked"):
+        return "the coordinator, as a sum"
+    return "the coordinator, summed, not masked"
 
 
 def _disclosures(rounds: Sequence[Round]) -> tuple[DisclosureRow, ...]:
@@ -279,7 +343,7 @@ def _disclosures(rounds: Sequence[Round]) -> tuple[DisclosureRow, ...]:
             r.reveals,
             (before.times if before else 0) + 1,
             up,
-            _seen_by(r),
+            seen_by(r.question, r.protection, r.verb),
             r.protection,
         )
     return tuple(found.values())

@@ -72,6 +72,7 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
         if done:
             told = f"in {MODEL} and {PAGE}: {'; '.join(done)}"
             report = msgspec.structs.replace(report, hardened=(told, *report.hardened))
+            report = report.of_leaving(model)
     made = _missing_parents(folder)
     part = f".{os.getpid()}.part"
     beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")

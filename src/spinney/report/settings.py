@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from spinney.report.privacy import is_masked
 from spinney.transport.channel import Round
 
@@ -19,10 +21,19 @@ def with_masks(settings: Mapping[str, object], rounds: Sequence[Round]) -> dict[
     They say how a job runs, not what it grows, so the protocol's settings lack them.
     """
     masked = [r.protection for r in rounds if is_masked(r)]
-    found = dict(settings) | {"secure_sum": bool(masked)}
+    found = _without_unset(settings) | {"secure_sum": bool(masked)}
     if masked and (honest := _HONEST.search(masked[0])):
         found["honest"] = int(honest[1])
     return found
+
+
+def _without_unset(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Return settings without those that are left out, at any depth."""
+    return {
+        name: _without_unset(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if value is not UNSET
+    }
 
 
 def settings_in_words(settings: Mapping[str, object]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
 from spinney.report.words import some
+from spinney.tables.withheld import is_withheld
 from spinney.trees.leaf_counts import share_intervals
 from spinney.typing import Integers
 
@@ -103,7 +104,9 @@ def _categories(model: ForestModel, node: int) -> list[str]:
     number = int(model.forest.feature[node])
     inside, missing = categories_left(model, number, int(model.forest.subset[node]))
     categories = model.schema.columns[number].categories or ()
-    names = [str(categories[place]) for place in inside]
+    shown = [categories[place] for place in inside if not is_withheld(categories[place])]
+    n_withheld = len(inside) - len(shown)
+    names = [*map(str, shown), *([f"{n_withheld} withheld"] if n_withheld else [])]
     return [*names, "missing"] if missing else names
 
 
@@ -116,10 +119,10 @@ def categories_left(model: ForestModel, column: int, subset: int) -> tuple[Integ
 
 def _split_lines(model: ForestModel, node: int) -> tuple[str, ...]:
     """Return the gain of a noisy split and its standard error."""
-    if model.noise is None:
+    if model.noise is None or model.boosted is not None:
         return ()
     gain, error = model.forest.gain[node], model.noise.gain[node]
-    return (f"gain {gain:.3g}, standard error {error:.2g}",)
+    return (f"gain {gain:.3g}, standard error {error:.2g}" if error else f"gain {gain:.3g}",)
 
 
 def _boosted_leaf(model: ForestModel, node: int) -> tuple[str, ...]:
@@ -129,8 +132,10 @@ def _boosted_leaf(model: ForestModel, node: int) -> tuple[str, ...]:
     if label.classes is not None:
         place = int(np.abs(value).argmax()) if value.size > 1 else 1
         of = f"{label.classes[place]}'s score"
-    rows = some(int(model.forest.moments[node, 0]), "row", "rows")
-    return f"{float(value[np.abs(value).argmax()]):+.4g} to {of}", rows
+    said = f"{float(value[np.abs(value).argmax()]):+.4g} to {of}"
+    if model.noise is not None:  # it has no rows, only sums with noise
+        return said, f"noise of about {model.noise.counts[node]:.2g}"
+    return said, some(int(model.forest.moments[node, 0]), "row", "rows")
 
 
 def _leaf_lines(model: ForestModel, node: int) -> tuple[str, ...]:
@@ -140,7 +145,9 @@ def _leaf_lines(model: ForestModel, node: int) -> tuple[str, ...]:
     if model.boosted is not None:
         return _boosted_leaf(model, node)
     if label.classes is None:
-        return f"{label.name} = {forest.value[node, 0]:.6g}", some(int(moments[0]), "row", "rows")
+        rows = some(max(int(moments[0]), 0), "row", "rows")
+        about = "" if model.noise is None else "about "
+        return f"{label.name} = {forest.value[node, 0]:.6g}", f"{about}{rows}"
     best = int(forest.value[node].argmax())
     said = f"{label.name} = {label.classes[best]} ({forest.value[node, best]:.2f}"
     rows = some(max(int(moments.sum()), 0), "row", "rows")

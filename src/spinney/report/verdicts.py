@@ -1,8 +1,14 @@
 """A report's conclusions in sentences: whether joining was worth it, and who was lost."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
+from spinney.privacy.budget import Unit
 from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
+from spinney.report.privacy import epsilon_in_all
 from spinney.report.words import some
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
@@ -13,68 +19,111 @@ NOT_COMPARED = (
     "unknown. `spinney simulate` compares them on held-out rows."
 )
 NOTHING_TO_JOIN = "There was one party, so there was nothing to join: joining needs two or more."
-_ABOVE = "its 95 % interval is above 0"
-_NOT_ABOVE = "its 95 % interval reaches 0"
+FEWEST = 10
+"""Rows of each class, or rows, that an interval needs; with fewer no interval holds."""
+
+
+Interval = tuple[float, float]
+HELPED, HURT, UNCLEAR, UNKNOWN = "helped", "hurt", "no clear difference", "too few rows to tell"
+
+
+def judge(interval: Interval | None) -> str:
+    """Return what a gain's 95 % interval says: it helped, it hurt, or one cannot tell."""
+    if interval is None:
+        return UNKNOWN
+    low, high = interval
+    return HELPED if low > 0 else HURT if high < 0 else UNCLEAR
+
+
+class Joining(msgspec.Struct, frozen=True):
+    """What joining brought by one score; gains are positive where it helped."""
+
+    score: str
+    parties: dict[str, str]  # what the gain's interval says, by party
+    alone: float  # means over the parties
+    together: float
+    gain: Interval | None  # of the mean gain over parties that have an interval
+
+    @property
+    def overall(self) -> str:
+        """What the interval of the mean gain says."""
+        return judge(self.gain)
+
+    def in_words(self) -> str:
+        """Return the verdict in two sentences."""
+        found = Counter(self.parties.values())
+        n = len(self.parties)
+        means = f"on average {number(self.alone)} alone and {number(self.together)} together"
+        if found[UNKNOWN] == n:
+            return (
+                f"By {word_of(self.score)}, no party has enough held-out rows to tell whether "
+                f"joining helped ({FEWEST} of each class): {means}."
+            )
+        words = (
+            f"Joining helped {found[HELPED]} of {some(n, 'party', 'parties')} by "
+            f"{word_of(self.score)} and hurt {found[HURT]}"
+        )
+        rest = [f"{found[UNCLEAR]} no clear difference"] if found[UNCLEAR] else []
+        rest += [f"{found[UNKNOWN]} too few rows to tell"] if found[UNKNOWN] else []
+        words += f" ({', '.join(rest)})" if rest else ""
+        assert self.gain is not None
+        low, high = (number(end) for end in self.gain)
+        return (
+            f"{words}. Overall: {_OVERALL[self.overall]}, {means} (mean gain within {low} to "
+            f"{high}, 95 %)."
+        )
+
+
+_OVERALL = {HELPED: "it helped", HURT: "it hurt", UNCLEAR: UNCLEAR}
+
+
+def joinings(found: Sequence[PartyQuality]) -> tuple[Joining, ...]:
+    """Return what joining brought, by each score by which some party could compare."""
+    return tuple(
+        joining for score in score_names(found) if (joining := _joining(found, score)) is not None
+    )
+
+
+def _joining(found: Sequence[PartyQuality], score: str) -> Joining | None:
+    compared = [q for q in found if score in q.scores and f"local_{score}" in q.scores]
+    if not compared:
+        return None
+    gain_of = {q.party: q.intervals.get(f"gain_{score}") for q in compared}
+    known = [gain for gain in gain_of.values() if gain is not None]
+    return Joining(
+        score,
+        {party: judge(gain) for party, gain in gain_of.items()},
+        sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
+        sum(q.scores[score] for q in compared) / len(compared),
+        _mean_gain(known) if known else None,
+    )
+
+
+def _mean_gain(gains: Sequence[Interval]) -> Interval:
+    """Return the interval of a mean: the parties' rows are different, so variances add up."""
+    middle = sum((low + high) / 2 for low, high in gains) / len(gains)
+    half = math.sqrt(sum(((high - low) / 2) ** 2 for low, high in gains)) / len(gains)
+    return middle - half, middle + half
 
 
 def verdict(report: ReportFacts) -> str:
-    """Return one sentence on whether joining was worth it, by the main score."""
+    """Return whether joining was worth it, by the main score."""
     if len(report.parties) == 1:
         return NOTHING_TO_JOIN
-    found = report.quality
-    names = score_names(found)
-    compared = [
-        q for q in found if names and names[0] in q.scores and f"local_{names[0]}" in q.scores
-    ]
-    if not compared:
-        return NOT_COMPARED
-    score = names[0]
-    sign = -1 if score in LESS_IS_BETTER else 1
-    gains = [sign * (q.scores[score] - q.scores[f"local_{score}"]) for q in compared]
-    return joining_helped(
-        score,
-        (sum(gain > 0 for gain in gains), len(compared)),
-        alone=sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
-        together=sum(q.scores[score] for q in compared) / len(compared),
-        gains=[q.intervals[f"gain_{score}"] for q in compared if f"gain_{score}" in q.intervals],
-    )
+    found = joinings(report.quality)
+    return found[0].in_words() if found else NOT_COMPARED
 
 
-def joining_helped(
-    score: str,
-    helped: tuple[int, int],
-    *,
-    alone: float,
-    together: float,
-    gains: Sequence[tuple[float, float]],
-) -> str:
-    """Return what joining brought by one score, for reports and for the terminal.
-
-    Parameters
-    ----------
-    score
-        The name of the score.
-    helped
-        At how many parties it improved, and how many could compare.
-    alone, together
-        Its means.
-    gains
-        The 95 % intervals of the parties' gains, as far as they are known.
-    """
-    n_helped, n_compared = helped
-    is_worse = together > alone if score in LESS_IS_BETTER else together < alone
-    is_worse = is_worse and number(alone) != number(together)
-    average = "; on average it hurt: " if is_worse else ": on average "
-    text = (
-        f"Joining helped {n_helped} of {some(n_compared, 'party', 'parties')} by {word_of(score)}"
-        f"{average}{number(alone)} alone and {number(together)} together."
-    )
-    if not gains:
-        return text
-    n_sure = sum(low > 0 for low, _ in gains)
-    if n_sure:
-        return f"{text} At {n_sure} of them the gain is more than chance: {_ABOVE}."
-    return f"{text} At none of them is the gain clearly above chance: {_NOT_ABOVE}."
+def noise_in_words(report: ReportFacts) -> str:
+    """Say where noise was added; the coordinator may have seen exact counts nevertheless."""
+    if not report.is_private:
+        return "Not differentially private: no noise was added."
+    if ("coordinator", "UNPROTECTED") in {(claim.view, claim.verdict) for claim in report.privacy}:
+        return (
+            "Noise was added to the model, and charged to each party's ledger. The coordinator "
+            "saw exact counts and is trusted with them."
+        )
+    return "Noise was added to what left the parties, and charged to each party's ledger."
 
 
 def number(value: float) -> str:
@@ -100,7 +149,20 @@ def measured_in_words(report: ReportFacts) -> str:
     folds = f", each scored by one of {found.n_folds} models" if found.n_folds > 1 else ""
     return (
         f"Counted on {found.rows} rows{folds}, with noise: epsilon {found.epsilon}, in addition to "
-        "what the training cost. Every interval covers 95 %: the noise, and which rows there were."
+        f"what the training cost.{_together(report)} Every interval covers 95 %: the noise, and "
+        "which rows there were."
+    )
+
+
+def _together(report: ReportFacts) -> str:
+    """Say what training and all evaluations come to, if that is an epsilon."""
+    total = epsilon_in_all(report.privacy, report.evaluation_privacy)
+    record = Unit.RECORD_ADD_REMOVE.value
+    if record not in total:
+        return ""
+    return (
+        f" Training and all evaluations together: epsilon {float(total[record]):.6g} for a record, "
+        "as if all counted it."
     )
 
 

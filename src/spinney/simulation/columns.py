@@ -25,6 +25,7 @@ from spinney.simulation.comparison import Comparison, PartyComparison, compare_s
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
+from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.holding import Holding
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
@@ -58,7 +59,8 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     training = {name: side.training for name, side in sides.items()}
     _, plain = spec.baseline(settings)
     step = stages.begin("pooled forest", n_trees, spec.step)
-    whole = _alone(spec, pool_holdings(training), plain, n_jobs, step)
+    pooled = pool_holdings(training)
+    whole = _alone(spec, pooled, plain, n_jobs, step)
     local = {}
     for name in own:
         step = stages.begin(f"forest of {name!r}'s columns alone", n_trees, spec.step)
@@ -78,6 +80,7 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
         holders=held,
         expects_pooled=spec.is_pooled(settings),
         shares_rows=True,
+        rows_of_category=rows_of_categories([pooled.table], joint.model.schema, facts),
     )
 
 
@@ -168,6 +171,7 @@ def _joint(
         grown.score,
         grown.settings,
         grown.claims,
+        curves=grown.curves,
     )
     assert grown.roles is not None
     return training, sides, grown.roles

@@ -20,13 +20,16 @@ from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import Parties, PartyRows
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import explanation as explaining
+from spinney.protocols.columns.leakage import LabelLeakage
 from spinney.protocols.explanation import Explained
+from spinney.protocols.model import ForestModel
 from spinney.protocols.private_evaluation.settings import digest_of, evaluation_settings
 from spinney.protocols.private_evaluation.simulated import Evaluated, evaluate_models
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.spec import PartySite, Spec
 from spinney.protocols.training import Trained, Training
 from spinney.protocols.verified.simulated import connect_parties
-from spinney.protocols.vertical_forest.leakage import LabelLeakage
+from spinney.report.door import release
 from spinney.report.facts import Holder, PartyQuality
 from spinney.report.report import Report
 from spinney.simulation.intervals import Interval, intervals
@@ -35,6 +38,7 @@ from spinney.simulation.scores import LESS_IS_BETTER, predict_table, score_names
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.table import MemoryTable
+from spinney.tables.withheld import RowsOfCategory
 from spinney.transport.channel import Answering, Channel
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
@@ -66,6 +70,7 @@ class Running:
     honest: int | None = None  # the number of parties that secure sums trust
     is_blind: bool = False  # whether only the parties see the sums
     evaluation: EvaluationConfig | None = None  # how the model is evaluated with noise
+    release: Hardening = field(default_factory=Hardening)  # the terms on which the model leaves
 
     def site(self, name: str, ledger: Ledger | None) -> PartySite:
         """Return the site of a simulated party."""
@@ -90,6 +95,12 @@ class Comparison:
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     expects_pooled: bool = False  # whether the protocol promises the pooled model, bit for bit
     shares_rows: bool = False  # whether all parties hold the same rows
+    rows_of_category: RowsOfCategory = ()  # of categories that were read from the tables
+
+    @property
+    def model(self) -> ForestModel:
+        """The joint model, which knows the categories that it must not show."""
+        return replace(self.training.model, rows_of_category=self.rows_of_category)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -140,7 +151,7 @@ class Comparison:
             holders=self.holders,
         )
         if self.explained is not None:
-            report = report.explained(self.training.model, self.explained, "held-out")
+            report = report.explained(self.model, self.explained, "held-out")
         if self.evaluated is not None:
             found = self.evaluated
             report = report.evaluated(found.quality, found.claims, found.rounds)
@@ -207,13 +218,14 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
 def _evaluated(
     joint: Training, parties: Parties, running: Running, ledgers: Mapping[str, Ledger]
 ) -> Evaluated:
-    """Have the parties evaluate the forest with noise, on held-out rows if there are any."""
+    """Have the parties evaluate the forest that leaves, on held-out rows if there are any."""
     asked, n_parties = running.evaluation, len(parties.rows)
     assert asked is not None
+    leaving, _ = release(joint.model, running.release)
     held_out = any(party.held_out.n_rows for party in parties.rows.values())
     settings = evaluation_settings(
         "evaluation",
-        (digest_of(joint.model.to_bytes()),),
+        (digest_of(leaving.to_bytes()),),
         "classification" if joint.settings["task"] == "classification" else "regression",
         asked.epsilon,
         by=asked.by,
@@ -225,7 +237,7 @@ def _evaluated(
         name: party.held_out if held_out else party.training for name, party in parties.rows.items()
     }
     return evaluate_models(
-        (joint.model,),
+        (leaving,),
         tables,
         ledgers or {name: Ledger.in_memory(name) for name in tables},
         settings,
@@ -237,13 +249,14 @@ def _evaluated(
 def _explained(
     joint: Training, parties: Parties, running: Running
 ) -> tuple[Training, Explained | None]:
-    """Have the parties explain the forest on their held-out rows."""
+    """Have the parties explain the forest that leaves, on their held-out rows."""
     sides: dict[str, Answering] = {
         name: explaining.Party(rows.held_out, n_jobs=running.n_jobs)
         for name, rows in parties.rows.items()
     }
     channel = connect_parties(sides, is_masked=running.secure_sum, honest=running.honest)
-    explained = explaining.explain(channel, explaining.question_of(joint.model))
+    leaving, _ = release(joint.model, running.release)
+    explained = explaining.explain(channel, explaining.question_of(leaving))
     n_before = len(joint.rounds)
     asked = (replace(r, number=r.number + n_before) for r in channel.rounds)
     return replace(joint, rounds=(*joint.rounds, *asked)), explained

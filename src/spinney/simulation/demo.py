@@ -7,6 +7,7 @@ from spinney.jobs.registry import spec_of
 from spinney.jobs.rows import deal_out
 from spinney.protocols import horizontal_forest
 from spinney.protocols.settings import ForestSettings
+from spinney.report.file_names import DEMO
 from spinney.report.run_folder import require_no_run, require_writable
 from spinney.simulation.comparison import Running, compare
 from spinney.simulation.outcome import Outcome
@@ -17,7 +18,7 @@ from spinney.simulation.telco import telco_table
 PARTIES = ("north", "east", "south", "west", "centre")
 
 
-FOLDER = Path("spinney-demo")
+FOLDER = Path(DEMO)
 
 
 OPENING = (

@@ -1,7 +1,9 @@
 """95 % bootstrap intervals of scores over a party's held-out rows.
 
 All models are scored on the same draws, so the interval of a gain is that of the difference, not
-of two separate scores (Efron and Tibshirani 1993, chapter 13: percentiles).
+of two separate scores. Percentiles are widened for few rows, of the rarest class (Hesterberg 2015,
+"What teachers should know about the bootstrap": expanded percentiles); with fewer than ten there
+is no interval, because none would hold.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,13 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm, t
 
+from spinney.report.verdicts import FEWEST
 from spinney.seeds import generator
 from spinney.simulation.scores import LESS_IS_BETTER
 from spinney.typing import Floats
 
-_DRAWS = 200
-_FEWEST_DRAWS = 50
+_DRAWS = 500
+_FEWEST_DRAWS = 100
 _CELLS = 4_000_000  # rows times draws: large tables need fewer draws
 Interval = tuple[float, float]
 Weighted = Callable[[Floats], float | None]  # maps how often each row was drawn to a score
@@ -38,7 +42,8 @@ def intervals(
         Fixes the draws.
     """
     n = truth.size
-    if n < 2:
+    fewest = _fewest(truth, predicted, is_class=is_class)
+    if fewest < FEWEST:
         return {}
     make = _class_scores if is_class else _number_scores
     scores = {model: make(truth, means) for model, means in predicted.items()}
@@ -59,11 +64,21 @@ def intervals(
                 gain = value - drawn["local", score]
                 sign = -1.0 if score in LESS_IS_BETTER else 1.0
                 found.setdefault(f"gain_{score}", []).append(sign * gain)
-    return {name: _interval(values) for name, values in found.items()}
+    tail = 100 * float(norm.cdf(-np.sqrt(fewest / (fewest - 1)) * t.ppf(0.975, fewest - 1)))
+    return {name: _interval(values, tail) for name, values in found.items()}
 
 
-def _interval(values: list[float]) -> Interval:
-    low, high = np.percentile(values, [2.5, 97.5])
+def _fewest(truth: NDArray[Any], predicted: Mapping[str, Floats], *, is_class: bool) -> int:
+    """Return how many rows the rarest class has of those that are scored; else all rows."""
+    if not is_class or not truth.size:
+        return int(truth.size)
+    n_classes = next(iter(predicted.values())).shape[1]
+    counts = np.bincount(truth.astype(np.int64), minlength=n_classes)
+    return int(counts.min() if n_classes == 2 else counts[counts > 0].min())
+
+
+def _interval(values: list[float], tail: float) -> Interval:
+    low, high = np.percentile(values, [tail, 100 - tail])
     return round(float(low), 6), round(float(high), 6)
 
 

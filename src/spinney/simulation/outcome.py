@@ -7,6 +7,7 @@ import msgspec
 from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
+from spinney.report.verdicts import Joining
 from spinney.report.words import as_json
 from spinney.simulation.comparison import Comparison, PartyComparison, Scores
 from spinney.version import __version__
@@ -37,6 +38,7 @@ class Outcome(msgspec.Struct, frozen=True):
     shares_rows: bool = False  # whether all parties have the same rows
     protocol: str = ""
     measured: str = ""  # the quality that was measured with noise, in short
+    joining: tuple[Joining, ...] = ()  # what it brought, by each score
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -80,4 +82,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         shares_rows=comparison.shares_rows,
         protocol=report.protocol,
         measured="" if report.evaluation is None else report.evaluation.in_short(),
+        joining=report.joining,
     )

@@ -4,6 +4,8 @@ One table is dealt out to simulated parties, or each party has its own. The step
 hold back rows, train, score, write.
 """
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,15 @@ import msgspec
 
 from spinney.errors import SettingError
 from spinney.jobs.careful import weaker_than_default
+from spinney.jobs.checking.notes import Choices
 from spinney.jobs.file import JobFile, load_job
-from spinney.jobs.own_table import job_of_table, require_no_table, without_ids
+from spinney.jobs.own_table import job_of_table, require_no_table
 from spinney.jobs.rows import Parties, deal_out, own_tables, warn_of_shared_rows
 from spinney.jobs.tables import tables_of
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import outside_of, with_read_facts
 from spinney.protocols.spec import is_blind, is_masked
+from spinney.report.facts import Subject
 from spinney.report.file_names import PAGE, RUNS
 from spinney.report.run_folder import free_folder, require_no_run, require_writable, write_run
 from spinney.simulation.columns import compare_columns
@@ -26,6 +30,7 @@ from spinney.simulation.evolved import compare_personal
 from spinney.simulation.outcome import Outcome, outcome_of
 from spinney.simulation.progress import Stages
 from spinney.simulation.unfinished import EndedEarlyError
+from spinney.tables.category_rows import rows_of_categories
 
 
 def simulate(
@@ -34,6 +39,8 @@ def simulate(
     stages: Stages,
     label: str | None = None,
     task: str = "classification",
+    *,
+    choices: Choices | None = None,
 ) -> Outcome:
     """Run a job file and write its model and report.
 
@@ -48,20 +55,23 @@ def simulate(
         Receives the progress.
     label, task
         For a table: the column to predict, and the kind of prediction.
+    choices
+        For a table: what the user says about its cells.
     """
     if label is None:
         require_no_table(path)
-    job = load_job(path) if label is None else job_of_table(path, label, task)
+        job = load_job(path)
+    else:
+        stages.begin("checking the table")
+        job = job_of_table(path, label, task, choices or Choices())
     into = Path(RUNS) / job.job.name if folder is None else folder
     require_writable(into)
     if folder is not None:
         require_no_run(folder)
     job.protocol_settings()  # report errors before a table is opened
     stages.begin("reading tables")
-    if label is not None and job.table is not None:
-        job = without_ids(job, job.table, label)
     try:
-        comparison = _compared(job, stages)
+        comparison = compare_job(job, stages)
     except EndedEarlyError as ended:
         into = free_folder(into)
         write_run(into, None, ended.report)
@@ -70,7 +80,7 @@ def simulate(
     return write_outcome(job.job.name, comparison, into, job)
 
 
-def _compared(job: JobFile, stages: Stages) -> Comparison:
+def compare_job(job: JobFile, stages: Stages) -> Comparison:
     """Read a job's tables, train its forests and score them."""
     spec, asked = job.spec, job.protocol_settings()
     if job.evaluation is not None and spec.leaves != "one model":
@@ -83,7 +93,10 @@ def _compared(job: JobFile, stages: Stages) -> Comparison:
         return compare_columns(job, stages)
     parties, settings, running = prepare(job)
     compare_all = compare_personal if job.spec.leaves == "own models" else compare
-    return compare_all(parties, settings, running, stages)
+    found = compare_all(parties, settings, running, stages)
+    schema = found.training.model.schema
+    counted = rows_of_categories(parties.training.values(), schema, parties.read_facts)
+    return replace(found, rows_of_category=counted)
 
 
 def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
@@ -94,16 +107,24 @@ def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
     first = next(iter(tables.values()))
     settings = job.protocol_settings(first.schema.label.classes)
     settings = with_read_facts(settings, read_facts)
+    is_private = settings.privacy is not None
     if job.table is not None:
-        parties = deal_out(first, job.simulation, job.facts().parties)
+        parties = deal_out(first, job.simulation, job.facts().parties, is_private=is_private)
     else:
-        parties = own_tables(tables, job.simulation)
+        parties = own_tables(tables, job.simulation, is_private=is_private)
         if spec.repeats_rows(settings):  # otherwise every tree reads every row
             warn_of_shared_rows(tables)
+    parties = replace(parties, read_facts=read_facts)
     given = job.settings
     blind = is_blind(spec, given, settings, len(parties.rows))
     running = Running(
-        spec, given.n_jobs, is_masked(given, settings), given.honest, blind, job.evaluation
+        spec,
+        given.n_jobs,
+        is_masked(given, settings),
+        given.honest,
+        blind,
+        job.evaluation,
+        job.release or Hardening(),
     )
     return parties, settings, running
 
@@ -118,6 +139,21 @@ def write_outcome(
         release = job.release or release
         settings, n_parties = job.protocol_settings(job.schema.classes), len(job.facts().parties)
         weaker = weaker_than_default(job.spec, job.settings, settings, n_parties, release)
-    report = msgspec.structs.replace(comparison.report(), release=release, weaker=weaker)
-    write_run(folder, comparison.training.model, report)
+    report = msgspec.structs.replace(
+        comparison.report(),
+        release=release,
+        weaker=weaker,
+        simulated=True,
+        subject=_subject(name, comparison),
+    )
+    write_run(folder, comparison.model, report)
     return outcome_of(name, comparison, report, folder)
+
+
+def _subject(name: str, comparison: Comparison) -> Subject:
+    """Return what a simulated run was about; parties of a vertical job hold the same rows."""
+    schema = comparison.training.model.schema
+    sizes = [party.n_training + party.n_held_out for party in comparison.parties]
+    n_rows = max(sizes) if comparison.shares_rows else sum(sizes)
+    day = datetime.now(tz=UTC).date().isoformat()
+    return Subject(name, schema.label.name, n_rows, len(schema.columns), day)

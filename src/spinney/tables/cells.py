@@ -65,6 +65,13 @@ class Cells:
         return "missing" if nature == "number" and self._is_all_nan() else nature
 
     @property
+    def n_known(self) -> int:
+        """How many cells are not missing."""
+        if not self._is_arrow:
+            return sum(value is not None for value in self.data)
+        return len(self.data) - int(self.data.null_count)
+
+    @property
     def type_name(self) -> str:
         """The name of the cells' type, for a message."""
         if self._is_arrow:

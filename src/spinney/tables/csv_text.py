@@ -1,9 +1,11 @@
 """The header of a CSV file, and the errors for a file that is not well formed."""
 
 import csv
+import gzip
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from spinney.errors import SchemaError, SpinneyError, TableError
 from spinney.tables.schema import join_words
@@ -23,10 +25,14 @@ class CsvHeader:
 def csv_header(path: str) -> CsvHeader:
     """Read the first line; the delimiter is the one that gives the most names."""
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        with _opened(path) as file:
             line = file.readline()
     except UnicodeDecodeError:
         raise _not_utf8() from None
+    except (EOFError, gzip.BadGzipFile):
+        raise TableError(
+            "The compressed CSV file is not whole gzip. Check it, or compress it again."
+        ) from None
     if not line:
         raise TableError(
             "The CSV file is empty. Write the columns' names into its first line, and the rows "
@@ -34,8 +40,10 @@ def csv_header(path: str) -> CsvHeader:
         )
     names_by = {mark: next(csv.reader([line], delimiter=mark), []) for mark in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda mark: len(names_by[mark]))
-    names = tuple(names_by[delimiter])
-    if not names or not all(names):
+    names = tuple(
+        name or f"unnamed_{place}" for place, name in enumerate(names_by[delimiter], start=1)
+    )  # pandas' to_csv() writes its index under a blank name
+    if not any(names_by[delimiter]):
         raise TableError(
             "The CSV file has no header with a name for every column. "
             "Write the columns' names into its first line."
@@ -47,6 +55,12 @@ def csv_header(path: str) -> CsvHeader:
             "Give every column a different name."
         )
     return CsvHeader(delimiter, names)
+
+
+def _opened(path: str) -> TextIO:
+    if path.endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return Path(path).open(encoding="utf-8-sig", newline="")
 
 
 def csv_error(message: str) -> SpinneyError | None:

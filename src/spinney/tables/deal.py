@@ -24,6 +24,7 @@ def deal_rows(
     skew: float = 0.0,
     sizes: Sequence[float] | None = None,
     stratified: bool = False,
+    by: Any = None,
     random_state: Any = None,
 ) -> NDArray[np.intp]:
     """Return the party, from 0 to n_parties - 1, that each row is dealt to.
@@ -45,11 +46,22 @@ def deal_rows(
         The parties' relative sizes. Default: equal.
     stratified
         Whether every party gets the same share of every class.
+    by
+        A value for each row, such as its hospital, region or year: rows with the same value go to
+        the same party. Parties get whole values, so that they have near-equal sizes; amounts go in
+        order, so that a party has the lowest and another the highest.
     random_state
         Fixes the deal.
     """
     labels = np.asarray(y)
     _check_deal(labels, n_parties, skew, sizes, stratified=stratified)
+    if by is not None:
+        if skew or sizes is not None or stratified:
+            raise SettingError(
+                "by cannot be used together with skew, sizes or stratified: the values decide who "
+                "gets a row. Use one of them."
+            )
+        return _by_values(np.asarray(by), labels.shape[0], n_parties)
     random = generator(job_seed(random_state))
     order = random.permutation(labels.shape[0])
     if skew > 0:
@@ -189,6 +201,34 @@ def _turns(quotas: Integers) -> NDArray[np.intp]:
     party = np.repeat(np.arange(quotas.size), quotas)
     nth = np.concatenate([np.arange(quota) for quota in quotas])
     return party[np.argsort((nth + 0.5) / quotas[party], kind="stable")]
+
+
+def _by_values(values: NDArray[Any], n_rows: int, n_parties: int) -> NDArray[np.intp]:
+    """Give whole groups of rows to parties: large groups first, to whoever has the fewest rows."""
+    if values.shape != (n_rows,):
+        raise SettingError(
+            f"by must have one value for each of the {n_rows} rows; got shape {values.shape}."
+        )
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), np.inf, values)  # missing values are one group
+    if values.dtype.kind == "O":
+        values = values.astype(str)
+    distinct, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
+    if distinct.size < n_parties:
+        raise SettingError(
+            f"by has {distinct.size} different values, fewer than the {n_parties} parties. Deal to "
+            "fewer parties."
+        )
+    if values.dtype.kind in "iuf" and distinct.size > _MOST_CLASSES:
+        before = np.cumsum(counts) - counts  # rows with a lower value
+        party_of_group = before * n_parties // n_rows
+        party_of_group = np.maximum.accumulate(party_of_group)
+        return np.asarray(np.unique(party_of_group, return_inverse=True)[1][groups], np.intp)
+    party_of_group, held = np.zeros(distinct.size, np.intp), np.zeros(n_parties, np.int64)
+    for group in np.argsort(-counts, kind="stable"):
+        party_of_group[group] = np.argmin(held)
+        held[party_of_group[group]] += counts[group]
+    return party_of_group[groups]
 
 
 def _skewed(

@@ -3,10 +3,10 @@
 Used only for simulation and for drafting a party's file: a deployed job declares public facts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from spinney.tables.opening import Frame, limits, open_frame, refuse_infinite
 from spinney.tables.schema import (
     Category,
     Column,
+    Kind,
     Label,
     LabelKind,
     Schema,
@@ -28,6 +29,10 @@ from spinney.tables.schema import (
 )
 
 Categorical = Literal["from_dtype"] | Sequence[Any] | NDArray[Any] | None
+
+MAX_UNDECLARED: Final = 255
+"""Longer lists of categories or classes are never read from rows; they must be declared."""
+FEW_VALUES: Final = 20  # so many values are not yet taken for free text
 
 _CATEGORICAL = (
     "categorical_features must be 'from_dtype', None, or a list of names, positions or booleans; "
@@ -43,6 +48,7 @@ class Findings:
     low: float = np.nan
     high: float = np.nan
     seen: frozenset[Category] = frozenset()
+    n_known: int = 0  # how many cells of a category are not missing
     is_category: bool = False  # some cells were taken as categories
     is_plain: bool = False  # some were not
 
@@ -52,9 +58,20 @@ class Findings:
             float(np.fmin(self.low, other.low)),
             float(np.fmax(self.high, other.high)),
             self.seen | other.seen,
+            self.n_known + other.n_known,
             self.is_category or other.is_category,
             self.is_plain or other.is_plain,
         )
+
+    @property
+    def is_text_of_rows(self) -> bool:
+        """Whether the values tell rows apart, as free text and identifiers do."""
+        return len(self.seen) > max(FEW_VALUES, self.n_known / 2)
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether there are more values than a list of public categories has."""
+        return len(self.seen) > MAX_UNDECLARED
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -103,6 +120,38 @@ def describe(
     called = label_name or _label_name(y, names)
     schema = Schema(columns, label_of(called, label_kind, findings_of_label(called, label_kind, y)))
     return schema, facts_in(schema)
+
+
+def declare(
+    X: Any,
+    label: str,
+    label_kind: LabelKind,
+    facts: Mapping[str, Any],
+    *,
+    categorical_features: Categorical = "from_dtype",
+) -> Schema:
+    """Return a schema with the columns and kinds of X, and with these facts only.
+
+    A fact is a pair of numbers, the range of a column of numbers or of the label, or a list of
+    categories or classes. No value is read from the rows; a categorical type's own list counts as
+    declared.
+    """
+    table = open_frame(X)
+    names = _names(X, table, None)
+    wanted = wants_categories(categorical_features, names)
+    kinds: dict[str, Kind] = {}
+    given = dict(facts)
+    for place, name in enumerate(names):
+        cells = table.cells[place] if isinstance(table, Frame) else cells_of(table[:, place])
+        refuse_unusable(f"column {name!r}", cells)
+        is_coded = cells.is_coded and wanted[place] is None
+        if cells.nature in {"text", "mixed"} or wanted[place] or is_coded:
+            kinds[name] = "category"
+            if is_coded:
+                given.setdefault(name, in_order(cells.distinct()))
+        else:
+            kinds[name] = "boolean" if cells.nature == "boolean" else "number"
+    return Schema.declared(kinds, Label(label, label_kind), given)
 
 
 def complete_schema(declared: Schema, found: Schema) -> tuple[Schema, tuple[str, ...]]:
@@ -175,6 +224,7 @@ def column_of(name: str, found: Findings) -> Column:
             "Make it one of the two, or name it in categorical_features."
         )
     if found.seen:
+        _refuse_private_values(name, found)
         return Column(name, "category", categories=in_order(found.seen))
     if found.natures - {"missing"} == {"boolean"}:
         return Column(name, "boolean")
@@ -214,6 +264,8 @@ def label_of(name: str, kind: LabelKind, found: Findings) -> Label:
             f"The label {name!r} has one class only. A classifier needs at least 2 classes; "
             "check the label, or declare all classes in a schema."
         )
+    if found.has_too_many or found.is_text_of_rows:
+        refuse_amounts(name)
     return Label(name, kind, classes=in_order(found.seen))
 
 
@@ -270,7 +322,34 @@ def _category_findings(where: str, nature: Nature, cells: Cells) -> Findings:
             f"The {where} holds an infinite number, which cannot be a category. "
             "Replace it by a finite one, or leave it out."
         )
-    return Findings(frozenset({nature}), seen=frozenset(seen), is_category=True)
+    return Findings(
+        frozenset({nature}), seen=frozenset(seen), n_known=cells.n_known, is_category=True
+    )
+
+
+def _refuse_private_values(name: str, found: Findings) -> None:
+    """Raise if a column's values must not become public categories."""
+    if not (found.has_too_many or found.is_text_of_rows):
+        return
+    why = (
+        "is different in almost every row, like free text or an identifier"
+        if found.is_text_of_rows
+        else f"holds more than {MAX_UNDECLARED} different values"
+    )
+    raise TableError(
+        f"The column {name!r} {why}. Such values are never read from rows into a model: leave the "
+        "column out, group its values, or declare its categories in a schema."
+    )
+
+
+def refuse_amounts(name: str) -> NoReturn:
+    """Raise because a class label has as many classes as an amount has values."""
+    raise TableError(
+        f"The label {name!r} has too many different values to be classes: more than "
+        f"{MAX_UNDECLARED}, or a new one in almost every row. If it is an amount, predict a "
+        'number (--task regression, task = "regression" in a job file, or a regressor). If '
+        "these are classes, declare them in a schema."
+    )
 
 
 def _plain_findings(nature: Nature, low: float, high: float) -> Findings:

@@ -23,6 +23,7 @@ from spinney.tables.csv_text import CsvHeader, csv_error, csv_header
 from spinney.tables.opening import Frame
 from spinney.tables.queries import first_line, not_a_select, query_failed, require_select
 from spinney.tables.schema import Category, Schema
+from spinney.tables.withheld import is_withheld
 
 _MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 _TEXT_ROWS = 16384
@@ -51,25 +52,37 @@ class _FileStream(ABC):
                     cells = tuple(cells_of(batch.column(name)) for name in wanted)
                     yield Frame(tuple(wanted), cells)
             except _FAILURES as failure:
-                raise self._error(failure) from None
+                raise self.error_of(failure) from None
 
     @contextmanager
     def _relation(self) -> Iterator[Any]:
-        if not Path(self.path).is_file():
-            raise TableError(
-                "The file of the table does not exist. Check its path.", local=f"Path: {self.path}"
-            )
-        with _connection(threads=1 if self.query else None) as connection:
+        self._require_file()
+        with connection_to_files(threads=1 if self.query else None) as connection:
             try:
                 connection.execute(f"CREATE TEMP VIEW source AS FROM {self._scan()}")
                 if self.query:
                     _require_one_select(connection, self.query)
                 relation = connection.sql(self.query or "FROM source")
             except _FAILURES as failure:
-                raise self._error(failure) from None
+                raise self.error_of(failure) from None
             yield relation
 
-    def _error(self, failure: Exception) -> SpinneyError:
+    def as_select(self) -> str:
+        """Return a query for the file's cells; without a query of its own, a CSV file's as text."""
+        self._require_file()
+        return f"SELECT * FROM {self._scan() if self.query else self._raw_scan()}"  # noqa: S608  the path is quoted
+
+    def _require_file(self) -> None:
+        if not Path(self.path).is_file():
+            raise TableError(
+                "The file of the table does not exist. Check its path.", local=f"Path: {self.path}"
+            )
+
+    def _raw_scan(self) -> str:
+        return self._scan()
+
+    def error_of(self, failure: Exception) -> SpinneyError:
+        """Return the error that tells why the file cannot be read."""
         told = self._error_of_file(failure)
         if told is not None:
             return told
@@ -94,7 +107,7 @@ class ParquetStream(_FileStream):
     """A Parquet file, or a query over it."""
 
     def _scan(self) -> str:
-        return f"read_parquet({_text_in_sql(self.path)})"
+        return f"read_parquet({text_in_sql(self.path)})"
 
     def _error_of_file(self, failure: Exception) -> SpinneyError | None:
         is_query = isinstance(failure, duckdb.ProgrammingError) and not isinstance(
@@ -128,18 +141,22 @@ class CsvStream(_FileStream):
         # cast would not; NULLIF keeps the two apart.
         casts = (
             f"TRY_CAST(NULLIF({name}, CHR(0)) AS {type_}) AS {name}"
-            for name, type_ in ((_names_in_sql([n]), t) for n, t in self._declared.items())
+            for name, type_ in ((name_in_sql(n), t) for n, t in self._declared.items())
         )
         return f"(SELECT * REPLACE ({', '.join(casts)}) FROM {scan})"  # noqa: S608  names are quoted
+
+    def _raw_scan(self) -> str:
+        as_text = _columns_option(dict.fromkeys(self._header.names, "VARCHAR"))
+        return f"read_csv({self._options}, {as_text})"
 
     def _error_of_file(self, failure: Exception) -> SpinneyError | None:
         return csv_error(str(failure))
 
     @property
     def _options(self) -> str:
-        nulls = ", ".join(map(_text_in_sql, _missing_texts(self.schema)))
+        nulls = ", ".join(map(text_in_sql, _missing_texts(self.schema)))
         return (
-            f"{_text_in_sql(self.path)}, delim = {_text_in_sql(self._header.delimiter)}, "
+            f"{text_in_sql(self.path)}, delim = {text_in_sql(self._header.delimiter)}, "
             "quote = '\"', escape = '\"', header = true, skip = 0, strict_mode = true, "
             f"null_padding = false, ignore_errors = false, nullstr = [{nulls}]"
         )
@@ -173,21 +190,21 @@ class CsvStream(_FileStream):
         """Return the types that all cells allow, and the options for how dates are written."""
         names = self._header.names
         sniff = f"FROM sniff_csv({self._options}, sample_size = -1)"
-        with _connection() as connection:
+        with connection_to_files() as connection:
             try:
                 query = f"SELECT Columns, DateFormat, TimestampFormat {sniff}"
                 ((columns, date, timestamp),) = connection.execute(query).fetchall()
             except _FAILURES as failure:
                 # The sniffer reports only that it failed; the reader reports where.
                 self._texts_of(connection, names)
-                raise self._error(failure) from None
+                raise self.error_of(failure) from None
             types = dict(zip(names, (str(column["type"]) for column in columns), strict=True))
             claimed = [name for name in names if types[name] == "BOOLEAN"]
             for name, texts in self._texts_of(connection, claimed).items():
                 if not texts <= {"true", "false"}:  # "yes" and "no" stay text
                     types[name] = "VARCHAR"
         formats = {"dateformat": date, "timestampformat": timestamp}
-        return types, [f"{name} = {_text_in_sql(form)}" for name, form in formats.items() if form]
+        return types, [f"{name} = {text_in_sql(form)}" for name, form in formats.items() if form]
 
     def _texts_of(self, connection: Any, chosen: Sequence[str]) -> dict[str, set[str]]:
         """Read all cells as text, and return the distinct ones of the chosen columns."""
@@ -202,12 +219,12 @@ class CsvStream(_FileStream):
                     found = batch.column(name).unique().drop_null().to_pylist()
                     texts[name].update(text.lower() for text in found)
         except _FAILURES as failure:
-            raise self._error(failure) from None
+            raise self.error_of(failure) from None
         return texts
 
 
 def _columns_option(type_of_name: Mapping[str, str]) -> str:
-    pairs = (f"{_text_in_sql(name)}: {_text_in_sql(type_of_name[name])}" for name in type_of_name)
+    pairs = (f"{text_in_sql(name)}: {text_in_sql(type_of_name[name])}" for name in type_of_name)
     return f"auto_detect = false, columns = {{{', '.join(pairs)}}}"
 
 
@@ -224,7 +241,8 @@ def _declared_types(schema: Schema) -> Mapping[str, str]:
     return types
 
 
-def _type_of_categories(categories: Sequence[Category]) -> str:
+def _type_of_categories(given: Sequence[Category]) -> str:
+    categories = [category for category in given if not is_withheld(category)]
     if not categories or any(isinstance(category, str) for category in categories):
         return "VARCHAR"
     if all(isinstance(category, bool) for category in categories):
@@ -246,7 +264,8 @@ def _missing_texts(schema: Schema | None) -> list[str]:
 
 
 @contextmanager
-def _connection(threads: int | None = None) -> Iterator[Any]:
+def connection_to_files(threads: int | None = None) -> Iterator[Any]:
+    """Open a DuckDB in memory that downloads nothing and sees no Python variable."""
     settings: dict[str, Any] = {
         "autoinstall_known_extensions": False,  # a party's machine downloads nothing by itself
         "python_enable_replacements": False,  # a name in a query is never a Python variable
@@ -271,8 +290,14 @@ def _require_one_select(connection: Any, query: str) -> None:
 
 
 def _names_in_sql(names: Sequence[str]) -> str:
-    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    return ", ".join(map(name_in_sql, names))
 
 
-def _text_in_sql(text: str) -> str:
+def name_in_sql(name: str) -> str:
+    """Return a column's name, quoted for a query."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_in_sql(text: str) -> str:
+    """Return a text, quoted for a query."""
     return "'" + text.replace("'", "''") + "'"

@@ -18,6 +18,7 @@ from spinney.tables.describe import describe
 from spinney.tables.names import feature_names
 from spinney.tables.opening import Frame, is_plainly_finite, limits, open_frame, refuse_infinite
 from spinney.tables.schema import Category, Column, Label, Schema, in_order, join_words
+from spinney.tables.withheld import has_withheld
 
 __all__ = ["columns_of", "describe", "encode_target", "feature_names"]
 
@@ -178,6 +179,8 @@ def _vector(column: Column, cells: Cells, unknown: UnknownCategories) -> NDArray
 def _checked_codes(column: Column, cells: Cells, unknown: UnknownCategories) -> CategoryCodes:
     where = f"column {column.name!r}"
     index = _index_of(column)
+    if has_withheld(index.categories):  # the model knew values whose text it no longer holds
+        return cells.codes(index)
     nature = cells.nature
     if nature == "text" and not index.has_text:
         raise SchemaError(
@@ -203,9 +206,14 @@ def _refuse_unknown(
     met = {value for value in cells.distinct() if value not in set(known)}
     raise SchemaError(
         f"The {where} holds a {what} that the schema does not name. It names: {join_words(known)}. "
-        f"Add the {what} to the schema, or leave those rows out.",
+        f"Add the {what} to the schema, or leave those rows out{_or_as_missing(what)}.",
         local=f"Not named: {join_words(map(repr, in_order(met)))}.",
     )
+
+
+def _or_as_missing(what: str) -> str:
+    """Name the setting that takes unknown categories; a label has none."""
+    return "; to treat it as missing, set unknown_categories='as_missing'" * (what == "category")
 
 
 def _refuse_other_than_booleans(where: str, numbers: NDArray[Any]) -> None:

@@ -34,6 +34,7 @@ class Holding:
     label: Label | None = None
     target: NDArray[Any] | None = None
     ids: Sequence[Any] | None = None
+    own_keys: Keys | None = None  # of a simulation's rows; None: by their position
 
     def __post_init__(self) -> None:
         lengths = {self.n_rows}
@@ -60,6 +61,8 @@ class Holding:
     @property
     def keys(self) -> Keys:
         """A key for every row, made from its position in the common order."""
+        if self.own_keys is not None:
+            return self.own_keys
         return mix(np.arange(self.n_rows, dtype=np.uint64))
 
     def select(self, rows: Rows) -> "Holding":
@@ -70,4 +73,5 @@ class Holding:
             features = VectorColumns(tuple(features.values(chosen)))
         if target is not None:
             target = target[chosen]
-        return Holding(int(chosen.size), self.columns, features, self.label, target)
+        keys = None if self.own_keys is None else self.own_keys[chosen]
+        return Holding(int(chosen.size), self.columns, features, self.label, target, own_keys=keys)

@@ -114,7 +114,7 @@ def read_table(source: Source, schema: Schema, *, outside: Outside = "refuse") -
     stream = source.stream(schema, as_text=hides_faults)
     with _one_wording(hides_faults):
         names = stream.names()
-    _require_columns(names, schema.names, schema.label.name, source.row_id)
+    require_columns(names, schema.names, schema.label.name, source.row_id)
     with _one_wording(hides_faults):
         return SourceTable.checked(schema, stream, source.row_id, outside)
 
@@ -166,7 +166,7 @@ def findings_of_source(
     stream = source.stream()
     found = stream.names()
     names = tuple(columns or (name for name in found if name not in {label, source.row_id}))
-    _require_columns(found, names, label, source.row_id)
+    require_columns(found, names, label, source.row_id)
     findings = [Findings()] * len(names)
     label_findings = Findings()
     n_rows = 0
@@ -182,9 +182,10 @@ def findings_of_source(
     return SourceFindings(dict(zip(names, findings, strict=True)), label_findings, n_rows)
 
 
-def _require_columns(
+def require_columns(
     names: Sequence[str], columns: Sequence[str], label: str, row_id: str | None
 ) -> None:
+    """Raise unless a table has these columns, once each; suggest similar names to its owner."""
     wanted = (*columns, label, row_id)
     missing = [name for name in wanted if name is not None and name not in names]
     if missing and missing != [label]:
@@ -209,6 +210,11 @@ def _require_columns(
 
 def _instead(missing: Sequence[str], names: Sequence[str]) -> str:
     """Return the names that a table has, the most similar one first."""
-    near = [match for name in missing for match in get_close_matches(name, names, n=1)]
+    alike = {name.strip().casefold(): name for name in names}
+    near = [
+        alike[match]
+        for name in missing
+        for match in get_close_matches(name.strip().casefold(), alike, n=1)
+    ]
     hint = f"Did you mean {join_words(map(repr, dict.fromkeys(near)))}? " if near else ""
     return f"{hint}It has: {join_words(names)}."

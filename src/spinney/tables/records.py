@@ -42,8 +42,11 @@ def plain_ids_of(batch: Batch) -> Keys:
 
     What is drawn by it depends on the row alone: no other row, and no label, can change it.
     """
-    if batch.ids is not None:
-        return batch.ids
+    return cells_of_batch(batch) if batch.ids is None else batch.ids
+
+
+def cells_of_batch(batch: Batch) -> Keys:
+    """Return the hash of each row's cells, without its label and its id."""
     return row_hashes(batch.values, np.zeros(batch.keys.size))
 
 

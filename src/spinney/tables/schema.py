@@ -8,13 +8,14 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 
 from spinney.errors import SchemaError, SettingError
 
@@ -96,6 +97,59 @@ class Schema:
                 "A label cannot be used to predict itself; drop the column or rename it."
             )
 
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, label: str, ranges: Mapping[str, Any] | None = None
+    ) -> "Schema":
+        """Return the schema of a data frame: its columns and kinds, and the facts in `ranges`.
+
+        Parameters
+        ----------
+        frame
+            A data frame; `label` may be one of its columns, and is none of the schema's then.
+        label
+            The name of the label. It is a class, unless `ranges` gives it two numbers.
+        ranges
+            Public facts by column: (lowest, highest) for numbers, a list of values for categories,
+            and the label's classes or range. Nothing is read from the rows.
+        """
+        facts = dict(ranges or {})
+        given = facts.get(label)
+        kind: LabelKind = "number" if isinstance(given, tuple) and len(given) == 2 else "class"
+        table = pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.table(dict(frame))
+        kinds: dict[str, Kind] = {}
+        for field in table.schema:
+            if field.name == label or str(field.name).startswith("__index_level_"):
+                continue
+            kinds[field.name] = _kind_of_type(field.name, field.type)
+            if pa.types.is_dictionary(field.type) and field.name not in facts:
+                facts[field.name] = in_order(
+                    table[field.name].combine_chunks().dictionary.to_pylist()
+                )
+        return cls.declared(kinds, Label(label, kind), facts)
+
+    @classmethod
+    def declared(
+        cls, kinds: Mapping[str, Kind], label: Label, facts: Mapping[str, Any]
+    ) -> "Schema":
+        """Return a schema of these kinds with these facts: ranges, or lists of values."""
+        unknown = [name for name in facts if name not in (*kinds, label.name)]
+        if unknown:
+            raise SettingError(
+                f"The schema declares {join_words(map(repr, unknown))}, which is neither a column "
+                f"nor the label {label.name!r}. The columns are: {join_words(kinds)}."
+            )
+        columns = tuple(
+            Column(name, kind, categories=facts.get(name))
+            if kind == "category"
+            else Column(name, "number" if name in facts else kind, range=facts.get(name))
+            for name, kind in kinds.items()
+        )
+        given = facts.get(label.name)
+        if label.kind == "class":
+            return cls(columns, Label(label.name, "class", classes=given))
+        return cls(columns, Label(label.name, "number", range=given))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names, in order."""
@@ -116,6 +170,22 @@ class Schema:
     def _digest(self) -> str:
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _kind_of_type(name: str, kind: Any) -> Kind:
+    types = pa.types
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        return "category"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_null(kind):
+        return "number"
+    raise SettingError(
+        f"The column {name!r} holds values of type {kind}. A schema has numbers, categories and "
+        "booleans; convert it or drop it."
+    )
 
 
 def facts_in(schema: Schema) -> tuple[str, ...]:

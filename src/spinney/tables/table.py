@@ -37,7 +37,7 @@ from spinney.tables.outside import (
     draws_of,
 )
 from spinney.tables.schema import Schema
-from spinney.typing import Keys, Values
+from spinney.typing import Floats, Keys, Values
 
 __all__ = [
     "BATCH_ROWS",
@@ -66,6 +66,7 @@ class Batch:
     target: NDArray[Any]  # (n_rows,) int32 class index, or float64
     keys: Keys  # (n_rows,)
     ids: Keys | None = None  # (n_rows,) hashes of the rows' ids alone, where they have any
+    weight: Floats | None = None  # (n_rows,) how much each row counts, where rows have weights
 
 
 class Table(Protocol):
@@ -100,8 +101,9 @@ class PlacedTable(Table, Protocol):
 class MemoryTable:
     """A table over features in arrays, all rows or those named by `rows`.
 
-    `target`, `keys` and `ids` belong to all rows of `columns`. If `keys` is not given, keys are
-    made from the content of all those rows, so tables dealt from the same columns have equal keys.
+    `target`, `keys`, `ids` and `weight` belong to all rows of `columns`. If `keys` is not given,
+    keys are made from the content of all those rows, so tables dealt from the same columns have
+    equal keys.
     """
 
     schema: Schema
@@ -111,9 +113,11 @@ class MemoryTable:
     rows: NDArray[np.intp] | None = None
     n_threads: int | None = None  # to hash the rows if keys are not given; None: all cores
     ids: Keys | None = None  # hashes of the rows' ids, where they have any
+    weight: Floats | None = None  # how much each row counts; None: all alike
 
     def __post_init__(self) -> None:
-        for name, given in (("target", self.target), ("keys", self.keys), ("ids", self.ids)):
+        for name in ("target", "keys", "ids", "weight"):
+            given = getattr(self, name)
             if given is not None and given.shape != (self.columns.n_rows,):
                 raise TableError(
                     f"The {name} must have one entry per row of the table. Give both the same "
@@ -136,13 +140,14 @@ class MemoryTable:
         for start in range(0, self.n_rows, size):
             rows = self._rows(start, start + size)
             ids = None if self.ids is None else self.ids[rows]
-            yield Batch(self.columns.values(rows), self.target[rows], keys[rows], ids)
+            weight = None if self.weight is None else self.weight[rows]
+            yield Batch(self.columns.values(rows), self.target[rows], keys[rows], ids, weight)
 
     def select(self, rows: Rows) -> "MemoryTable":
         """Return the table of these rows, which keep their keys; no cell is copied."""
         chosen = np.arange(self.columns.n_rows) if self.rows is None else self.rows
         facts = (self.schema, self.columns, self.target, self.all_keys)
-        return MemoryTable(*facts, chosen[rows].astype(np.intp), ids=self.ids)
+        return MemoryTable(*facts, chosen[rows].astype(np.intp), ids=self.ids, weight=self.weight)
 
     @cached_property
     def all_keys(self) -> Keys:
@@ -154,6 +159,9 @@ class MemoryTable:
         def fill(start: int) -> None:
             rows = slice(start, start + BATCH_ROWS)
             hashes[rows] = row_hashes(self.columns.values(rows), self.target[rows])
+            if self.weight is not None:  # equal rows that count differently are not exchangeable
+                weight = self.weight[rows]
+                hashes[rows] ^= np.where(weight == 1.0, np.uint64(0), mix(weight.view(np.uint64)))
 
         n_threads = self.n_threads or os.cpu_count()
         with ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-keys") as pool:

@@ -59,11 +59,6 @@ class Ask(Generic[Reply]):
         return sha256(encode(self)).digest()
 
     @property
-    def covers(self) -> tuple[int, int]:
-        """The nodes of its step that it is about, from the first to before the last."""
-        return (0, 1 << 62)
-
-    @property
     def counted(self) -> tuple[str, ...]:
         """The parties whose replies are in its sum, if the others answer zeros; empty: all."""
         return ()

@@ -15,12 +15,13 @@ blobs     arrays and packed values, one after another, in the order of the field
 import math
 import struct
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
 
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.typing import Packable
 
 T = TypeVar("T")
@@ -49,10 +50,12 @@ def encode(message: object, *, unpacked: int | None = None) -> bytes:
             array = _little_endian(value)
             blobs.append(array.tobytes())
             return [array.dtype.str, list(array.shape)]
-        if isinstance(value, Packable):
-            blobs.append(value.pack())
+        kind: Any = type(value)
+        if _is_packable(kind):
+            packed: Any = value
+            blobs.append(packed.pack())
             if room is not None:
-                room.take(type(value), blobs[-1])
+                room.take(type(packed), blobs[-1])
             return None
         raise StorageError(f"A message cannot carry a {type(value).__name__}.")
 
@@ -68,8 +71,10 @@ def encoded_size(message: object) -> int:
         if isinstance(value, np.ndarray):
             sizes.append(value.nbytes)
             return [value.dtype.newbyteorder("<").str, list(value.shape)]
-        if isinstance(value, Packable):
-            sizes.append(value.packed_size())
+        kind: Any = type(value)
+        if _is_packable(kind):
+            packed: Any = value
+            sizes.append(packed.packed_size())
             return None
         raise StorageError(f"A message cannot carry a {type(value).__name__}.")
 
@@ -104,7 +109,7 @@ def decode(
 
     try:
         message = msgspec.msgpack.decode(fields, type=kind, dec_hook=hook)
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, ProtocolError) as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"A {kind.__name__} is malformed.", local=str(error)) from None
@@ -133,6 +138,12 @@ class _Room:
         """Return the value; raise if it takes too much memory."""
         self.take(wanted, packed)
         return wanted.unpack(packed)
+
+
+@cache
+def _is_packable(kind: type[Any]) -> bool:
+    """Return whether values of a type are packed; Python compares a protocol's methods slowly."""
+    return issubclass(kind, Packable)
 
 
 def _head(message: object, hook: Any, sizes: Any) -> bytes:

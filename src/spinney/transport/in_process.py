@@ -65,6 +65,26 @@ class InProcess(Channel):
         self._note(ask, "ask", _NOTHING, sizes, begin)
         return replies
 
+    def ask_each(self, asks: Mapping[str, Ask[Reply]]) -> dict[str, Reply]:
+        """Put a different question of the same kind to each party, in one round."""
+        if self._at_once == 1 or len(asks) < 2:
+            return super().ask_each(asks)
+        begin, sizes = perf_counter(), {name: self._sizes(ask) for name, ask in asks.items()}
+        working = {
+            name: _pool(self._at_once).submit(self._answer, name, ask, sizes[name])
+            for name, ask in asks.items()
+        }
+        try:
+            replies: dict[str, Reply] = {name: future.result() for name, future in working.items()}
+        finally:  # no party is still working when a job has ended
+            wait(working.values())
+        joined = Sizes(0)
+        for one in sizes.values():
+            joined.down |= one.down
+            joined.up |= one.up
+        self._note(next(iter(asks.values())), "ask", _NOTHING, joined, begin)
+        return replies
+
     def sum(self, ask: Ask[Summand], *, quorum: int | None = None) -> Summand:
         """Put a question to all parties; return only the sum of their replies."""
         begin = perf_counter()

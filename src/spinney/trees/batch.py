@@ -49,7 +49,7 @@ class BatchFrontier(Frontier):
             **{name: getattr(roots, name) for name in Frontier.__dataclass_fields__}
             | {"key": seeds.mix(keys ^ np.uint64(1)), "phase_key": keys},
             rules=rules,
-            drawn=_drawn(every, keys, rules.per_tree),
+            drawn=draw_share(every, keys, rules.per_tree),
             on_path=~every,
         )
 
@@ -73,7 +73,7 @@ class BatchFrontier(Frontier):
             fits = (~self.on_path[:, None, :] | sets[None]).all(axis=2, keepdims=True)
             allowed = allowed & np.logical_or.reduce(fits & sets[None], axis=1)
         if self.rules.per_node < 1.0:
-            allowed = _drawn(allowed, self.key, self.rules.per_node)
+            allowed = draw_share(allowed, self.key, self.rules.per_node)
         return allowed
 
     @cached_property
@@ -98,7 +98,7 @@ class BatchFrontier(Frontier):
         )
 
 
-def _drawn(among: Bools, keys: Keys, share: float) -> Bools:
+def draw_share(among: Bools, keys: Keys, share: float) -> Bools:
     """Return a share of each line's columns, drawn by hash; at least one if there is any."""
     if share >= 1.0:
         return among

@@ -147,6 +147,17 @@ class BinnedTable:
             row += target.size
         return cls(codes, starts, n_columns, np.concatenate(targets), np.concatenate(keys))
 
+    def by_column(self) -> NDArray[Any]:
+        """Return the bins of all rows, (n_columns, n_rows)."""
+        starts = self.block_start.tolist()
+        parts = [
+            self.codes[first * self.n_columns : last * self.n_columns].reshape(self.n_columns, -1)
+            for first, last in pairwise(starts)
+            if last > first
+        ]
+        nothing = self.codes[:0].reshape(self.n_columns, 0)
+        return np.concatenate([nothing, *parts], axis=1)
+
     def rows(self, chosen: Integers) -> NDArray[Any]:
         """Return the bins of some rows, (n_rows, n_columns)."""
         block = np.searchsorted(self.block_start, chosen, side="right") - 1

@@ -17,8 +17,10 @@ from spinney.trees.counts import Counts
 from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.level import Level
 from spinney.trees.losses import Gradients, Units
-from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.trees.threads import TASKS_PER_THREAD, Range, run_ranges, shared_out
 from spinney.typing import Bools, Integers, Keys
+
+_NO_ENTRIES = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True)
@@ -31,29 +33,45 @@ class Segments:
 
     def part(self, chosen: Bools) -> "Segments":
         """Return the segments of some nodes."""
+        if chosen.all():
+            return self
         return Segments(self.entries, self.starts[chosen], self.ends[chosen])
+
+    def between(self, first: int, last: int) -> "Segments":
+        """Return the segments of a range of nodes."""
+        if (first, last) == (0, len(self.starts)):
+            return self
+        return Segments(self.entries, self.starts[first:last], self.ends[first:last])
 
     def children(self, level: Level, table: BinnedTable, n_threads: int) -> "Segments":
         """Move the rows of open nodes into all children that `level` made, open or not."""
-        split = level.feature >= 0
-        n_children = 2 * int(np.count_nonzero(split))
-        child = np.full((level.feature.size, 2), -1, np.int64)
-        child[split] = np.arange(n_children).reshape(-1, 2)
-        starts = np.zeros((n_children, self.starts.shape[1]), np.int64)
+        n_nodes, n_blocks = self.starts.shape
+        starts = np.zeros((level.child_open.size, n_blocks), np.int64)
         ends = np.zeros_like(starts)
-        work = line_sums(self.ends - self.starts)
-        if not work.any():
-            return Segments(self.entries, starts, ends)
+        parts = shared_out(lambda: line_sums(self.ends - self.starts), n_nodes, n_threads)
+        tasks = [
+            (part, blocks) for part in parts for blocks in _blocks(table, len(parts), n_threads)
+        ]
 
         def task(first: int, last: int) -> None:
-            row_kernels.partition(
-                table.codes, table.block_start, table.n_columns, self.entries,
-                self.starts, self.ends, first, last, level.feature, level.cut, level.missing_left,
-                level.subset, level.bin_sets, child, starts, ends,
-            )  # fmt: skip
+            for nodes, blocks in tasks[first:last]:
+                row_kernels.partition(
+                    table.codes, table.block_start, table.n_columns, self.entries,
+                    self.starts, self.ends, blocks, *nodes, level.feature, level.cut,
+                    level.missing_left, level.subset, level.bin_sets, level.all_children,
+                    starts, ends,
+                )  # fmt: skip
 
-        run_ranges(task, equal_ranges(work, TASKS_PER_THREAD * n_threads), n_threads)
+        run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
         return Segments(self.entries, starts, ends)
+
+
+def _blocks(table: BinnedTable, n_others: int, n_threads: int) -> list[Range]:
+    """Return ranges of blocks: each alone, if few other tasks can use the threads."""
+    n_blocks = table.block_start.size - 1
+    if n_threads == 1 or n_others >= 2 * n_threads:
+        return [(0, n_blocks)]
+    return [(block, block + 1) for block in range(n_blocks)]
 
 
 class Walk:
@@ -75,34 +93,60 @@ class Walk:
 
     def go(self, level: Level, n_threads: int) -> None:
         """Move all rows one level down."""
-        split = level.feature >= 0
         leaf = ~self._is_open
-        leaf[self._is_open] = ~split
+        leaf[self._is_open] = ~level.splits
         self._keep(leaf)
-        moved = [
-            part.part(self._is_open).children(level, self._table, n_threads) for part in self._nodes
-        ]
-        self._nodes = (moved[0], moved[1])
-        self._tree = np.repeat(self._tree[self._is_open][split], 2)
+        counted = self.counted.children(level, self._table, n_threads)
+        others = self._nodes[1]
+        if others.entries.size:
+            others = others.part(self._is_open).children(level, self._table, n_threads)
+        self._nodes = (counted, others)
+        self._tree = np.repeat(self._tree[self._is_open][level.splits], 2)
         self._is_open = level.child_open
-        self.counted = moved[0].part(level.child_open)
+        self.counted = counted.part(level.child_open)
 
-    def add_values(self, value: Integers, output_of_tree: Integers, scores: Integers) -> None:
+    def add_values(
+        self, value: Integers, output_of_tree: Integers, scores: Integers, n_threads: int
+    ) -> None:
         """Add the leaves' values, level by level, to the scores of their rows."""
         self._keep(np.ones(self._tree.size, np.bool_))
         output = output_of_tree[np.concatenate([tree for *_, tree in self._leaves])]
-        blocks = self._table.block_start
         counted, others, _ = zip(*self._leaves, strict=True)
         for parts in (counted, others):
+            if not parts[0].entries.size:  # no row is left out
+                continue
             starts = np.concatenate([part.starts for part in parts])
             ends = np.concatenate([part.ends for part in parts])
-            kernels.add_leaf_values(
-                parts[0].entries, starts, ends, blocks, 0, blocks.size - 1, output, value, scores
-            )
+            leaves = Segments(parts[0].entries, starts, ends)
+            add_leaf_values(self._table, leaves, output, value, scores, n_threads=n_threads)
 
     def _keep(self, leaf: Bools) -> None:
         counted, others = self._nodes
-        self._leaves.append((counted.part(leaf), others.part(leaf), self._tree[leaf]))
+        if others.entries.size:
+            others = others.part(leaf)
+        self._leaves.append((counted.part(leaf), others, self._tree[leaf]))
+
+
+def add_leaf_values(
+    table: BinnedTable,
+    leaves: Segments,
+    output: Integers,
+    value: Integers,
+    scores: Integers,
+    *,
+    n_threads: int,
+) -> None:
+    """Add each leaf's value to its rows' scores of the output that its tree adds to."""
+    if not leaves.entries.size:
+        return
+
+    def task(first: int, last: int) -> None:
+        kernels.add_leaf_values(
+            leaves.entries, leaves.starts, leaves.ends, table.block_start, first, last, output,
+            value, scores,
+        )  # fmt: skip
+
+    run_ranges(task, _blocks(table, 1, n_threads), n_threads)
 
 
 @dataclass(frozen=True)
@@ -123,31 +167,42 @@ def walk_from_roots(
     n_threads: int,
 ) -> Walk:
     """Draw every tree's rows, with their rounded gradients, and put them at its root."""
+    counted, others = draw_segments(table, sampling, gradients, units, n_threads)
+    return Walk(counted, others, table)
+
+
+def draw_segments(
+    table: BinnedTable, sampling: Sampling, gradients: Gradients, units: Units, n_threads: int
+) -> tuple[Segments, Segments]:
+    """Draw every tree's rows: those that it counts, with their rounded gradients, and others."""
     n_trees, n_rows, n_blocks = sampling.keys.size, table.n_rows, table.block_start.size - 1
     entries = np.empty((2, n_trees, n_rows), np.uint32)
     ends = np.empty((2, n_trees, n_blocks), np.int64)
 
+    tasks = [(tree, part) for tree in range(n_trees) for part in _blocks(table, n_trees, n_threads)]
+
     def task(first: int, last: int) -> None:
-        for tree in range(first, last):
+        for tree, blocks in tasks[first:last]:
             output = sampling.output[tree]
             kernels.draw_entries(
-                sampling.keys[tree], table.keys, table.block_start, sampling.is_apart,
+                sampling.keys[tree], table.keys, table.block_start, *blocks, sampling.is_apart,
                 sampling.keep, gradients.gradient[output], gradients.curvature[output],
                 units.g_steps, units.h_steps,
                 entries[0, tree], ends[0, tree], entries[1, tree], ends[1, tree],
             )  # fmt: skip
 
-    run_ranges(task, equal_ranges(np.full(n_trees, n_rows), n_threads), n_threads)
+    run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
     origin = (np.arange(n_trees) * n_rows)[:, None]
-    parts = [
+    starts = table.block_start[:-1] + origin
+    counted, others = (
         Segments(
-            entries[which].reshape(-1),
-            origin + np.hstack([np.zeros((n_trees, 1), np.int64), ends[which][:, :-1]]),
-            origin + ends[which],
+            held.reshape(-1) if (to > table.block_start[:-1]).any() else _NO_ENTRIES,
+            starts,
+            to + origin,
         )
-        for which in range(2)
-    ]
-    return Walk(parts[0], parts[1], table)
+        for held, to in zip(entries, ends, strict=True)
+    )
+    return counted, others
 
 
 def gradient_sums(
@@ -163,10 +218,16 @@ def gradient_sums(
     sums = np.empty((slots.n_cells, 3 if has_h else 2), np.int64)
     words = np.empty(slots.n_cells, np.uint64)
     n_nodes, n_slots = slots.feature.shape
-    work = line_sums(counted.ends - counted.starts) * np.maximum((slots.feature >= 0).sum(1), 1)
-    parts = equal_ranges(work + 64, TASKS_PER_THREAD * n_threads)
-    few = n_nodes < TASKS_PER_THREAD * n_threads
-    step = max(2, -(-n_slots // (TASKS_PER_THREAD * n_threads)) + 1) & ~1 if few else n_slots
+
+    def work() -> Integers:
+        n_used = np.maximum((slots.feature >= 0).sum(1), 1)
+        found: Integers = line_sums(counted.ends - counted.starts) * n_used + 64
+        return found
+
+    step = n_slots
+    if n_threads > 1 and n_nodes < TASKS_PER_THREAD * n_threads:  # also divide a node's slots
+        step = max(2, -(-n_slots // (TASKS_PER_THREAD * n_threads)) + 1) & ~1
+    parts = shared_out(work, n_nodes, n_threads)
     tasks = [
         (nodes, (a, min(a + step, n_slots))) for nodes in parts for a in range(0, n_slots, step)
     ]
@@ -180,4 +241,4 @@ def gradient_sums(
             )  # fmt: skip
 
     run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
-    return Counts(sums, slots.ends.ravel())
+    return Counts(sums, slots.ends.reshape(-1))

@@ -5,7 +5,7 @@ therefore has a cache of its own, from which no other process loads.
 """
 
 from pathlib import Path
-from shutil import copy2
+from shutil import copyfile
 
 from spinney.trees._kernels.compiling import cache_folder, cache_folder_in
 
@@ -13,7 +13,8 @@ from spinney.trees._kernels.compiling import cache_folder, cache_folder_in
 def copy_compiled(folder: Path) -> None:
     """Copy kernels that are compiled already to where `NUMBA_CACHE_DIR` is to be `folder`."""
     to = cache_folder_in(folder)
-    to.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for path in cache_folder().glob("*.nb[ci]"):
+    to.mkdir(parents=True, exist_ok=True)
+    kept = cache_folder()
+    for path in kept.glob("*.nb[ci]") if kept else ():
         if not (to / path.name).exists():
-            copy2(path, to)
+            copyfile(path, to / path.name)

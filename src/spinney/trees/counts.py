@@ -116,13 +116,9 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     if counters.itemsize < 8:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
-    weights, sums = packing.packed_bits_of_sums(counters, run_ends)
-    if counters.shape[1] == 2:
-        return int(weights), int(sums)
-    bits = [int(weights)]
-    for column in range(1, counters.shape[1]):
-        bits += map(int, packing.packed_bits_of_spread(counters, run_ends, column))
-    return tuple(bits)
+    two_sums = counters.shape[1] > 2
+    measure = packing.packed_bits_of_spreads if two_sums else packing.packed_bits_of_sums
+    return tuple(map(int, measure(counters, run_ends)))
 
 
 def _means(weights: Integers, sums: Integers, ends: Integers) -> Integers:

@@ -27,6 +27,7 @@ from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 2 << 20
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's cuts
+_MORE_DRAWS = 8  # cuts of a feature in a node that draws on, spread evenly over its bins
 _ALL_LEFT = 254  # a cut above every bin except the bin of missing values
 _MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
 
@@ -50,12 +51,18 @@ class Drawing:
     n_draws: int = 1
     reserves: tuple[tuple[int, int], ...] = ()
 
-    def features_of_node(self, bits: NDArray[np.uint8], n_columns: int) -> Integers:
-        """Return how many features are drawn for each node."""
-        times = np.ones(bits.size, np.int64)
+    def features_of_node(self, frontier: Frontier) -> Integers:
+        """Return how many features are drawn for each node; as many as are compared in a line."""
+        times = np.ones(frontier.n_open, np.int64)
         for below, factor in self.reserves:
-            times[bits <= below] = factor
-        return np.minimum(times * self.n_compared, n_columns)
+            times[frontier.bits <= below] = factor
+        times[frontier.stage > 0] = 1
+        return np.minimum(times * self.n_compared, frontier.columns.n_columns)
+
+    def draws_of_node(self, frontier: Frontier) -> Integers:
+        """Return how many cuts of each feature are drawn; a node that draws on has more."""
+        more = _MORE_DRAWS if self.n_draws > 1 else 1
+        return np.where(frontier.stage > 0, more, self.n_draws).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -106,8 +113,8 @@ class Candidates:
 def draw_candidates(frontier: Frontier, drawing: Drawing, binning: Binning) -> Candidates:
     """Draw the candidates of every open node; every party computes the same ones."""
     columns = frontier.columns
-    n_features = drawing.features_of_node(frontier.bits, columns.n_columns)
-    shape = (frontier.n_open, int(n_features.max(initial=1)) * drawing.n_draws)
+    n_features, draws = drawing.features_of_node(frontier), drawing.draws_of_node(frontier)
+    shape = (frontier.n_open, int((n_features * draws).max(initial=drawing.n_compared)))
     feature = np.empty(shape, np.int32)
     cut = np.empty(shape, np.uint8)
     cells = np.empty(shape, np.int32)
@@ -116,8 +123,9 @@ def draw_candidates(frontier: Frontier, drawing: Drawing, binning: Binning) -> C
         part = slice(first, last)
         kernels.draw_cuts(
             frontier.key[part], frontier.low[part], frontier.high[part], columns.n_bins,
-            columns.is_category, columns.has_missing, binning.padded_edges, n_features[part],
-            drawing.n_draws, feature[part], cut[part], cells[part],
+            columns.is_category, columns.has_missing, binning.padded_edges, frontier.line[part],
+            frontier.stage[part], n_features[part], draws[part], feature[part], cut[part],
+            cells[part],
         )  # fmt: skip
 
     _over_nodes(task, frontier.n_open)
@@ -228,11 +236,14 @@ class CutSearch:
         columns: ColumnCells,
         root_weight: Floats,
         estimated: Estimated | None = None,
+        *,
+        only_first: Bools | None = None,
     ) -> Decided:
         """Return the best cuts of some nodes, given the counts on both sides of all candidates.
 
         `estimated` turns counters of another kind, the first of which counts rows, into class
-        counts; it is called only for the compared candidates.
+        counts; it is called only for the compared candidates. Nodes that take `only_first` cut the
+        first column that can be cut.
         """
         chosen = self._chosen(counters, candidates.slots, rows_first=estimated is not None)
         slots = _taken(candidates.slots, chosen)
@@ -249,6 +260,7 @@ class CutSearch:
             root_weight=root_weight,
             n_threads=self.n_threads,
             is_noisy=self.is_noisy,
+            only_first=only_first,
         )
         is_split = found.slot >= 0
         slot = np.where(is_split, chosen[np.arange(found.slot.size), found.slot.clip(0)], -1)

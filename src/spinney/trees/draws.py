@@ -5,7 +5,7 @@ the node's key, as a forest over pooled columns does, and skips columns that the
 exhausted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spinney import seeds
 from spinney.trees._kernels import columns as kernels
 from spinney.trees._kernels import level as level_kernels
+from spinney.trees.batch import ColumnRules, draw_share
 from spinney.trees.frontier import tree_keys
 from spinney.trees.partition import Partition
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
@@ -37,13 +38,31 @@ class OpenKeys:
     key: Keys
     phase_key: Keys
     exhausted: Bools  # (n_open, n_columns)
+    shares_phase: bool  # whether cells begin at the same place throughout a tree
+    drawn: Bools | None = None  # (n_open, n_columns) the columns of each node's tree; None: all
+    per_node: float = 1.0  # the share of those that a node draws
 
     @classmethod
     def of_roots(cls, seed: int, n_trees: int, n_slots: int, exhausted: Bools) -> "OpenKeys":
         """Return the roots of all trees; `exhausted` columns have only one value."""
         keys = tree_keys(seed, n_trees)
         every = np.tile(exhausted, (n_trees, 1))
-        return cls(n_slots, seeds.mix(keys ^ np.uint64(1)), keys, every)
+        shared = n_slots == exhausted.size  # every node has all columns
+        return cls(n_slots, seeds.mix(keys ^ np.uint64(1)), keys, every, shared)
+
+    @classmethod
+    def of_batch(cls, keys: Keys, rules: ColumnRules, exhausted: Bools) -> "OpenKeys":
+        """Return the roots of a batch of boosted trees, as a batch over pooled columns has them."""
+        every = np.ones((keys.size, exhausted.size), np.bool_)
+        return cls(
+            exhausted.size,
+            seeds.mix(keys ^ np.uint64(1)),
+            keys,
+            np.tile(exhausted, (keys.size, 1)),
+            rules.per_node >= 1.0,
+            draw_share(every, keys, rules.per_tree),
+            rules.per_node,
+        )
 
     @property
     def n_open(self) -> int:
@@ -64,6 +83,10 @@ class OpenKeys:
 
         n_threads = thread_count(None)
         run_ranges(task, equal_ranges(np.full(self.n_open, _DRAW_WORK), n_threads), n_threads)
+        if self.drawn is not None:
+            allowed = draw_share(self.drawn, self.key, self.per_node)
+            may = np.take_along_axis(allowed, column.clip(0).astype(np.intp), axis=1)
+            column = np.where(may, column, -1).astype(np.int32)
         return DrawnColumns(column, phase)
 
     def after(
@@ -78,7 +101,6 @@ class OpenKeys:
         exhausted = self.exhausted[parent]
         done = np.flatnonzero(child_exhausted[child])
         exhausted[done, column[child[done] >> 1]] = True
-        # If every node has all columns, cells begin at the same place throughout a tree.
-        shared = self.n_slots == self.exhausted.shape[1]
-        phase_key = self.phase_key[parent] if shared else keys[child]
-        return OpenKeys(self.n_slots, keys[child], phase_key, exhausted)
+        phase_key = self.phase_key[parent] if self.shares_phase else keys[child]
+        drawn = None if self.drawn is None else self.drawn[parent]
+        return replace(self, key=keys[child], phase_key=phase_key, exhausted=exhausted, drawn=drawn)

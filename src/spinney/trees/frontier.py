@@ -11,12 +11,24 @@ from numpy.typing import NDArray
 from spinney import seeds
 from spinney.errors import ProtocolError
 from spinney.trees._kernels import level as kernels
+from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.level import Level
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
-from spinney.typing import Bools, Codes, Integers, Keys
+from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's features
 _MOST_BITS = 40  # bits of a node's row count
+_WIDER = 8  # how many times as many columns a node draws that no drawn one could cut
+_FINER = 32  # and into how many cells it divides each of them, at least
+_LAST_STAGE = 2  # all columns, in all their bins
+_EAGER_AFTER = 2  # rounds that a path has lost before its nodes begin with more columns
+ROUNDS_LOST = 3  # rounds that a path may lose; then its nodes begin with all columns
+
+
+def lines_of_stages(n_slots: int, n_columns: int) -> tuple[int, int, int]:
+    """Return how many lines of `n_slots` columns a node is asked about at each stage."""
+    every = -(-n_columns // max(n_slots, 1))
+    return 1, min(every, _WIDER), every
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,18 @@ class Slots:
         nodes = slice(first, last)
         return Slots.of(self.feature[nodes], self.add[nodes], self.shift[nodes], self.cells[nodes])
 
+    def single(self) -> "Slots":
+        """Return every used slot as a node's only one, in order; cells stay where they are."""
+        used = self.feature >= 0
+        return Slots(
+            self.feature[used][:, None],
+            self.add[used][:, None],
+            self.shift[used][:, None],
+            self.cells[used][:, None],
+            self.offset[used][:, None],
+            self.n_cells,
+        )
+
     @cached_property
     def cells_of_node(self) -> Integers:
         """The total number of cells of each node, (n_nodes,)."""
@@ -90,11 +114,29 @@ class Draws:
     least_cells: int
     shared_phase: bool  # whether all nodes of a tree share a phase, so that siblings' cells align
     cell_bits: int = 0  # a node has about 2^cell_bits rows for each cell of a column
+    goes_on: bool = False  # a node that no drawn column can cut draws on, in stages
 
     def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return how many cells nodes get: about one per row or some rows, within limits."""
         rows = 1 << (bits.astype(np.int64) - self.cell_bits).clip(0, 8)
         return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
+
+    def cells_at(self, bits: NDArray[np.uint8], stage: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return how many cells nodes get at their stage."""
+        cells = self.cells(bits)
+        if stage.any():
+            cells[stage == 1] = np.maximum(cells[stage == 1], _FINER)
+            cells[stage >= _LAST_STAGE] = MAX_BINS
+        return cells
+
+    def first_stage(self, lost: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the stage at which nodes begin whose paths have lost some rounds."""
+        stage = np.where(lost >= ROUNDS_LOST, _LAST_STAGE, lost >= _EAGER_AFTER)
+        return stage.astype(np.uint8)
+
+    def lines(self, stage: NDArray[np.uint8], n_columns: int) -> NDArray[np.uint16]:
+        """Return how many lines of columns nodes are asked about at their stage."""
+        return np.array(lines_of_stages(self.n_slots, n_columns), np.uint16)[stage]
 
 
 @dataclass(frozen=True)
@@ -112,6 +154,9 @@ class Frontier:
     derived: Bools  # (n_open,) nodes whose histograms follow from their parent's and sibling's
     parent: Integers  # (n_open,) the parent's index in the previous frontier
     parent_cut: NDArray[np.int32]  # (n_open,) numeric column that split the parent, -1: a category
+    stage: NDArray[np.uint8]  # (n_open,) how widely and finely a node draws
+    lost: NDArray[np.uint8]  # (n_open,) rounds that its path has lost because nodes drew on
+    line: NDArray[np.uint16]  # (n_open,) a node of several lines is open once for each
 
     @classmethod
     def of_roots(
@@ -132,6 +177,9 @@ class Frontier:
             np.zeros(n_trees, np.bool_),
             np.zeros(n_trees, np.int64),
             np.full(n_trees, -1, np.int32),
+            np.zeros(n_trees, np.uint8),
+            np.zeros(n_trees, np.uint8),
+            np.zeros(n_trees, np.uint16),
         )
 
     @property
@@ -139,11 +187,49 @@ class Frontier:
         """How many nodes are open."""
         return int(self.tree.size)
 
+    @cached_property
+    def has_lines(self) -> bool:
+        """Whether some node is open once for each of several lines."""
+        return bool(self.line.any())
+
+    @cached_property
+    def _has_lost(self) -> bool:
+        """Whether some path has lost a round, or begins at a later stage."""
+        return bool(self.lost.any() or self.stage.any())
+
+    def has_more(self, nodes: Integers, *, by_cells: bool) -> Bools:
+        """Return which nodes, given by their first lines, can still be asked for more.
+
+        These are other columns or, `by_cells`, finer cells.
+        """
+        early: Bools = self.stage[nodes] < _LAST_STAGE
+        if not by_cells or not nodes.size:
+            return early
+        columns = self.columns
+        usable = line_sums((self.low[nodes] < self.high[nodes]) | columns.has_missing)
+        lines = self.draws.lines(self.stage[nodes], columns.n_columns).astype(np.int64)
+        begin = np.cumsum(lines) - lines
+        entries = np.repeat(nodes - begin, lines) + np.arange(int(lines.sum()))
+        is_coarse = np.logical_or.reduceat(self.slots.shift[entries].any(axis=1), begin)
+        more: Bools = (lines * self.draws.n_slots < usable) | is_coarse
+        return early & more
+
+    def stages_after(self, split: Integers, stays: Bools) -> tuple[Any, Any, Any]:
+        """Return the stage, the rounds lost and the lines of both children of split nodes."""
+        if not self._has_lost and not stays.any():  # as in nearly all levels
+            n = 2 * split.size
+            return np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.ones(n, np.uint16)
+        lost = self.lost[split] + stays.astype(np.uint8)
+        stage = np.where(stays, self.stage[split] + 1, self.draws.first_stage(lost))
+        stage = np.repeat(stage.astype(np.uint8).clip(0, _LAST_STAGE), 2)
+        return stage, np.repeat(lost, 2), self.draws.lines(stage, self.columns.n_columns)
+
     def check(self, level: Level) -> None:
         """Raise unless decisions fit these nodes: kernels do not check what others sent."""
         split = level.feature >= 0
         n_split = int(np.count_nonzero(split))
         with_set = level.subset >= 0
+        cut = split & ~level.stays if level.threshold.size == 0 else split
         sound = (
             level.feature.size == level.cut.size == level.subset.size == self.n_open
             and level.missing_left.size == self.n_open
@@ -153,8 +239,10 @@ class Frontier:
             and bool(np.all((level.child_bits >= 1) & (level.child_bits <= _MOST_BITS)))
             and int(level.feature.max(initial=-1)) < self.columns.n_columns
             and int(level.subset.max(initial=-1)) < len(level.bin_sets)
-            and bool(np.all(with_set[split] == self.columns.is_category[level.feature[split]]))
-            and not bool(np.any(with_set[~split]))
+            and bool(np.all(with_set[cut] == self.columns.is_category[level.feature[cut]]))
+            and not bool(np.any(with_set[~cut]))
+            and not bool(np.any(split[self.line > 0]))
+            and self._stay_soundly(level, split, split & ~cut)
         )
         if sound and level.threshold.size == 0:
             number = np.flatnonzero(split & ~with_set)
@@ -163,6 +251,18 @@ class Frontier:
             sound = bool(np.all(level.cut[number] >= lowest))
         if not sound:
             raise ProtocolError("A level of the forest does not fit its open nodes.")
+
+    def _stay_soundly(self, level: Level, split: Bools, stays: Bools) -> bool:
+        """Return whether nodes stay only where they may, and children have the lines they must."""
+        _, _, lines = self.stages_after(np.flatnonzero(split), stays[split])
+        may = self.draws.goes_on and bool(np.all(self.stage[stays] < _LAST_STAGE))
+        opened = level.child_open.reshape(-1, 2)[stays[split]]
+        return (
+            level.child_lines.shape == level.child_bits.shape
+            and np.array_equal(level.child_lines, lines[level.child_open])
+            and (may or not stays.any())
+            and bool(opened[:, 0].all() and not opened[:, 1].any())
+        )
 
     def after(self, level: Level) -> "Frontier":
         """Return the open children, given the decisions for these nodes; derived once for all."""
@@ -191,11 +291,21 @@ class Frontier:
             self.draws.shared_phase, self.tree, self.key, self.phase_key, self.low, self.high,
             tree, key, phase_key, low, high, parent, parent_cut,
         )  # fmt: skip
-        derived = level.child_derived
-        return replace(
-            self, tree=tree, key=key, phase_key=phase_key, bits=level.child_bits, low=low,
-            high=high, derived=derived, parent=parent, parent_cut=parent_cut,
-        )  # fmt: skip
+        split = np.flatnonzero(level.feature >= 0)
+        stays = level.stays[split] if level.threshold.size == 0 else np.zeros(split.size, np.bool_)
+        stage, lost, _ = self.stages_after(split, stays)
+        found = {
+            "tree": tree, "key": key, "phase_key": phase_key, "bits": level.child_bits, "low": low,
+            "high": high, "derived": level.child_derived, "parent": parent,
+            "parent_cut": parent_cut, "stage": stage[level.child_open],
+            "lost": lost[level.child_open], "line": np.zeros(n, np.uint16),
+        }  # fmt: skip
+        if level.has_lines:
+            lines = level.child_lines.astype(np.int64)
+            found = {name: np.repeat(value, lines, axis=0) for name, value in found.items()}
+            begin = np.repeat(np.cumsum(lines) - lines, lines)
+            found["line"] = (np.arange(begin.size) - begin).astype(np.uint16)
+        return replace(self, **found)
 
     @cached_property
     def slots(self) -> Slots:
@@ -209,14 +319,15 @@ class Frontier:
         shift = np.empty(shape, np.uint8)
         cells = np.empty(shape, np.int32)
         columns = self.columns
-        most_cells = self.draws.cells(self.bits)
+        most_cells = self.draws.cells_at(self.bits, self.stage)
 
         def task(first: int, last: int) -> None:
             part = slice(first, last)
             kernels.draw_slots(
                 self.key[part], self.phase_key[part], self.low[part], self.high[part],
-                columns.n_bins, columns.is_category, columns.has_missing, self.draws.n_slots,
-                most_cells[part], feature[part], add[part], shift[part], cells[part],
+                columns.n_bins, columns.is_category, columns.has_missing, self.line[part],
+                self.draws.n_slots, most_cells[part], feature[part], add[part], shift[part],
+                cells[part],
             )  # fmt: skip
 
         n_threads = thread_count(None)
@@ -230,25 +341,32 @@ class Frontier:
         For a derived node, only the numeric column that split its parent is counted: its cells
         have become finer.
         """
-        slots = self.slots
-        if not self.derived.any():
-            return slots
-        nodes = np.flatnonzero(self.derived)
-        cut = self.parent_cut[nodes, None]
-        match = (slots.feature[nodes] == cut) & (cut >= 0)
-        # A node's only slot may hold a column that its parent skipped because it cannot split.
-        match[:, 0] |= line_sums(slots.feature[nodes] >= 0) == 1
-        has_one, place = match.any(axis=1), match.argmax(axis=1)
+        return asked_slots(self.slots, self.derived, self.parent_cut)
 
-        def kept(array: NDArray[Any], unused: int) -> NDArray[Any]:
-            copy = array.copy()
-            copy[nodes] = unused
-            copy[nodes, 0] = np.where(has_one, array[nodes, place], unused)
-            return copy
 
-        return Slots.of(
-            kept(slots.feature, -1), kept(slots.add, 0), kept(slots.shift, 0), kept(slots.cells, 0)
-        )
+def asked_slots(slots: Slots, derived: Bools, parent_cut: NDArray[np.int32]) -> Slots:
+    """Return the slots to count if some nodes are derived from their parents and siblings.
+
+    Of a derived node, only the numeric column that split its parent is counted.
+    """
+    if not derived.any():
+        return slots
+    nodes = np.flatnonzero(derived)
+    cut = parent_cut[nodes, None]
+    match = (slots.feature[nodes] == cut) & (cut >= 0)
+    # A node's only slot may hold a column that its parent skipped because it cannot split.
+    match[:, 0] |= line_sums(slots.feature[nodes] >= 0) == 1
+    has_one, place = match.any(axis=1), match.argmax(axis=1)
+
+    def kept(array: NDArray[Any], unused: int) -> NDArray[Any]:
+        copy = array.copy()
+        copy[nodes] = unused
+        copy[nodes, 0] = np.where(has_one, array[nodes, place], unused)
+        return copy
+
+    return Slots.of(
+        kept(slots.feature, -1), kept(slots.add, 0), kept(slots.shift, 0), kept(slots.cells, 0)
+    )
 
 
 def line_sums(table: NDArray[Any]) -> Integers:
@@ -256,6 +374,17 @@ def line_sums(table: NDArray[Any]) -> Integers:
     sums = np.zeros(len(table), np.int64)
     for column in table.T:
         sums += column
+    return sums
+
+
+def weighted_sums(table: NDArray[Any], weights: Floats) -> Floats:
+    """Return the weighted sum of each line, added up in the order of the columns.
+
+    A matrix product adds in the order that suits the processor, so its last bits depend on it.
+    """
+    sums = np.zeros(len(table))
+    for column, weight in zip(table.T, weights, strict=True):
+        sums += column * weight
     return sums
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees._kernels.level import STAYS
+from spinney.trees._kernels.split import ALIKE, APART
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
 from spinney.trees.forest import Forest
-from spinney.trees.frontier import Frontier, bit_lengths, line_sums
+from spinney.trees.frontier import Frontier, bit_lengths, line_sums, weighted_sums
 from spinney.trees.layout import LevelNodes, NodeValues, is_leaf, lay_out, nodes_of_leaves
-from spinney.trees.level import Level
+from spinney.trees.level import Level, by_node
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -39,15 +41,18 @@ class StoppingRules:
         """Return which nodes' best cuts are accepted."""
         enough = best.gain / root_weight + _ROUNDING >= self.min_impurity_decrease
         accepted: Bools = (best.slot >= 0) & enough
-        return accepted & (best.gain > 0.0) if self.is_regression else accepted
+        return accepted
 
-    def opens(self, moments: Integers, depth: int, class_weight: Floats) -> Bools:
+    def opens(self, moments: Integers, depth: int | Integers, class_weight: Floats) -> Bools:
         """Return which new nodes stay open; a class with zero weight does not make a node mixed."""
-        if self.max_depth is not None and depth >= self.max_depth:
-            return np.zeros(len(moments), np.bool_)
+        may: Bools = np.ones(len(moments), np.bool_)
+        if self.max_depth is not None:
+            may &= np.asarray(depth) < self.max_depth
+        if not may.any():
+            return may
         least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
         opened: Bools = (self.rows(moments) >= least) & self.is_mixed(moments, class_weight)
-        return opened
+        return opened & may
 
     def rows(self, moments: Integers) -> Integers:
         """Return the number of rows in each node."""
@@ -58,8 +63,7 @@ class StoppingRules:
         """Return the total weight of the rows in each node."""
         if self.is_regression:
             return moments[:, 0].astype(np.float64)
-        weight: Floats = moments @ class_weight
-        return weight
+        return weighted_sums(moments, class_weight)
 
     def is_mixed(self, moments: Integers, class_weight: Floats) -> Bools:
         """Return which nodes hold rows of more than one class."""
@@ -67,6 +71,23 @@ class StoppingRules:
             return np.ones(len(moments), np.bool_)
         mixed: Bools = line_sums((moments > 0) & (class_weight > 0)) > 1
         return mixed
+
+
+def _by_first_line(
+    best: BestSplits, features: NDArray[np.int32], frontier: Frontier
+) -> tuple[BestSplits, NDArray[np.int32]]:
+    """Return each node's cut at its first line: the cut of the first line that can decide."""
+    if not frontier.has_lines:
+        return best, features
+    first = np.flatnonzero(frontier.line == 0)
+    place = np.arange(frontier.n_open)
+    decides = np.where(best.slot != ALIKE, place, frontier.n_open)
+    chosen = np.minimum.reduceat(decides, first)
+    source = place.copy()
+    source[first] = np.where(chosen < frontier.n_open, chosen, first)
+    taken = {name: value[source] for name, value in vars(best).items() if name != "total"}
+    taken["slot"] = np.where(frontier.line == 0, taken["slot"], APART)
+    return BestSplits(total=best.total, **taken), features[source]
 
 
 class Growth:
@@ -96,11 +117,12 @@ class Growth:
         self._next = LevelNodes(
             frontier.tree, np.zeros((0, 0), np.int64), np.ones(frontier.n_open, np.bool_)
         )
+        self._open_moments: Integers | None = None  # read several times a level
         self._root_weight = np.zeros(frontier.n_open)  # of each tree, once its root is counted
 
     @property
     def depth(self) -> int:
-        """The depth of the open nodes."""
+        """The depth of the open nodes; of nodes that drew on, or are below such, it is less."""
         return len(self.levels)
 
     @property
@@ -112,7 +134,20 @@ class Growth:
     @property
     def open_moments(self) -> Integers:
         """The moments of each open node, from its parent's split; unknown for roots."""
-        return self._next.moments[self._next.is_open] if self.levels else self._next.moments
+        if self._open_moments is None:
+            moments = self._next.moments
+            if self.levels:
+                moments, last = moments[self._next.is_open], self.levels[-1]
+                moments = (
+                    np.repeat(moments, last.child_lines, axis=0) if last.has_lines else moments
+                )
+            self._open_moments = moments
+        return self._open_moments
+
+    @property
+    def child_moments(self) -> Integers:
+        """The moments of all children of the newest level, left and right in turn."""
+        return self._next.moments
 
     def ask_about_all(self) -> None:
         """Ask about all open nodes; derive none from its parent and sibling."""
@@ -127,7 +162,9 @@ class Growth:
         moments: Integers,
         child_open: Bools,
         child_bits: NDArray[np.uint8],
+        *,
         within: int,
+        child_stage: NDArray[np.uint8],
     ) -> Bools:
         """Return which open children can be derived from parent and sibling.
 
@@ -141,6 +178,7 @@ class Growth:
         cells[child_open] = frontier.draws.cells(child_bits)
         pair = cells.reshape(-1, 2)
         alike = (pair == frontier.draws.cells(frontier.bits[split])[:, None]).all(axis=1)
+        alike &= (frontier.stage[split] == 0) & (child_stage.reshape(-1, 2) == 0).all(axis=1)
         rows = self.rules.rows(moments).reshape(-1, 2)
         heavier = np.zeros((split.size, 2), np.bool_)
         heavier[np.arange(split.size), (rows[:, 1] >= rows[:, 0]).astype(np.intp)] = alike
@@ -169,40 +207,58 @@ class Growth:
             self._root_weight = np.maximum(
                 self.rules.weight(best.total, self._class_weight), 1e-300
             )
+        frontier, by_cells = self.frontier, features is None
+        features = frontier.slots.feature if features is None else features
+        best, features = _by_first_line(best, features, frontier)
         best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
+        stays = (best.slot == ALIKE) & (frontier.line == 0) & frontier.draws.goes_on
         if not self.levels:  # nothing is known about a root before it is counted
-            accepted &= self.rules.opens(best.total, 0, self._class_weight)
-        split = np.flatnonzero(accepted)
-        features = self.frontier.slots.feature if features is None else features
-        feature = np.full(self.frontier.n_open, -1, np.int32)
-        feature[split] = features[split, best.slot[split]]
-        is_category = accepted & self.frontier.columns.is_category[feature]
+            opens = self.rules.opens(best.total, 0, self._class_weight)
+            accepted, stays = accepted & opens, stays & opens
+        alike = np.flatnonzero(stays)
+        stays[alike] = frontier.has_more(alike, by_cells=by_cells)
+        split = np.flatnonzero(accepted | stays)
+        stay = stays[split]
+        feature = np.full(frontier.n_open, -1, np.int32)
+        feature[split] = np.where(stay, 0, features[split, best.slot[split]])
+        is_category = accepted & frontier.columns.is_category[feature]
         subset = np.full(feature.size, -1, np.int32)
         subset[is_category] = np.arange(int(is_category.sum()))
         moments = np.empty((2 * split.size, best.total.shape[1]), np.int64)
-        moments[0::2] = best.left[split]
-        moments[1::2] = best.total[split] - best.left[split]
-        child_open = self._within_reason(
-            self.rules.opens(moments, self.depth + 1, self._class_weight), moments
-        )
+        moments[0::2] = np.where(stay[:, None], best.total[split], best.left[split])
+        moments[1::2] = best.total[split] - moments[0::2]
+        depth = np.repeat(self.depth + 1 - frontier.lost[split].astype(np.int64), 2)
+        opens = self.rules.opens(moments, depth, self._class_weight)
+        opens[0::2] |= stay
+        opens[1::2] &= ~stay
+        child_open = self._within_reason(opens, moments)
+        child_stage, _, child_lines = frontier.stages_after(split, stay)
         # Noise may make a count of any size; larger ones are treated alike.
         child_bits = np.minimum(bit_lengths(self.rules.rows(moments[child_open])), _MOST_BITS)
         level = Level(
             feature=feature,
-            cut=np.where(accepted, best.cut, 0).astype(np.uint8),
+            cut=np.where(stays, STAYS, np.where(accepted, best.cut, 0)).astype(np.uint8),
             missing_left=accepted & best.missing_left,
             subset=subset,
             bin_sets=best.bin_set[is_category],
             child_open=child_open,
             child_bits=child_bits,
-            child_derived=self._derived(split, moments, child_open, child_bits, derive_within),
+            child_derived=self._derived(
+                split,
+                moments,
+                child_open,
+                child_bits,
+                within=derive_within,
+                child_stage=child_stage,
+            ),
             threshold=threshold,
+            child_lines=child_lines[child_open],
         )
         self._nodes.append(self._next)
-        self._gains.append(best.gain[split])
-        tree = np.repeat(self.frontier.tree[split], 2)
-        self._next = LevelNodes(tree, moments, child_open)
+        self._gains.append(np.where(stay, 0.0, best.gain[split]))
+        tree = np.repeat(frontier.tree[split], 2)
+        self._next, self._open_moments = LevelNodes(tree, moments, child_open), None
         self.levels = (*self.levels, level)
         self.frontier = self.frontier.after(level)
 
@@ -222,7 +278,7 @@ class Growth:
         """The moments of every leaf, level by level."""
         parts = [
             nodes.moments[is_leaf(nodes, level)]
-            for nodes, level in zip(self._nodes, self.levels, strict=True)
+            for nodes, level in zip(self._nodes, by_node(self.levels), strict=True)
         ]
         joined = np.concatenate([*parts, self._next.moments])
         counters = joined if self.rules.is_regression else joined.astype(np.int32)

@@ -1,6 +1,7 @@
 """Count rows: the histogram of every open node over its slots' cells."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -9,9 +10,10 @@ from spinney.trees._kernels import siblings
 from spinney.trees.binning import BinnedTable
 from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
-from spinney.trees.frontier import ColumnCells, Frontier, Slots, line_sums
+from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.typing import Bools, Integers
 
 _TASK_BYTES = 2 << 20  # histograms per task: small enough to be in the cache when measured
 
@@ -78,7 +80,31 @@ class Above:
     parties: tuple[str, ...]  # whose rows they count
 
 
-def add_derived(frontier: Frontier, above: Above, asked: Counters) -> Counters:
+class Kin(Protocol):
+    """Open nodes of which some are derived from their parents and siblings."""
+
+    @property
+    def slots(self) -> Slots:
+        """The features and cells of every open node."""
+        ...
+
+    @property
+    def asked(self) -> Slots:
+        """The slots that are counted."""
+        ...
+
+    @property
+    def derived(self) -> Bools:
+        """Which nodes are derived."""
+        ...
+
+    @property
+    def parent(self) -> Integers:
+        """The parent's index among the nodes of the previous level."""
+        ...
+
+
+def add_derived(frontier: Kin, above: Above, asked: Counters) -> Counters:
     """Return the histograms of all open nodes, given the counted ones.
 
     A derived node's histogram is its parent's minus its sibling's. This works if every node counts
@@ -88,7 +114,7 @@ def add_derived(frontier: Frontier, above: Above, asked: Counters) -> Counters:
     slots = frontier.slots
     out = np.zeros((slots.n_cells, asked.shape[1]), asked.dtype)
     # Both nodes of a pair are open, and they are adjacent.
-    place = np.arange(frontier.n_open)
+    place = np.arange(frontier.parent.size)
     is_first = np.r_[frontier.parent[1:] == frontier.parent[:-1], np.False_]
     sibling = np.where(is_first, place + 1, place - 1)
     siblings.derive(

@@ -6,7 +6,7 @@ together, in breadth-first order.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,40 @@ from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
-from spinney.trees.level import Level, empty_bin_sets
+from spinney.trees.level import Level, by_node, empty_bin_sets
 from spinney.typing import Bools, Floats, Integers
+
+
+class NodeArrays(Protocol):
+    """Trees one after another, or one party's part of them."""
+
+    @property
+    def tree_start(self) -> Integers:
+        """Where each tree begins."""
+        ...
+
+    @property
+    def left(self) -> NDArray[np.uint32]:
+        """The left child of each node."""
+        ...
+
+    @property
+    def subset(self) -> NDArray[np.int32]:
+        """The row of `bin_sets` of each node."""
+        ...
+
+    @property
+    def bin_sets(self) -> NDArray[np.uint64]:
+        """The bins that go left, of cuts by category."""
+        ...
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes there are."""
+        ...
+
+
+Trees = TypeVar("Trees", bound=NodeArrays)
 
 
 @dataclass(frozen=True)
@@ -79,7 +111,7 @@ def nodes_of_leaves(
 ) -> list[LevelNodes]:
     """Return all nodes, level by level; an inner node holds the sum of its children."""
     tree, is_open = np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_)
-    shapes = []
+    shapes, levels = [], by_node(levels)
     for level in levels:
         shapes.append((tree, is_open))
         split = np.flatnonzero(is_open)[level.feature >= 0]
@@ -99,7 +131,7 @@ def nodes_of_leaves(
 
 
 def is_leaf(nodes: LevelNodes, level: Level) -> Bools:
-    """Return which nodes of a level were not split."""
+    """Return which nodes of a level, given by node, were not split."""
     leaf = np.ones(nodes.tree.size, np.bool_)
     leaf[np.flatnonzero(nodes.is_open)[level.feature >= 0]] = False
     return leaf
@@ -112,27 +144,21 @@ def lay_out(
     binning: Binning,
     values: NodeValues,
 ) -> Forest:
-    """Lay the nodes out tree by tree, in breadth-first order."""
-    n_trees = nodes[0].tree.size
-    held = np.array([np.bincount(level.tree, minlength=n_trees) for level in nodes])
-    tree_start = np.concatenate([[0], np.cumsum(held.sum(axis=0))])
-    before = np.cumsum(held, axis=0) - held  # of a tree, at smaller depths
-    first = np.cumsum(held, axis=1) - held  # of a tree, among the nodes of a depth
-    shift = (
-        tree_start[:-1] + before - first
-    )  # from a node's index in its level to its index in the forest
+    """Lay the nodes out tree by tree, in breadth-first order; a node that stayed stands once."""
+    levels = by_node(levels)
+    tree_start, places = _places(nodes, levels)
     flat = _Flat.of(int(tree_start[-1]), nodes[0].moments.shape[1])
     edges = binning.padded_edges
     n_sets = 0
     for depth, level in enumerate(levels):
         here, missing = nodes[depth], level.missing_left
         kernels.lay_out_level(
-            here.tree, here.moments, here.is_open, shift[depth], shift[depth + 1], level.feature,
+            here.moments, here.is_open, places[depth], places[depth + 1], level.feature,
             level.cut, level.threshold, missing, level.subset, edges, gains[depth], n_sets, *flat,
         )  # fmt: skip
         n_sets += len(level.bin_sets)
     last = nodes[-1]
-    kernels.lay_out_leaves(last.tree, last.moments, shift[-1], flat.left, flat.moments)
+    kernels.lay_out_leaves(last.moments, places[-1], flat.left, flat.moments)
     return Forest(
         tree_start,
         flat.feature,
@@ -147,8 +173,34 @@ def lay_out(
     )
 
 
-def join_forests(parts: Sequence[Forest]) -> Forest:
-    """Return the trees of several forests, one after another, as one forest."""
+def _places(nodes: list[LevelNodes], levels: tuple[Level, ...]) -> tuple[Integers, list[Integers]]:
+    """Return where each tree begins, and the place of every node of each level; -1: no node."""
+    n_trees = nodes[0].tree.size
+    news = [np.ones(here.tree.size, np.bool_) for here in nodes]
+    for new, level in zip(news[1:], levels, strict=True):
+        if level.threshold.size == 0:
+            new[np.repeat(level.stays[level.feature >= 0], 2)] = False
+    trees = [here.tree[new] for here, new in zip(nodes, news, strict=True)]
+    held = np.array([np.bincount(tree, minlength=n_trees) for tree in trees])
+    tree_start = np.concatenate([[0], np.cumsum(held.sum(axis=0))])
+    before = np.cumsum(held, axis=0) - held  # of a tree, at smaller depths
+    first = np.cumsum(held, axis=1) - held  # of a tree, among the nodes of a depth
+    shift = tree_start[:-1] + before - first  # from a node's index among the new to its place
+    places: list[Integers] = []
+    for depth, (tree, new) in enumerate(zip(trees, news, strict=True)):
+        place = np.full(new.size, -1, np.int64)
+        place[new] = np.arange(tree.size) + shift[depth, tree]
+        if tree.size < new.size:  # a left child that is its parent has its parent's place
+            level = levels[depth - 1]
+            split = np.flatnonzero(nodes[depth - 1].is_open)[level.feature >= 0]
+            stayed = np.flatnonzero(level.stays[level.feature >= 0])
+            place[2 * stayed] = places[-1][split[stayed]]
+        places.append(place)
+    return tree_start, places
+
+
+def join_forests(parts: Sequence[Trees]) -> Trees:
+    """Return the trees of several forests, or of one party's parts, one after another."""
     nodes = np.cumsum([0, *(part.n_nodes for part in parts)])
     sets = np.cumsum([0, *(len(part.bin_sets) for part in parts)])
     starts = [part.tree_start[1:] + first for part, first in zip(parts, nodes[:-1], strict=True)]
@@ -161,12 +213,14 @@ def join_forests(parts: Sequence[Forest]) -> Forest:
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in ("feature", "threshold", "missing_left", "bin_sets", "moments", "gain", "value")
     }
-    return Forest(
+    kind: Any = type(parts[0])
+    found: Trees = kind(
         tree_start=np.concatenate([np.zeros(1, np.int64), *starts]),
         left=np.concatenate(left).astype(np.uint32),
         subset=np.concatenate(subset).astype(np.int32),
         **joined,
     )
+    return found
 
 
 class _Flat(NamedTuple):

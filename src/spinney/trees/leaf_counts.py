@@ -21,6 +21,7 @@ from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Floats, Integers
 
 _FIT_WORK = 256  # rows that cost as much as fitting the counts of one line
+_RIDGE = 1e-6  # classes that set the same bits share what they set
 _NEARLY_NOTHING = 1e-9  # rows: an empty node predicts what its parent predicts
 
 
@@ -93,7 +94,7 @@ class NodeNoise:
     """The standard deviations of the noise in a tree's counts and gains."""
 
     counts: Floats  # (n_nodes,) of each class count of a node
-    gain: Floats  # (n_nodes,) of the gain of a split; 0 for leaves
+    gain: Floats  # (n_nodes,) of the gain of a split; 0 for leaves, and where it is not known
 
 
 def finish_trees(
@@ -124,6 +125,16 @@ def finish_trees(
     gain, error = _gains(forest, spread)
     shares = nodes.shrunk(np.maximum(forest.moments, 0), shrinkage * np.sqrt(spread))
     return replace(forest, gain=gain, value=shares), NodeNoise(np.sqrt(spread), error)
+
+
+def noise_of_sums(forest: Forest, variance: Floats) -> NodeNoise:
+    """Return the noise of nodes that hold the sums of their leaves.
+
+    `variance` (n_nodes,) is that of a leaf's counts. Gains rest on other counts than these, so
+    their error is not known from them.
+    """
+    of_leaf = np.where(forest.feature < 0, variance, 0.0)
+    return NodeNoise(np.sqrt(_Family.of(forest).summed_up(of_leaf)), np.zeros(forest.n_nodes))
 
 
 def sharpen(forest: Forest, sharpness: float) -> Floats:
@@ -303,12 +314,13 @@ def nonnegative_fit(design: Floats, bits: Floats, n_sweeps: int) -> Floats:
     n_sweeps
         The largest number of coordinate descent sweeps per line.
     """
-    gram, target = design @ design.T, bits @ design.T
-    out = np.maximum(bits @ np.linalg.pinv(design), 0.0)
+    gram = design @ design.T  # whole numbers: exact in any order
+    inverse = estimates.invert(gram + _RIDGE * np.eye(len(gram)))
+    out = np.zeros((len(bits), len(design)))
 
     def task(first: int, last: int) -> None:
         part = slice(first, last)
-        estimates.nonnegative(gram, target[part], n_sweeps, out[part])
+        estimates.nonnegative(design, gram, inverse, bits[part], n_sweeps, out[part])
 
     n_threads = thread_count(None)
     run_ranges(task, equal_ranges(np.full(len(out), _FIT_WORK), n_threads), n_threads)

@@ -14,17 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import StorageError
+from spinney.trees._kernels.level import STAYS
 from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.typing import Bools, Integers
 
-_HEAD = struct.Struct("<IIII??")  # open, split, sets, children, wide columns, thresholds
+_HEAD = struct.Struct("<IIII?B")  # open, split, sets, children, wide columns, what else
+_THRESHOLDS = 1
+_LINES = 2
 
 
 class Level:
     """The decisions for the open nodes of one depth, in order.
 
-    Rows whose bin of `feature` is at most `cut` go left; for a category, those in its bin set.
-    This is not a dataclass: a codec would encode its fields instead of calling `pack`.
+    Rows whose bin of `feature` is at most `cut` go left; for a category, those in its bin set. A
+    node that stays (its cut is `STAYS`) sends all its rows into a left child, which is the node
+    itself, and none into the right one, which is no node; it is asked about again. A node with
+    several lines of columns is open once for each; the first one stands for it, and the others
+    have no feature. This is not a dataclass: a codec would encode its fields instead of calling
+    `pack`.
     """
 
     feature: NDArray[np.int32]  # (n_open,) -1: stays a leaf
@@ -36,6 +43,7 @@ class Level:
     child_bits: NDArray[np.uint8]  # (open children,) bits of the row count over all parties
     child_derived: Bools  # (open children,) derived from parent and sibling
     threshold: NDArray[np.float32]  # (n_open,) instead of cuts; empty unless adaptive
+    child_lines: NDArray[np.uint16]  # (open children,) how many lines of columns each is asked
 
     def __init__(
         self,
@@ -49,8 +57,11 @@ class Level:
         child_bits: NDArray[np.uint8],
         child_derived: Bools,
         threshold: NDArray[np.float32],
+        child_lines: NDArray[np.uint16] | None = None,
     ) -> None:
+        ones = np.ones(child_bits.size, np.uint16)
         self.__dict__.update(
+            child_lines=ones if child_lines is None else child_lines,
             feature=feature,
             cut=cut,
             missing_left=missing_left,
@@ -70,10 +81,35 @@ class Level:
         return Level(**{name: getattr(self, name) for name in _DECISIONS} | changes)
 
     @cached_property
+    def has_lines(self) -> bool:
+        """Whether some open child is asked about in several lines."""
+        return bool((self.child_lines != 1).any())
+
+    @cached_property
+    def stays(self) -> Bools:
+        """Which nodes stay open as they are, (n_open,)."""
+        stays: Bools = (self.feature >= 0) & (self.cut == STAYS)
+        return stays
+
+    @cached_property
+    def splits(self) -> Bools:
+        """Which nodes are split, (n_open,)."""
+        splits: Bools = self.feature >= 0
+        return splits
+
+    @cached_property
+    def all_children(self) -> Integers:
+        """The index of each node's left and right child among all, open or not; -1 for none."""
+        children = np.full((self.feature.size, 2), -1, np.int64)
+        children[self.splits] = np.arange(self.child_open.size).reshape(-1, 2)
+        return children
+
+    @cached_property
     def children(self) -> Integers:
         """The index of each node's left and right child among the open nodes, -1 for none."""
-        place = np.cumsum(self.child_open, dtype=np.int64) - 1
-        place[~self.child_open] = -1
+        place = np.full(self.child_open.size, -1, np.int64)
+        lines = self.child_lines.astype(np.int64)
+        place[self.child_open] = np.cumsum(lines) - lines
         children = np.full((self.feature.size, 2), -1, np.int64)
         children[self.feature >= 0] = place.reshape(-1, 2)
         return children
@@ -98,7 +134,7 @@ class Level:
             len(self.bin_sets),
             self.child_bits.size,
             wide,
-            self.threshold.size > 0,
+            _THRESHOLDS * (self.threshold.size > 0) + _LINES * self.has_lines,
         )
         columns = (self.feature + 1).astype("<u4" if wide else "<u1")  # 0: a leaf
         flags = np.concatenate(
@@ -113,6 +149,7 @@ class Level:
                 self.bin_sets.astype("<u8").tobytes(),
                 self.child_bits.tobytes(),
                 self.threshold.astype("<f4").tobytes(),
+                self.child_lines.astype("<u2").tobytes() if self.has_lines else b"",
             ]
         )
 
@@ -124,7 +161,7 @@ class Level:
         body = self.feature.size * (4 if wide else 1) + n_split + (n_flags + 7) // 8
         return (
             _HEAD.size + body + 32 * len(self.bin_sets) + self.child_bits.size
-            + 4 * self.threshold.size
+            + 4 * self.threshold.size + 2 * self.child_lines.size * self.has_lines
         )  # fmt: skip
 
     @classmethod
@@ -137,13 +174,13 @@ class Level:
         """Return the decisions that `pack` wrote."""
         if len(data) < _HEAD.size:
             raise StorageError("A packed level is too short to hold its header.")
-        n_open, n_split, n_sets, n_children, wide, adaptive = _HEAD.unpack_from(data)
+        n_open, n_split, n_sets, n_children, wide, more = _HEAD.unpack_from(data)
         n_flags = 4 * n_split + n_children
         sizes = [
             n_open * (4 if wide else 1), n_split, (n_flags + 7) // 8, 32 * n_sets, n_children,
-            4 * n_open * adaptive,
+            4 * n_open * bool(more & _THRESHOLDS), 2 * n_children * bool(more & _LINES),
         ]  # fmt: skip
-        if len(data) != _HEAD.size + sum(sizes):
+        if more > _THRESHOLDS + _LINES or len(data) != _HEAD.size + sum(sizes):
             raise StorageError("A packed level is cut short or too long.")
         ends = (np.cumsum([0, *sizes]) + _HEAD.size).tolist()
         parts = [data[a:b] for a, b in pairwise(ends)]
@@ -171,13 +208,32 @@ class Level:
             child_bits=np.frombuffer(parts[4], np.uint8).copy(),
             child_derived=flags[4 * n_split :],
             threshold=np.frombuffer(parts[5], "<f4").astype(np.float32),
+            child_lines=np.frombuffer(parts[6], "<u2").astype(np.uint16) if parts[6] else None,
         )
 
 
 _DECISIONS = (
     "feature", "cut", "missing_left", "subset", "bin_sets", "child_open", "child_bits",
-    "child_derived", "threshold",
+    "child_derived", "threshold", "child_lines",
 )  # fmt: skip
+
+
+def by_node(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Return levels in which every open node stands once, however many lines it has."""
+    found: list[Level] = []
+    for above, level in zip((None, *levels), levels, strict=False):
+        if above is None or not above.has_lines:
+            found.append(level)
+            continue
+        lines = above.child_lines.astype(np.int64)
+        first = np.cumsum(lines) - lines
+        threshold = level.threshold[first] if level.threshold.size else level.threshold
+        own = {name: getattr(level, name)[first] for name in _OF_NODES}
+        found.append(level.replaced(threshold=threshold, **own))
+    return tuple(found)
+
+
+_OF_NODES = ("feature", "cut", "missing_left", "subset")
 
 
 def empty_bin_sets(n: int) -> NDArray[np.uint64]:

@@ -3,9 +3,11 @@
 Value j of block i is multiplied by outer[i] * inner[j], modulo a prime just below 2^32. Two vectors
 that differ have the same hash with a probability of at most 2 / prime over the choice of the keys,
 since their difference is a polynomial of degree 2 in them (Schwartz and Zippel). There are four
-primes with independent keys. Values of up to 32 bits are hashed modulo two of them. Two values of
-64 bits may be equal modulo two primes, but not modulo three; they are hashed modulo all four. So in
-any case two independent hashes differ except with a probability of about 2^-62.
+primes with independent keys. Values of up to 32 bits are counts, which are not negative: a forged
+one that differs from a count by a multiple of a prime does not fit 31 bits and a sign, unless the
+count is above 2^31 - 6, so they are hashed modulo two of the primes. Two values of 64 bits may be
+equal modulo two primes, but not modulo three; they are hashed modulo all four. So in any case two
+independent hashes differ except with a probability of about 2^-62.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import linear_hash as kernels
-from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.trees.threads import LITTLE_WORK, equal_ranges, run_ranges
 
 Vector = NDArray[Any]  # of integers
 HashKeys = NDArray[np.uint32]  # (3, n)
@@ -41,6 +43,8 @@ def linear_hash(vectors: Sequence[Vector], keys: HashKeys, n_threads: int) -> tu
     inner, at = keys[:, :_BLOCK], _BLOCK
     totals = [0] * len(PRIMES)
     for vector in vectors:
+        if not vector.size:
+            continue
         outer = keys[:, at : at + _n_blocks(vector)]
         at += outer.shape[1]
         found = _hash(vector.reshape(-1), inner, outer, n_threads)
@@ -57,11 +61,7 @@ def _hash(flat: Vector, inner: HashKeys, outer: HashKeys, n_threads: int) -> lis
     primes = np.array(PRIMES if flat.itemsize == 8 else PRIMES[:_FOR_SMALL], np.uint64)
     used = np.ascontiguousarray(inner[: primes.size])
     bits = 8 * flat.itemsize
-    if bits < 64:
-        totals = _hash_unsigned(flat.view(f"u{flat.itemsize}"), used, outer, primes, n_threads)
-    else:  # the low half and, times 2^32, the high half
-        halves = np.stack([used, _times(used, 1 << 32, primes)], axis=2).reshape(primes.size, -1)
-        totals = _hash_unsigned(flat.view(np.uint32), halves, outer, primes, n_threads)
+    totals = _hash_unsigned(flat.view(f"u{flat.itemsize}"), used, outer, primes, n_threads)
     if flat.dtype.kind == "i" and flat.min(initial=0) < 0:  # its words stand for 2^bits more
         negative = (flat < 0).astype(np.uint8)
         more = _times(used, 1 << bits, primes)
@@ -82,6 +82,10 @@ def _hash_unsigned(
     primes: NDArray[np.uint64],
     n_threads: int,
 ) -> NDArray[np.int64]:
+    if n_threads == 1 or values.size // 8 <= LITTLE_WORK:
+        found = np.zeros(primes.size, np.uint64)
+        kernels.hash_blocks(values, inner, outer, primes, 0, outer.shape[1], found)
+        return found.astype(np.int64)
     parts: list[NDArray[np.uint64]] = []
 
     def task(first: int, last: int) -> None:

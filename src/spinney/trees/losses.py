@@ -5,7 +5,7 @@ are built with additions, multiplications and divisions alone, which every proce
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -16,6 +16,9 @@ from spinney.trees._kernels import gradients as kernels
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Floats, Integers
 
+Shares = NDArray[np.uint32]  # a row's weight in steps of 2^-16 of the largest; empty: all alike
+ALIKE: Final[Shares] = np.zeros(0, np.uint32)
+WEIGHT_ONE: Final = 1 << 16  # the largest weight
 SCORE_BITS: Final = 24
 _ONE: Final = kernels.ONE
 _POINTS: Final = (1 << 14) + 2  # the ends of all intervals, and one more to interpolate at the end
@@ -144,12 +147,22 @@ class Loss(ABC):
     def n_outputs(self, n_classes: int) -> int:
         """Return how many scores a row has."""
 
-    @abstractmethod
-    def units(self, weights: Floats, top: float = 1.0) -> Units:
+    def units(
+        self, weights: Floats, top: float = 1.0, largest_weight: float | None = None
+    ) -> Units:
         """Return how rounded gradients are counted.
 
-        Given are the weight of each class and the target's largest value.
+        Given are the weight of each class, the target's largest value, and the largest weight of a
+        row, if rows have weights.
         """
+        units = self._units(weights, top, is_weighed=largest_weight is not None)
+        if largest_weight is None:
+            return units
+        return replace(units, g=units.g * largest_weight, h=units.h * largest_weight)
+
+    @abstractmethod
+    def _units(self, weights: Floats, top: float, *, is_weighed: bool) -> Units:
+        """Return how rounded gradients of rows of weight 1 are counted."""
 
     @abstractmethod
     def base(self, counts: Integers) -> Integers:
@@ -163,7 +176,14 @@ class Loss(ABC):
         """Write the gradients of a range of rows."""
 
     @abstractmethod
-    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
+    def total(
+        self,
+        scores: Integers,
+        target: NDArray[Any],
+        facts: Integers,
+        chosen: Bools,
+        share: Shares = ALIKE,
+    ) -> int:
         """Return the loss summed over the chosen rows, as a whole number of `loss_step`."""
 
     @property
@@ -172,20 +192,31 @@ class Loss(ABC):
         """What one step of `total` is worth."""
 
     def gradients(
-        self, scores: Integers, target: NDArray[Any], facts: Integers, n_threads: int
+        self,
+        scores: Integers,
+        target: NDArray[Any],
+        facts: Integers,
+        n_threads: int,
+        share: Shares = ALIKE,
     ) -> Gradients:
         """Return the gradients of all rows.
 
         `facts` are the classes' weights in steps of 2^-16 of the largest; or where the target's
-        range begins, in steps of 2^-30 of its end.
+        range begins, in steps of 2^-30 of its end. `share` are the rows' weights, if they differ.
         """
         n_rows = scores.shape[1]
-        has_h = bool(self.units(np.ones(1)).h_steps)
+        has_h = bool(self._units(np.ones(1), 1.0, is_weighed=share.size > 0).h_steps)
         shape = (scores.shape[0], n_rows if has_h else 0)
-        found = Gradients(np.empty(scores.shape, np.int32), np.empty(shape, np.int32))
+        found = Gradients(np.empty(scores.shape, np.int32), np.full(shape, _ONE, np.int32))
         starts = range(0, n_rows, _PER_ROW)
         ranges = [(first, min(n_rows, first + _PER_ROW)) for first in starts]
-        run_ranges(lambda *part: self._write(scores, target, facts, part, found), ranges, n_threads)
+
+        def task(*part: int) -> None:
+            self._write(scores, target, facts, part, found)
+            if share.size:
+                kernels.weigh(share, *part, found.gradient, found.curvature)
+
+        run_ranges(task, ranges, n_threads)
         return found
 
 
@@ -198,9 +229,9 @@ class LogLoss(Loss):
         """Return one score for two classes, and one for each of several."""
         return 1 if n_classes == 2 else n_classes
 
-    def units(self, weights: Floats, top: float = 1.0) -> Units:
+    def _units(self, weights: Floats, top: float, *, is_weighed: bool) -> Units:
         """Return the bounds 1 and 1/4, times the largest weight."""
-        del top
+        del top, is_weighed
         most = float(weights.max())
         return Units(_G_STEPS, _H_STEPS, most / _G_STEPS, most / (4 * _H_STEPS), _MOST_LOG)
 
@@ -217,13 +248,21 @@ class LogLoss(Loss):
         """What one step of `total` is worth."""
         return 2.0**-SCORE_BITS
 
-    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
+    def total(
+        self,
+        scores: Integers,
+        target: NDArray[Any],
+        facts: Integers,
+        chosen: Bools,
+        share: Shares = ALIKE,
+    ) -> int:
         """Return the log loss summed over the chosen rows."""
+        which = (chosen, share)
         if len(scores) == 1:
-            found = kernels.logistic_loss(scores[0], target, facts, softplus_table(), chosen)
+            found = kernels.logistic_loss(scores[0], target, facts, softplus_table(), *which)
         else:
             logs, ln2 = log_table(), log_ratio(2, 1)
-            found = kernels.softmax_loss(scores, target, facts, decay_table(), logs, ln2, chosen)
+            found = kernels.softmax_loss(scores, target, facts, decay_table(), logs, ln2, *which)
         return int(found)
 
     def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
@@ -245,9 +284,11 @@ class SquaredError(Loss):
         del n_classes
         return 1
 
-    def units(self, weights: Floats, top: float = 1.0) -> Units:
-        """Return the target's range as the bound; every row's curvature is 1."""
+    def _units(self, weights: Floats, top: float, *, is_weighed: bool) -> Units:
+        """Return the target's range as the bound; a row's curvature is its weight, or 1."""
         del weights, top
+        if is_weighed:
+            return Units(_G_STEPS, _H_STEPS, 1.0 / _G_STEPS, 1.0 / _H_STEPS, 1.0)
         return Units(_WIDE_STEPS, 0, 1.0 / _WIDE_STEPS, 1.0, 1.0)
 
     def base(self, counts: Integers) -> Integers:
@@ -260,10 +301,17 @@ class SquaredError(Loss):
         """What one step of `total` is worth, in squares of the target's range."""
         return 2.0**-32
 
-    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
+    def total(
+        self,
+        scores: Integers,
+        target: NDArray[Any],
+        facts: Integers,
+        chosen: Bools,
+        share: Shares = ALIKE,
+    ) -> int:
         """Return the squared error summed over the chosen rows."""
         del facts
-        return int(kernels.square_loss(scores[0], target, chosen))
+        return int(kernels.square_loss(scores[0], target, chosen, share))
 
     def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
         del facts
@@ -280,9 +328,9 @@ class Poisson(Loss):
         del n_classes
         return 1
 
-    def units(self, weights: Floats, top: float = 1.0) -> Units:
+    def _units(self, weights: Floats, top: float, *, is_weighed: bool) -> Units:
         """Return the largest target as the bound of gradients and curvatures."""
-        del weights
+        del weights, is_weighed
         return Units(_G_STEPS, _H_STEPS, top / _G_STEPS, top / _H_STEPS, _MOST_LOG)
 
     def base(self, counts: Integers) -> Integers:
@@ -298,9 +346,16 @@ class Poisson(Loss):
         """What one step of `total` is worth, in units of the largest target."""
         return 2.0**-SCORE_BITS
 
-    def total(self, scores: Integers, target: NDArray[Any], facts: Integers, chosen: Bools) -> int:
+    def total(
+        self,
+        scores: Integers,
+        target: NDArray[Any],
+        facts: Integers,
+        chosen: Bools,
+        share: Shares = ALIKE,
+    ) -> int:
         """Return the loss summed over the chosen rows: the mean minus the target times score."""
-        return int(kernels.poisson_loss(scores[0], target, facts[0], decay_table(), chosen))
+        return int(kernels.poisson_loss(scores[0], target, facts[0], decay_table(), chosen, share))
 
     def _write(self, scores: Integers, target: Any, facts: Integers, part: Any, out: Any) -> None:
         lines = (scores[0], target, facts[0], decay_table(), *part)

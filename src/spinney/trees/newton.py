@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import newton_split as kernels
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import CATEGORY_WORDS
-from spinney.trees.frontier import ColumnCells, Slots
-from spinney.trees.level import Level
+from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.losses import Units
 from spinney.trees.split import BestSplits
 from spinney.trees.threads import equal_ranges, run_ranges
-from spinney.typing import Floats, Integers
+from spinney.typing import Bools, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,31 @@ class NewtonSearch:
         self, sums: Counters, slots: Slots, columns: ColumnCells, low: Floats, high: Floats
     ) -> BestSplits:
         """Return the best cut of each node, whose children's values are within low and high."""
+        return self._best(sums, slots, columns, low, high, is_bare=False)
+
+    def best_of_slots(
+        self, sums: Counters, slots: Slots, columns: ColumnCells, low: Floats, high: Floats
+    ) -> BestSplits:
+        """Return the best cut of every used slot, separately and in order; its gain is its score.
+
+        Each slot's score is computed separately, so the best over all columns is the same however
+        the columns are dealt to parties.
+        """
+        used = slots.feature >= 0
+        n_used = line_sums(used)
+        limits = np.repeat(low, n_used), np.repeat(high, n_used)
+        return self._best(sums, slots.single(), columns, *limits, is_bare=True)
+
+    def _best(
+        self,
+        sums: Counters,
+        slots: Slots,
+        columns: ColumnCells,
+        low: Floats,
+        high: Floats,
+        *,
+        is_bare: bool,
+    ) -> BestSplits:
         n_nodes, units = len(slots.feature), self.units
         best = BestSplits(
             np.zeros((n_nodes, 3), np.int64),
@@ -46,12 +70,19 @@ class NewtonSearch:
                 sums, first, last, slots.feature, slots.add, slots.shift, slots.cells, slots.offset,
                 columns.is_category, columns.has_missing,
                 (units.g_steps, units.g, units.h, self.l2), (self.least_rows, 1), low, high,
-                self.direction, best.total, best.slot, best.cut, best.missing_left, best.gain,
-                best.left, best.bin_set,
+                self.direction, is_bare, best.total, best.slot, best.cut, best.missing_left,
+                best.gain, best.left, best.bin_set,
             )  # fmt: skip
 
         run_ranges(task, equal_ranges(slots.cells_of_node, self.n_threads), self.n_threads)
         return best
+
+    def score(self, moments: Integers, low: Floats, high: Floats) -> Floats:
+        """Return the scores of nodes that are not cut, bit for bit those of the search."""
+        g, h = moments[:, 1] * self.units.g, moments[:, 2] * self.units.h
+        own = np.minimum(np.maximum(-g / (h + self.l2), low), high)
+        scores: Floats = -2.0 * g * own - (h + self.l2) * own * own
+        return scores
 
     def steps(self, moments: Integers, low: Floats, high: Floats) -> Floats:
         """Return the best values of nodes within bounds, given rows, gradients, curvatures."""
@@ -77,23 +108,26 @@ class ValueBounds:
         """The bounds of the open nodes."""
         return self._low[self._is_open], self._high[self._is_open]
 
-    def go(self, level: Level, best: BestSplits) -> None:
-        """Go on to the children that a level made."""
-        split = level.feature >= 0
+    def go(
+        self, split: Bools, child_open: Bools, direction: NDArray[np.int8], moments: Integers
+    ) -> None:
+        """Go on to the children of split nodes, whose moments are given left and right in turn.
+
+        `direction` says how the column of each split may change the prediction.
+        """
         leaf = ~self._is_open
         leaf[self._is_open] = ~split
         self._leaves.append((self._low[leaf], self._high[leaf]))
         low, high = (bound[split] for bound in self.of_open)
-        left = self._search.steps(best.left[split], low, high)
-        right = self._search.steps(best.total[split] - best.left[split], low, high)
+        left = self._search.steps(moments[0::2], low, high)
+        right = self._search.steps(moments[1::2], low, high)
         middle = (left + right) / 2.0
-        direction = self._search.direction[level.feature[split]]
         lows, highs = np.repeat(low, 2), np.repeat(high, 2)
         highs[0::2] = np.where(direction > 0, middle, high)
         lows[1::2] = np.where(direction > 0, middle, low)
         lows[0::2] = np.where(direction < 0, middle, low)
         highs[1::2] = np.where(direction < 0, middle, high)
-        self._low, self._high, self._is_open = lows, highs, level.child_open
+        self._low, self._high, self._is_open = lows, highs, child_open
 
     @property
     def of_leaves(self) -> tuple[Floats, Floats]:

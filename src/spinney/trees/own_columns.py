@@ -79,15 +79,23 @@ class OwnNodes:
     ) -> "OwnNodes":
         """Draw every tree's rows and put them at its root."""
         standing = standing_at_roots(table, keys, bootstrap=bootstrap, n_threads=n_threads)
-        high = np.tile((columns.n_bins - 1).clip(0).astype(np.uint8), (keys.size, 1))
         weights = moments_of(table, standing, 0, n_threads)
+        return cls.at_roots(columns, draws, standing, weights[:, 0], bits)
+
+    @classmethod
+    def at_roots(
+        cls, columns: ColumnCells, draws: Draws, standing: Standing, weight: Integers, bits: int
+    ) -> "OwnNodes":
+        """Return the roots of trees whose rows are drawn; each holds fewer than 2^bits rows."""
+        n_trees = weight.size
+        high = np.tile((columns.n_bins - 1).clip(0).astype(np.uint8), (n_trees, 1))
         return cls(
             columns,
             draws,
             standing,
-            np.arange(keys.size, dtype=np.int32),
-            weights[:, 0],
-            np.full(keys.size, bits, np.uint8),
+            np.arange(n_trees, dtype=np.int32),
+            weight,
+            np.full(n_trees, bits, np.uint8),
             np.zeros_like(high),
             high,
         )
@@ -322,17 +330,9 @@ def best_of_slots(
     columns are dealt to parties.
     """
     used = slots.feature >= 0
-    single = Slots(
-        slots.feature[used][:, None],
-        slots.add[used][:, None],
-        slots.shift[used][:, None],
-        slots.cells[used][:, None],
-        slots.offset[used][:, None],
-        slots.n_cells,
-    )
     weight = np.repeat(root_weight, used.sum(axis=1))
     return best_splits(
-        counters, single, columns, search.criterion,
+        counters, slots.single(), columns, search.criterion,
         least=search.least, root_weight=weight, n_threads=1,
     )  # fmt: skip
 

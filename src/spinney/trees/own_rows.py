@@ -49,6 +49,7 @@ class OwnRows:
     def after(self, level: Level, standing: Standing) -> "OwnRows":
         """Return the rows of the open children that `level` made."""
         parent = np.repeat(np.flatnonzero(level.feature >= 0), 2)[level.child_open]
+        parent = np.repeat(parent, level.child_lines)
         rows = _rows(standing, self.rows.shape[1])
         sibling = self.rows[parent] - rows  # it need not be open
         is_in = self.is_in[parent] & _enough(rows, self.least) & _enough(sibling, self.least)

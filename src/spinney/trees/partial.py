@@ -141,8 +141,13 @@ def partial_forest(
     )
 
 
-def join_forests(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
-    """Return the forest that all parts make; each comes with the numbers of its columns."""
+def join_forests(
+    parts: Sequence[tuple[PartialForest, Integers]], *, together: int | None = None
+) -> Forest:
+    """Return the forest that all parts make; each comes with the numbers of its columns.
+
+    `together` is the number of trees that grew together; None: all.
+    """
     first, _ = parts[0]
     n = first.n_nodes
     feature = np.full(n, -1, np.int32)
@@ -169,9 +174,11 @@ def join_forests(parts: Sequence[tuple[PartialForest, Integers]]) -> Forest:
     is_inner = first.left != np.arange(n)
     if len(labelled) != 1 or not np.array_equal(feature >= 0, is_inner):
         raise ProtocolError("The parts do not make a whole forest: one is missing or repeated.")
-    # Sets are in the order in which a forest is grown: level by level.
+    # Sets are in the order in which a forest is grown: batch by batch, level by level.
     with_set = np.flatnonzero(subset >= 0)
-    with_set = with_set[np.argsort(first.depth_of_node[with_set], kind="stable")]
+    tree = np.searchsorted(first.tree_start, with_set, side="right") - 1
+    batch = tree // (together or first.n_trees)
+    with_set = with_set[np.lexsort((first.depth_of_node[with_set], batch))]
     ordered = np.concatenate(sets)[subset[with_set]]
     subset[with_set] = np.arange(with_set.size)
     return Forest(

@@ -13,23 +13,33 @@ _HEAD = struct.Struct("<III")  # open nodes, split ones, bytes of sides
 Bytes = NDArray[np.uint8]
 SEAL_BYTES = 16
 _NO_SEAL = np.zeros(0, np.uint8)
+_TURNS = 1 << 31  # a bit of the number of open nodes: turns are packed too
+Turns = NDArray[np.int8]
+NO_TURNS: Turns = np.zeros(0, np.int8)
 
 
 class Partition:
     """Which open nodes are split, which of their children stay open, and which rows go left.
 
     `sides` holds a bit for each row entry of a split node; every node begins at a new byte. `seal`
-    says that the parties made it: 16 bytes, or none where all parties are in one process.
+    says that the parties made it: 16 bytes, or none where all parties are in one process. `turns`
+    says of each split in which direction its column may change the prediction, if that is limited.
     This is not a dataclass: a codec would encode its fields instead of calling `pack`.
     """
 
     def __init__(
-        self, split: Bools, child_open: Bools, sides: Bytes, seal: Bytes = _NO_SEAL
+        self,
+        split: Bools,
+        child_open: Bools,
+        sides: Bytes,
+        seal: Bytes = _NO_SEAL,
+        turns: Turns = NO_TURNS,
     ) -> None:
         self.split = split  # (n_open,)
         self.child_open = child_open  # (2 * n_split,)
         self.sides = sides
         self.seal = seal
+        self.turns = turns  # (n_split,), or none
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partition):
@@ -41,13 +51,16 @@ class Partition:
     def pack(self) -> bytes:
         """Return the partition with one bit per flag."""
         n_split = self.child_open.size // 2
-        head = _HEAD.pack(self.split.size, n_split, self.sides.size)
-        flags = np.packbits(np.concatenate([self.split, self.child_open]))
+        marked = _TURNS if self.turns.size else 0
+        head = _HEAD.pack(self.split.size | marked, n_split, self.sides.size)
+        flags = np.packbits(
+            np.concatenate([self.split, self.child_open, self.turns > 0, self.turns < 0])
+        )
         return b"".join([head, flags.tobytes(), self.sides.tobytes(), self.seal.tobytes()])
 
     def packed_size(self) -> int:
         """Return the length of `pack()` without encoding."""
-        n_flags = self.split.size + self.child_open.size
+        n_flags = self.split.size + self.child_open.size + 2 * self.turns.size
         return int(_HEAD.size + (n_flags + 7) // 8 + self.sides.size + self.seal.size)
 
     @classmethod
@@ -61,7 +74,8 @@ class Partition:
         if len(data) < _HEAD.size:
             raise StorageError("A packed partition is too short to hold its header.")
         n_open, n_split, n_bytes = _HEAD.unpack_from(data)
-        n_flags = n_open + 2 * n_split
+        has_turns, n_open = bool(n_open & _TURNS), n_open & ~_TURNS
+        n_flags = n_open + (4 if has_turns else 2) * n_split
         at = _HEAD.size + (n_flags + 7) // 8
         if len(data) - at - n_bytes not in (0, SEAL_BYTES) or n_split > n_open:
             raise StorageError("A packed partition is cut short or too long.")
@@ -70,7 +84,11 @@ class Partition:
         if int(flags[:n_open].sum()) != n_split:
             raise StorageError("A packed partition does not fit the counts in its header.")
         sides, seal = np.split(np.frombuffer(data, np.uint8, offset=at).copy(), [n_bytes])
-        return cls(flags[:n_open], flags[n_open:], sides, seal)
+        split, children, up, down = np.split(
+            flags, [n_open, n_open + 2 * n_split, n_open + 3 * n_split]
+        )
+        turns = up.astype(np.int8) - down.astype(np.int8)
+        return cls(split, children, sides, seal, turns)
 
     def has_sides(self, nodes: Integers, sizes: Integers, sides: Bytes) -> bool:
         """Return whether some nodes are split to these sides; `sizes` are those of all open nodes.
@@ -90,6 +108,7 @@ class Partition:
         if (
             self.child_open.size != 2 * n_split
             or self.sides.size != side_bytes(sizes[self.split]).sum()
+            or self.turns.size not in {0, n_split}
         ):
             raise ProtocolError("A level's partition does not fit its open nodes.")
 

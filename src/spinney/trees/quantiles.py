@@ -229,7 +229,7 @@ class _ColumnSearch:
         """Keep all filled cells, unless there are more values than bins."""
         few = filled.size <= self._max_bins
         self._few: Prefixes | None = filled.astype(np.uint32) if few else None
-        self._few_totals = counts
+        self._few_totals = counts.astype(np.int64)
 
     def refine(self, counts: Integers, bits: int) -> None:
         """Narrow each rank's cell by one digit."""
@@ -242,7 +242,7 @@ class _ColumnSearch:
         if not self._ranks.size:
             return
         row = np.searchsorted(prefixes, self._cell)
-        below = np.cumsum(counts, axis=1)[row]
+        below = np.cumsum(counts, axis=1, dtype=np.int64)[row]
         within = self._ranks - self._before
         if (below[:, -1] < within).any():
             raise ProtocolError(

@@ -34,7 +34,8 @@ class Standing:
 
     def after(self, level: Level, table: BinnedTable, n_threads: int) -> "Standing":
         """Move the rows into the children that `level` made; return the open ones' segments."""
-        n_open, n_blocks = level.child_bits.size, self.starts.shape[1]
+        lines = level.child_lines.astype(np.int64)
+        n_open, n_blocks = int(lines.sum()), self.starts.shape[1]
         starts = np.empty((n_open, n_blocks), np.int64)
         ends = np.empty_like(starts)
         adaptive = table.codes.dtype == np.float32  # unbinned values, cut at real thresholds
@@ -43,12 +44,15 @@ class Standing:
         def task(first: int, last: int) -> None:
             split_rows(
                 table.codes, table.block_start, table.n_columns, self.entries,
-                self.starts, self.ends, first, last,
+                self.starts, self.ends, (0, n_blocks), first, last,
                 level.feature, level.threshold if adaptive else level.cut, level.missing_left,
                 level.subset, level.bin_sets, level.children, starts, ends,
             )  # fmt: skip
 
         run_ranges(task, equal_ranges(self.rows_of_node, TASKS_PER_THREAD * n_threads), n_threads)
+        if level.has_lines:  # every line of a node holds the node's rows
+            first = np.repeat(np.cumsum(lines) - lines, lines)
+            starts, ends = starts[first], ends[first]
         return Standing(self.entries, starts, ends)
 
 

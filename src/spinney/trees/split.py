@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from spinney.trees._kernels import noisy_split as noisy_kernels
 from spinney.trees._kernels import split as kernels
+from spinney.trees._kernels.logarithm import fill_log_table
+from spinney.trees._kernels.split import ALIKE
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import CATEGORY_WORDS, TARGET_BITS
 from spinney.trees.frontier import ColumnCells, Slots
@@ -29,8 +31,8 @@ class Criterion:
         """Return the criterion, with a table of logarithms for nodes of up to `n_most` rows."""
         table = np.zeros(0)
         if name == "entropy" and np.all(class_weight == 1.0):
-            x = np.arange(min(n_most + 1, _LOG_TABLE), dtype=np.float64)
-            table = x * np.log2(np.maximum(x, 1.0))
+            table = np.zeros(min(n_most + 1, _LOG_TABLE))
+            fill_log_table(table)
         return cls(name, class_weight, table)
 
 
@@ -44,7 +46,7 @@ class LeastLeaf:
 
 @dataclass(frozen=True)
 class BestSplits:
-    """The best cut of each node; slot -1 if there is none."""
+    """The best cut of each node; slot `ALIKE` or `APART` if there is none."""
 
     total: Integers  # (n_nodes, width) class counts, or weight and target sum
     slot: NDArray[np.int64]
@@ -73,15 +75,18 @@ def best_splits(
     root_weight: Floats,
     n_threads: int,
     is_noisy: bool = False,
+    only_first: Bools | None = None,
 ) -> BestSplits:
     """Return the best cut of each node; `root_weight` is that of its tree, 0 for roots.
 
-    If `is_noisy`, counters may be negative and a node's slots may have different totals.
+    If `is_noisy`, counters may be negative and a node's slots may have different totals. Nodes that
+    take `only_first` cut the first column that can be cut.
     """
     n_nodes, width = len(slots.feature), counters.shape[1]
+    only_first = np.zeros(n_nodes, np.bool_) if only_first is None else only_first
     best = BestSplits(
         np.zeros((n_nodes, width), np.int64),
-        np.full(n_nodes, -1, np.int64),
+        np.full(n_nodes, ALIKE, np.int64),
         np.zeros(n_nodes, np.uint8),
         np.zeros(n_nodes, np.bool_),
         np.zeros(n_nodes),
@@ -95,18 +100,19 @@ def best_splits(
         best.total, best.slot, best.cut, best.missing_left, best.gain, best.left, best.bin_set,
     )  # fmt: skip
 
-    by_class = noisy_kernels.noisy_class_splits if is_noisy else kernels.best_class_splits
-
     def task(first: int, last: int) -> None:
         where = (counters, first, last, *shape, *kinds)
-        if criterion.name != "squared_error":
-            how = (criterion.class_weight, criterion.name == "gini", criterion.log_table)
-            by_class(*where, *how, *limits, *found)
+        how = (criterion.class_weight, criterion.name == "gini", criterion.log_table)
+        by_class = criterion.name != "squared_error"
+        if by_class and is_noisy:
+            noisy_kernels.noisy_class_splits(*where, *how, *limits, *found)
+        elif by_class:
+            kernels.best_class_splits(*where, *how, only_first, *limits, *found)
         elif is_noisy:
             most = float(2**TARGET_BITS - 1)
             noisy_kernels.noisy_mean_splits(*where, most, *limits, *found)
         else:
-            kernels.best_mean_splits(*where, *limits, *found)
+            kernels.best_mean_splits(*where, only_first, *limits, *found)
 
     run_ranges(task, equal_ranges(slots.cells_of_node, n_threads), n_threads)
     return best

@@ -1,8 +1,9 @@
 """Spread kernels over threads by ranges of equal work."""
 
 import os
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
@@ -55,11 +56,39 @@ def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
     return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
+def shared_out(work: Callable[[], Integers], n_items: int, n_threads: int) -> list[Range]:
+    """Return ranges of items for tasks on some threads; the work of each item, if it matters."""
+    if n_threads == 1 or n_items <= 1:
+        return [(0, n_items)] if n_items else []
+    return equal_ranges(work(), TASKS_PER_THREAD * n_threads)
+
+
 def run_ranges(task: Callable[[int, int], object], ranges: list[Range], n_threads: int) -> None:
-    """Run `task(first, last)` for every range, on threads if there is more than one."""
+    """Run `task(first, last)` for every range: on this thread, and on others that are idle.
+
+    This thread works too, instead of waiting: small tasks are done before another thread is awake.
+    """
     if n_threads == 1 or len(ranges) <= 1:
         for first, last in ranges:
             task(first, last)
         return
-    for done in [_pool(n_threads).submit(task, *range_) for range_ in ranges]:
-        done.result()
+    left = deque(ranges)
+
+    def work() -> None:
+        while True:
+            try:
+                first, last = left.popleft()
+            except IndexError:
+                return
+            task(first, last)
+
+    n_helpers = min(n_threads, len(ranges)) - 1
+    helpers = [_pool(n_threads).submit(work) for _ in range(n_helpers)]
+    try:
+        work()
+    finally:
+        left.clear()
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)
+    for helper in begun:
+        helper.result()

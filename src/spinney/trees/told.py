@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from spinney.errors import StorageError
 from spinney.trees._kernels import packing
 from spinney.trees.counts import Counters, Counts, packed_stream, unpacked_stream
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, thread_count
 from spinney.typing import Integers
 
 Cells = NDArray[np.int32]  # (nodes, slots)
@@ -53,11 +54,11 @@ class ToldCounts:
     def pack(self) -> bytes:
         """Return the bytes."""
         if self._data is None:
-            totals = self._totals()
-            if totals is None:
+            totals, n_bits = self._measured()
+            if n_bits < 0:
                 self._data = _AS_THEY_ARE + self._plain().pack()
             else:
-                out = np.zeros((self._bits(totals) + 7) // 8, np.uint8)
+                out = np.zeros((n_bits + 7) // 8, np.uint8)
                 packing.pack_histograms(self._flat, self._cells, totals, out)
                 self._data = self._head(totals) + out.tobytes()
         return self._data
@@ -67,10 +68,12 @@ class ToldCounts:
         if self._size is None:
             if self._data is not None:
                 self._size = len(self._data)
-            elif (totals := self._totals()) is None:
+                return self._size
+            totals, n_bits = self._measured()
+            if n_bits < 0:
                 self._size = 1 + self._plain().packed_size()
             else:
-                self._size = len(self._head(totals)) + (self._bits(totals) + 7) // 8
+                self._size = len(self._head(totals)) + (n_bits + 7) // 8
         return self._size
 
     @classmethod
@@ -88,19 +91,27 @@ class ToldCounts:
         assert self._counters is not None
         return self._counters.reshape(-1)
 
-    def _totals(self) -> Integers | None:
-        """Return each node's totals by class; None if its slots differ."""
+    def _measured(self) -> tuple[Integers, int]:
+        """Return each node's totals by class, and the bits of its slots; -1 if its slots differ."""
         assert self._counters is not None
-        totals = np.empty((len(self._cells), self._counters.shape[1]), np.int64)
-        fits = packing.totals_of(self._flat, self._cells, totals)
-        return totals if fits and totals.max(initial=0) <= _MOST_TOTAL else None
+        n_classes = self._counters.shape[1]
+        totals = np.empty((len(self._cells), n_classes), np.int64)
+        sizes = self._cells.sum(axis=1, dtype=np.int64) * n_classes
+        ends, found = np.append(0, np.cumsum(sizes)), []
+
+        def task(first: int, last: int) -> None:
+            part = self._flat[ends[first] : ends[last]]
+            cells, sums = self._cells[first:last], totals[first:last]
+            found.append(int(packing.measure_histograms(part, cells, sums)))
+
+        n_threads = thread_count(None)
+        run_ranges(task, equal_ranges(sizes, n_threads * TASKS_PER_THREAD), n_threads)
+        fits = min(found, default=0) >= 0 and totals.max(initial=0) <= _MOST_TOTAL
+        return totals, sum(found) if fits else -1
 
     def _plain(self) -> Counts:
         assert self._counters is not None
         return Counts(self._counters, np.cumsum(self._cells, dtype=np.int64))
-
-    def _bits(self, totals: Integers) -> int:
-        return int(packing.histogram_bits(self._flat, self._cells, totals))
 
     def _head(self, totals: Integers) -> bytes:
         if np.array_equal(totals, self._held):

@@ -1,5 +1,6 @@
 """The attacks find what is there to find, and nothing where there is nothing."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from spinney.audit.shares import share_of
 from spinney.audit.sums import listen, rebuild_from_sums
 from spinney.audit.told import counts_told, has_exact_counts
 from spinney.protocols.release_terms import Hardening
-from spinney.report.hardening import harden
+from spinney.report.door import release
+from spinney.report.hardening import coarse_counts, harden
 
 
 def grown(**settings):
@@ -53,16 +55,28 @@ def test_exact_counts_are_told_apart_from_rounded_ones():
     assert has_exact_counts(harden(model, Hardening(exact_counts=True))[0])
 
 
-def test_rounded_counts_are_read_between_the_lines_of_the_shares():
-    """0.167 of about 8 rows is 1 of 6: rounding counts alone hides no small class."""
+def test_rounded_counts_are_narrowed_to_the_true_ones_by_whoever_adds_up():
+    """Before splits that tell a count are closed, some counts follow from the rounded ones."""
     model, _, _ = grown(min_samples_leaf=5)
-    exact = harden(model, Hardening(exact_counts=True))[0]
-    rounded = harden(model, Hardening())[0]
+    how, forest = Hardening(), model.forest
+    counts = coarse_counts(forest.moments, how, is_class=True)
+    rounded = replace(model, forest=replace(forest, moments=counts), released=how)
     told = counts_told(rounded, is_noisy=False)
-    single = told == 1
-    assert single.sum() > 5
-    right = exact.forest.moments[single] == 1
-    assert right.mean() > 0.9
+    assert (told >= 0).sum() > 5
+    assert np.array_equal(told[told >= 0], forest.moments[told >= 0])
+
+
+@pytest.mark.parametrize("least", [1, 2, 5, 20])
+def test_no_count_follows_from_a_hardened_model(least):
+    model, _, _ = grown(min_samples_leaf=5)
+    left = release(model, Hardening(least))[0]
+    assert left.forest.n_nodes > 20
+    assert not np.any(counts_told(left, is_noisy=False) >= 0)
+    exact = harden(model, Hardening(least, exact_counts=True))[0]
+    assert left.forest.n_nodes <= exact.forest.n_nodes
+    root = left.forest.tree_start[:-1]
+    assert np.all(np.abs(left.forest.value[root] - exact.forest.value[exact.forest.tree_start[:-1]])
+                  < 0.1)  # fmt: skip
 
 
 def test_noise_tells_no_count():

@@ -123,7 +123,8 @@ def test_a_proposed_job_is_audited_with_a_local_table(place):
     assert "--table FILE" in said
     told = place.run("audit", "job.toml", "--table", "visits.csv", "--out", "a.json", *FEW)
     assert told.exit_code == 0, told.stderr
-    assert len(found_in(place.folder / "a.json").sums) == 2
+    views = [one.view for one in found_in(place.folder / "a.json").sums]
+    assert views == ["another party"]  # the coordinator of three parties is blind by default
 
 
 # --- planted faults ------------------------------------------------------------------------------
@@ -197,13 +198,27 @@ def test_too_few_rows_do_not_keep_a_limit(run):
     assert "cannot be judged with so few rows: 5,000 are needed" in told.stderr
 
 
+@pytest.mark.parametrize("limit", ["most_isolated", "most_cells", "most_isolated_in_sums"])
+def test_a_limit_that_could_not_be_tried_is_not_kept(run, limit):
+    strict = party_of(run, f"[policy.audit]\n{limit} = 0.5\n")
+    told = run.run("audit", "run", *strict)
+    assert told.exit_code == 30
+    assert f"{limit} = 0.5 was not tried: the audit had no" in told.stderr
+
+
 def test_an_export_is_refused_after_an_audit_that_did_not_pass(run):
     strict = party_of(run, "[policy.audit]\nmost_isolated_in_sums = 0.0\n")
     run.run("audit", "run", "--job", "job.toml", *strict, *FEW)
     code, said = run.refused("model", "export", "run", "out.onnx")
     assert code == 30
     assert "The audit of this run does not pass: the coordinator isolates" in said
-    run.run("audit", "run", "--job", "job.toml", *FEW)
+    plain = run.run("audit", "run", "--job", "job.toml", *FEW)  # without limits
+    assert "That audit stays in the run's folder" in plain.stdout.replace("\n", " ")
+    assert "No limit was set ([policy.audit]), so nothing was compared." in plain.stdout
+    assert found_in(run.folder / "run").broken
+    assert run.refused("model", "export", "run", "out.onnx")[0] == 30
+    kind = party_of(run, "[policy.audit]\nmost_isolated_in_sums = 1.0\n")
+    run.run("audit", "run", "--job", "job.toml", *kind, *FEW)
     assert run.run("model", "export", "run", "out.onnx").exit_code == 0
     assert "What do attacks get?" in (run.folder / "run/report.html").read_text(encoding="utf-8")
 
@@ -226,15 +241,64 @@ def test_a_model_leaves_only_after_its_own_audit(run):
         refuse_unaudited(limits, folder, other)
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "horizontal_forest": {"epsilon": 1.0, "max_depth": 2},
+    "extra_trees": {"label_privacy": '"laplace"', "epsilon": 1.0, "max_depth": 2},
+    "extra_trees, local": {"label_privacy": '"local"', "epsilon": 1.0, "max_depth": 2},
+    "horizontal_boosting": {"max_iter": 2, "max_depth": 2},
+    "private_boosting": {"epsilon": 1.0},
+    "private_tree": {"epsilon": 1.0, "max_depth": 2, "method": '"histograms"'},
+}
+
+
+LONGER = ("extra_trees", "private_boosting", "private_tree")  # forty fits with noise each
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.slow) if k in LONGER else k for k in KINDS]
+)
+def test_every_learner_over_rows_is_audited(place, kind):
+    protocol = kind.split(",")[0]
+    given = {"n_estimators": 2} if protocol in ("horizontal_forest", "extra_trees") else {}
+    settings = "\n".join(f"{k} = {v}" for k, v in (given | KINDS[kind]).items())
+    text = PRIVATE.replace("private_forest", protocol)
+    old = "n_estimators = 2\nmax_depth = 2\nepsilon = 1.0"
+    assert old in text
+    place.csv("visits.csv", place.visits(60))
+    place.write(text.replace(old, settings))
+    told = place.run("audit", "job.toml", *FEW, "--json")
+    assert told.exit_code == 0, told.stderr
+    found = json.loads(told.stdout)
+    is_noisy = kind not in ("horizontal_boosting", "extra_trees, local")
+    assert {one["groups"]["noisy"] for one in found["models"]} == {is_noisy}
+    assert [one["groups"]["exact_counts"] for one in found["models"]] == [not is_noisy, False]
+    assert (found["epsilon"] is not None) == is_noisy
+
+
 # --- bad input -----------------------------------------------------------------------------------
 
 
 def test_a_model_of_another_version_is_refused(run):
     file = run.folder / "run" / "model.spinney"
-    file.write_bytes(b"not a model")
+    data = file.read_bytes()
+    file.write_bytes(data[:8] + (9).to_bytes(4, "little") + data[12:])
+    words = "has format version 9; this Spinney reads version 1. Install the Spinney that wrote it"
+    for command in (
+        ("audit", "run"),
+        ("audit", "run/model.spinney"),
+        ("model", "export", "run", "out.onnx"),
+        ("report", "--for-officer", "run"),
+    ):
+        code, said = run.refused(*command)
+        assert code == 22
+        assert words in said
+
+
+def test_what_is_no_model_is_refused(run):
+    (run.folder / "run" / "model.spinney").write_bytes(b"not a model")
     code, said = run.refused("audit", "run/model.spinney")
     assert code == 22
-    assert "model.spinney" in said
+    assert "is not a Spinney file" in said
 
 
 def test_a_folder_without_a_model_is_refused(place):
@@ -324,7 +388,7 @@ def test_a_party_audits_the_joint_model_with_its_own_rows(run):
     assert "The rows are a party's own" in told.stdout
     found = found_in(run.folder / "run")
     assert found.n_rows == 59
-    assert found.models[0].rebuilt.isolated.hits > 0
+    assert found.models[0].rebuilt.isolated.hits == 0  # hardened: no count is told
     model = ForestModel.load(run.folder / "run" / "model.spinney")
     limits = AuditLimits(most_isolated=0.9, least_group=5)
     refuse_unaudited(limits, run.folder / "run", hardened(model, Hardening()).to_bytes())

@@ -87,7 +87,7 @@ FAILURES = {
 def test_every_failure_is_one_line_and_its_code(place, monkeypatch, failure, debug):
     error, code, line = FAILURES[failure]
 
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(simulation, "simulate", fail)
@@ -104,7 +104,7 @@ def test_every_failure_is_one_line_and_its_code(place, monkeypatch, failure, deb
 
 
 def test_an_interrupt_that_a_library_turned_into_an_error_is_still_an_interrupt(place, monkeypatch):
-    def swallow(*_):
+    def swallow(*_, **__):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:

@@ -33,8 +33,7 @@ def test_a_run_has_a_page_with_trees_intervals_and_explanations(run):
     assert report.explanation.n_rows == sum(q.n_rows for q in report.quality)
     assert {one.column for one in report.explanation.dependence} <= {"age", "ward"}
     assert report.importances[0].permutation is not None
-    low, high = report.quality[0].intervals["f1"]
-    assert low <= report.quality[0].scores["f1"] <= high
+    assert report.quality[0].intervals == {}  # of fewer than ten rows of a class none would hold
     assert "Explain" in {entry.question for entry in report.disclosures}
     told = run.run("report", "show", "runs/visits")
     assert "horizontal_forest   5 parties" in told.stdout
@@ -64,11 +63,10 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(exact_run):
     rounded = ("--no-exact-counts",)
     told = run.run("model", "export", "runs/visits", "out.onnx", *AS_IS, *rounded)
     assert told.exit_code == 0, told.stderr
-    assert told.stdout == (
-        "Hardened: counts of nodes rounded to powers of two; no exact count is left.\n"
-        "Model   out.onnx\n"
-    )
-    told = "exported as out.onnx (onnx): counts of nodes rounded to powers of two; no exact count"
+    said = "Hardened: counts of nodes rounded to powers of two, and predictions as coarsely"
+    assert " ".join(told.stdout.split()).startswith(said)
+    assert told.stdout.endswith("Model   out.onnx\n")
+    told = "exported as out.onnx (onnx): counts of nodes rounded to powers of two, and predictions"
     assert load_report("runs/visits").hardened[0].startswith(told)
     assert told in (run.folder / "runs/visits/report.html").read_text(encoding="utf-8")
     model = load_model("runs/visits")
@@ -77,14 +75,14 @@ def test_export_to_onnx_predicts_the_same_and_says_what_was_done(exact_run):
 
     session = onnxruntime.InferenceSession("out.onnx", providers=["CPUExecutionProvider"])
     found = session.run(None, {"X": model.encoded(frame)})[1]
-    assert np.allclose(found, model.predict_proba(frame), atol=1e-6)
+    assert np.abs(found - model.predict_proba(frame)).mean() < 0.1  # predictions are coarse too
 
 
 def test_what_leaves_is_hardened_once_and_the_run_has_no_other_model(run):
     terms = "smallest_leaf=5, threshold_digits=4, value_digits=3, exact_counts=false"
     (told,) = load_report("runs/visits").hardened
     assert told.startswith("in model.spinney and report.html: ")
-    assert told.endswith("counts of nodes rounded to powers of two; no exact count is left")
+    assert "counts of nodes rounded to powers of two, and predictions as coarsely" in told
     held = load_model("runs/visits").model_
     rows = held.forest.moments.sum(axis=1)
     assert np.array_equal(np.log2(rows), np.rint(np.log2(rows)))
@@ -192,10 +190,13 @@ def test_export_to_other_forms_and_hardened(exact_run):
     forest = load_model("small.spinney").model_.forest
     assert forest.moments.sum(axis=1)[forest.feature < 0].min() >= 10
     assert run.run("model", "export", "runs/visits", "f.tl", "--to", "treelite").exit_code == 0
+    code, line = run.refused("model", "export", "runs/visits", "x", "--to", "lightgbm")
+    assert code == 10
+    assert "LightGBM's text model holds boosted trees, and this model is a forest" in line
     code, line = run.refused("model", "export", "runs/visits", "x", "--to", "pmml")
     assert (code, line) == (
         10,
-        "spinney: --to must be one of onnx, treelite, spinney; got 'pmml'.",
+        "spinney: --to must be one of onnx, treelite, lightgbm, spinney; got 'pmml'.",
     )
 
 
@@ -358,3 +359,34 @@ def test_of_trees_of_many_parties_one_is_taken_out(run):
     assert told.exit_code == 0, told.stderr
     with pytest.raises(SettingError, match="Export one party's"):
         onnx_forest(trees)
+
+
+def test_the_format_follows_the_name_of_the_file(exact_run):
+    run = exact_run
+    assert run.run("model", "export", "runs/visits", "by-name.spinney").exit_code == 0
+    assert load_model("by-name.spinney").model_.forest.n_trees
+    code, line = run.refused("model", "export", "runs/visits", "m.pmml")
+    assert code == 10
+    assert line.startswith("spinney: The name 'm.pmml' does not tell a format. End it with .onnx")
+    code, line = run.refused("model", "export", "runs/visits", "m.onnx", "--to", "spinney")
+    assert "says onnx, but --to says spinney. Change one of them." in line
+
+
+def test_categories_that_a_model_does_not_know_may_count_as_missing(exact_run):
+    run = exact_run
+    rows = [(age, "moon", ill) for age, _, ill in run.visits(10)]
+    run.csv("new.csv", rows)
+    code, line = run.refused("model", "predict", "runs/visits", "new.csv")
+    assert code == 21
+    assert "unknown_categories='as_missing'" in line
+    asked = ("model", "predict", "runs/visits", "new.csv", "--unknown-categories", "as_missing")
+    assert run.run(*asked).exit_code == 0
+
+
+def test_the_demo_is_listed_and_runs_of_different_labels_are_not_compared_silently(place):
+    place.run("simulate", "visits.csv", "--label", "ill", "--out", "spinney-demo")
+    listed = place.run("runs")
+    assert listed.stdout.startswith("spinney-demo  horizontal_forest"), listed.stderr
+    place.run("simulate", "visits.csv", "--label", "age", "--task", "regression")
+    told = place.run("runs", "compare", "spinney-demo", "visits")
+    assert "These runs predict different labels, 'ill' and 'age': their scores" in told.stdout

@@ -63,7 +63,9 @@ def test_max_bins_at_its_limits(kind, max_bins):
         ("random_state", 1.5, "random_state must be a whole number"),
         ("n_jobs", 0, "n_jobs must be a whole number other than 0"),
         ("n_jobs", "all", "n_jobs must be a whole number other than 0.* got 'all'"),
-        ("schema", {"a": "number"}, "schema must be a spinney Schema or None; got a dict"),
+        ("schema", ["x0"], "schema must be a spinney Schema, a dict of .*, or None; got a list"),
+        ("schema", {"a": (0, 1)}, "The schema declares 'a', .* neither a column nor the label 'y'"),
+        ("schema", {"x0": "number"}, "range of column 'x0' must be two numbers.* got 'number'"),
         ("unknown_categories", "ignore", "unknown_categories must be 'refuse' or 'as_missing'"),
         ("categorical_features", "all", "categorical_features must be 'from_dtype', None, or"),
         ("unknown_categories", ["refuse"], "unknown_categories must be 'refuse' or 'as_missing'"),
@@ -96,7 +98,7 @@ def test_adaptive_histograms_cannot_be_masked(kind):
 
 
 def test_a_criterion_of_the_other_task():
-    words = "criterion must be 'gini' or 'entropy'; got 'squared_error'"
+    words = "criterion must be 'gini' or 'entropy' or 'log_loss'; got 'squared_error'"
     refused(HorizontalForestClassifier, words, criterion="squared_error")
     words = "criterion must be 'squared_error'; got 'gini'"
     refused(HorizontalForestRegressor, words, criterion="gini")

@@ -7,6 +7,7 @@ import pytest
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
 from spinney.errors import SettingError, TableError
+from spinney.tables.schema import Column, Label, Schema
 from unit.estimators.refusing import (  # type: ignore[import-not-found]
     X,
     Y,
@@ -44,16 +45,29 @@ def test_one_class_only():
     refused(HorizontalForestClassifier, words, y=np.ones(40), error=TableError)
 
 
+def classes_up_to(end):
+    return Schema((Column("x0", "number"),), Label("y", "class", tuple(range(end))))
+
+
+def test_amounts_are_not_taken_for_classes():
+    y = np.repeat(np.arange(256), 2)
+    words = r"too many different values to be classes.*If it is an amount, predict a number"
+    X = y[:, None].astype(float)
+    refused(HorizontalForestClassifier, words, X=X, y=y, error=TableError)
+
+
 def test_more_classes_than_a_forest_can_tell_apart():
     words = "label 'y' has 2500 classes; a forest can have at most 2048"
     y = np.repeat(np.arange(2500), 2)
-    refused(HorizontalForestClassifier, words, X=y[:, None].astype(float), y=y)
+    X = y[:, None].astype(float)
+    refused(HorizontalForestClassifier, words, X=X, y=y, schema=classes_up_to(2500))
 
 
 def test_as_many_classes_as_a_forest_can_tell_apart():
     y = np.repeat(np.arange(2048), 2)
     X = y[:, None].astype(float)
-    forest = HorizontalForestClassifier(1, bootstrap=False, max_depth=6).fit(X, y)
+    schema = classes_up_to(2048)
+    forest = HorizontalForestClassifier(1, bootstrap=False, max_depth=6, schema=schema).fit(X, y)
     assert forest.predict_proba(X[:9]).shape == (9, 2048)
     assert forest.model_.forest.moments[0].tolist() == [2] * 2048
 
@@ -151,9 +165,3 @@ def test_text_that_is_said_to_be_no_category(kind):
     table = pd.DataFrame({"a": ["x", "y"] * 20, "b": X[:, 1]})
     words = "column 'a' holds text but is not among categorical_features"
     refused(kind, words, X=table, categorical_features=["b"], error=(SettingError, TableError))
-
-
-@each
-def test_a_sparse_table(kind):
-    sparse = pytest.importorskip("scipy.sparse")
-    refused(kind, "[Ss]parse", X=sparse.csr_matrix(X), error=(TypeError, ValueError))

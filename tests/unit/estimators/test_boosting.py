@@ -4,8 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from spinney import HorizontalBoostingClassifier, HorizontalBoostingRegressor, deal_rows
+from spinney import (
+    HorizontalBoostingClassifier,
+    HorizontalBoostingRegressor,
+    HorizontalForestClassifier,
+    deal_rows,
+)
 from spinney.errors import SettingError, TableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -42,10 +48,30 @@ def test_other_runtimes_predict_the_same(label, ward_table, ward_labels):
     np.testing.assert_allclose(found, wanted, **close)
 
 
-def test_a_scikit_learn_forest_cannot_hold_boosted_trees(ward_table, ward_labels):
-    model = boosted("two classes", ward_table, ward_labels)
-    with pytest.raises(SettingError, match=r"which averages its trees\. Use to_onnx"):
-        model.to_sklearn()
+@pytest.mark.parametrize("label", LABELS)
+def test_lightgbm_and_scikit_learn_predict_the_same(label, ward_table, ward_labels):
+    lightgbm = pytest.importorskip("lightgbm")
+    model = boosted(label, ward_table, ward_labels)
+    rows, expected = model.encoded(ward_table), predictions(model, ward_table)
+    found = lightgbm.Booster(model_str=model.to_lightgbm()).predict(rows).reshape(len(rows), -1)
+    wanted = expected[:, 1:] if label == "two classes" else expected
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    theirs = predictions(model.to_sklearn(), ward_table)
+    np.testing.assert_allclose(theirs, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_scikit_learn_rounds_numbers_as_we_do():
+    random = np.random.default_rng(0)
+    X = 1.0 + random.integers(0, 40, (400, 2)) * 2.0**-25  # a quarter of a step of 32 bits
+    model = HorizontalBoostingRegressor(**SMALL).fit(X, X[:, 0] - 1.0 + X[:, 1])
+    np.testing.assert_allclose(model.to_sklearn().predict(X), model.predict(X), rtol=1e-9)
+
+
+def test_a_forest_is_no_lightgbm_model(ward_table, ward_labels):
+    forest = HorizontalForestClassifier(n_estimators=2, random_state=0)
+    forest.fit(ward_table, ward_labels["two classes"])
+    with pytest.raises(SettingError, match="holds boosted trees, and this model is a forest"):
+        forest.to_lightgbm()
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -228,7 +254,109 @@ def test_too_few_rows_to_stop_early_are_refused():
         model.fit(X, y)
 
 
+def test_scores_that_could_overflow_are_refused_before_a_tree_grows():
+    X, y = np.arange(350_000) % 9, np.arange(350_000) % 2
+    model = HorizontalBoostingClassifier(max_iter=100_000, batch_trees=1, learning_rate=1.0)
+    with pytest.raises(SettingError, match="100000 batches of trees at learning_rate=1 could move"):
+        model.fit(X[:, None], y)
+
+
 def test_a_loss_that_does_not_fit_a_number_is_refused(ward_table, ward_labels):
     model = HorizontalBoostingRegressor(loss="log_loss")
     with pytest.raises(SettingError, match="loss must be 'squared_error' or 'poisson' for"):
         model.fit(ward_table, ward_labels["amount"])
+
+
+def test_weights_of_one_change_nothing(ward_table, ward_labels):
+    model = boosted("two classes", ward_table, ward_labels)
+    again = HorizontalBoostingClassifier(**SMALL).fit(
+        ward_table, ward_labels["two classes"], sample_weight=np.ones(len(ward_table))
+    )
+    assert again.model_.to_bytes() == model.model_.to_bytes()
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_rows_of_weight_zero_teach_nothing(label, ward_table, ward_labels):
+    """A wrong label on half of the rows is harmless if those rows weigh nothing."""
+    y = ward_labels[label]
+    weight = (np.arange(len(y)) % 2).astype(float)
+    wrong = np.where(weight > 0, y, y[0])
+    kind = HorizontalBoostingRegressor if label == "amount" else HorizontalBoostingClassifier
+    one = kind(**SMALL | {"subsample": 1.0}).fit(ward_table, wrong, sample_weight=weight)
+    plain = kind(**SMALL | {"subsample": 1.0}).fit(ward_table, wrong)
+    kept = weight > 0
+    assert one.score(ward_table[kept], y[kept]) > plain.score(ward_table[kept], y[kept])
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        ([1.0], "one number for each of the"),
+        (-1.0, "finite and not negative"),
+        (np.nan, "finite and not negative"),
+        (0.0, "zero for every row"),
+        ("heavy", "must be a number for each row"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weight, words, ward_table, ward_labels):
+    with pytest.raises(SettingError, match=words):
+        HorizontalBoostingClassifier(**SMALL).fit(
+            ward_table, ward_labels["two classes"], sample_weight=weight
+        )
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_warm_start_adds_the_trees_that_one_fit_grows(label, ward_table, ward_labels):
+    whole = boosted(label, ward_table, ward_labels)
+    model = boosted(label, ward_table, ward_labels, max_iter=4, warm_start=True)
+    model.set_params(max_iter=8).fit(ward_table, ward_labels[label])
+    assert model.model_.to_bytes() == whole.model_.to_bytes()
+    assert np.array_equal(model.train_score_, whole.train_score_)
+    party = deal_rows(ward_labels[label], 3, random_state=0)
+    dealt = clone(whole).set_params(max_iter=4, warm_start=True)
+    dealt.fit(ward_table, ward_labels[label], party=party)
+    dealt.set_params(max_iter=8, secure_sum=True).fit(ward_table, ward_labels[label], party=party)
+    assert dealt.model_.to_bytes() == whole.model_.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"max_iter": 2}, "less than the 4 trees so far"),
+        ({"max_iter": 8, "max_depth": 3}, "max_depth has changed"),
+        ({"max_iter": 8, "columns": 3}, "columns and classes of the trees so far"),
+        ({"max_iter": 8, "rows": 200}, "rows of the trees so far; these are others"),
+    ],
+)
+def test_a_warm_start_that_cannot_go_on_is_refused(change, words, ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    model = boosted("two classes", ward_table, ward_labels, max_iter=4, warm_start=True)
+    before = model.model_.to_bytes()
+    n_rows, n_columns = change.pop("rows", len(y)), change.pop("columns", ward_table.shape[1])
+    model.set_params(**change)
+    with pytest.raises(SettingError, match=words):
+        model.fit(ward_table.iloc[:n_rows, :n_columns], y[:n_rows])
+    assert model.model_.to_bytes() == before
+    model.predict(ward_table)
+
+
+def test_a_warm_start_needs_whole_batches(ward_table, ward_labels):
+    model = boosted("two classes", ward_table, ward_labels, max_iter=5, warm_start=True)
+    with pytest.raises(SettingError, match="5 trees so far are no multiple of batch_trees=4"):
+        model.set_params(max_iter=8).fit(ward_table, ward_labels["two classes"])
+
+
+def test_the_report_tells_how_the_loss_fell_at_each_party_unless_masked(ward_table, ward_labels):
+    y = ward_labels["two classes"]
+    party = deal_rows(y, 3, random_state=0)
+    model = HorizontalBoostingClassifier(**SMALL)
+    report = model.fit(ward_table, y, party=party).report_
+    sizes = {str(name): int((party == name).sum()) for name in np.unique(party)}
+    assert list(report.own_curves) == list(sizes)
+    assert all(len(curve) == 3 and curve[-1] < curve[0] for curve in report.own_curves.values())
+    for batch, loss in enumerate(report.curves["training"]):
+        held = sum(sizes[name] * report.own_curves[name][batch] for name in sizes)
+        assert held / len(y) == pytest.approx(loss)
+    masked = model.set_params(secure_sum=True).fit(ward_table, y, party=party).report_
+    assert masked.own_curves == {}
+    assert masked.curves == report.curves

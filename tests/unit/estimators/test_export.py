@@ -179,5 +179,5 @@ def test_an_encoder_treats_unknown_categories_as_the_estimator_does():
 def test_without_the_package_the_extra_is_named(forest, name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "treelite.model_builder", None)
-    with pytest.raises(MissingExtraError, match=r"pip install '\.\[export\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'spinney-trees\[export\]'"):
         getattr(forest, f"to_{name}")()

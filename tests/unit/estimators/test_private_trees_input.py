@@ -66,10 +66,10 @@ def test_the_number_of_rows_is_read_only_where_it_decides_something():
 def test_auto_says_what_it_chose_and_why():
     X, y = table()
     tree = declared(PrivateTreeClassifier, 2.0).fit(X, y, party=deal_rows(y, 3, random_state=0))
-    assert tree.method_ == "noisy_max"
+    assert tree.method_ == "histograms"
     assert tree.choice_.startswith("240 rows, 2 columns, 3 parties, epsilon=2:")
-    assert "trusted with exact sums" in tree.choice_
-    assert tree.report_.settings["method"] == "noisy_max"
+    assert "trusts nobody" in tree.choice_
+    assert tree.report_.settings["method"] == "histograms"
     assert tree.get_params()["method"] == "auto"
 
 

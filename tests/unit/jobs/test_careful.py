@@ -8,6 +8,7 @@ from spinney.jobs.careful import careful_settings, weaker_than_default
 from spinney.jobs.file import load_job
 from spinney.jobs.registry import spec_of
 from spinney.protocols.release_terms import EXACT, Hardening
+from spinney.protocols.spec import JobFacts
 
 SCHEMA = '[schema]\nlabel = "y"\nclasses = ["no", "yes"]\ncolumns = ["a", "b"]\n'
 
@@ -34,6 +35,16 @@ def test_leaves_have_five_rows_and_three_parties_mask_their_sums(tmp_path):
     assert (two.settings.min_samples_leaf, two.settings.secure_sum) == (5, None)
 
 
+def test_a_coordinator_of_three_parties_does_not_see_their_sums(tmp_path):
+    assert job_of(tmp_path).settings.coordinator == "blind"
+    assert job_of(tmp_path, "secure_sum = true").settings.coordinator == "blind"
+    assert job_of(tmp_path, "secure_sum = false").settings.coordinator is None
+    assert job_of(tmp_path, parties=("a", "b")).settings.coordinator is None
+    assert job_of(tmp_path, 'coordinator = "sighted"').settings.coordinator == "sighted"
+    evolved = job_of(tmp_path, protocol="genetic_tree").settings
+    assert (evolved.secure_sum, evolved.coordinator) == (True, None)  # it compares trees' scores
+
+
 def test_what_a_file_says_is_kept(tmp_path):
     job = job_of(tmp_path, "min_samples_leaf = 2\nsecure_sum = false")
     assert (job.settings.min_samples_leaf, job.settings.secure_sum) == (2, False)
@@ -51,8 +62,10 @@ def test_what_cannot_be_masked_is_not(tmp_path, protocol, settings):
 def test_a_masked_search_that_asks_one_party_alone_is_not_masked():
     spec: Any = spec_of("genetic_tree")
     alone = spec.job_settings(participation=0.3)
-    assert careful_settings(spec, alone, 3).secure_sum is None
-    assert careful_settings(spec, spec.job_settings(), 3).secure_sum is True
+    facts = JobFacts("q", "classification", ("no", "yes"), ("a", "b", "c"))
+    for given, is_masked in ((alone, None), (spec.job_settings(), True)):
+        settings = spec.settings_of(given, facts)
+        assert careful_settings(spec, given, settings, 3).secure_sum is is_masked
 
 
 def test_a_job_with_noise_keeps_its_own_rules(tmp_path):
@@ -64,6 +77,7 @@ def test_a_job_with_noise_keeps_its_own_rules(tmp_path):
 WEAK = {
     "min_samples_leaf = 4": "min_samples_leaf = 4: a leaf may hold fewer than 5 rows",
     "min_samples_leaf = 0.01": "min_samples_leaf = 0.01: a leaf may hold fewer than 5 rows",
+    'coordinator = "sighted"': 'coordinator = "sighted": the coordinator saw the sums over parties',
     "secure_sum = false": "sums were not masked: the coordinator saw each party's own counts",
 }
 

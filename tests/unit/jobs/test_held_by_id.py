@@ -5,7 +5,8 @@ import pytest
 
 from spinney import HorizontalForestClassifier
 from spinney.estimators.inputs import fit_input
-from spinney.jobs.rows import held_by_id
+from spinney.jobs.file import SimulationConfig
+from spinney.jobs.rows import held_by_id, hold_back
 from spinney.tables.records import plain_ids
 
 
@@ -24,9 +25,10 @@ def test_a_record_that_is_removed_moves_no_other_row(seed):
     random = np.random.default_rng(seed)
     X = random.integers(0, 3, (200, 2)).astype(float)  # most rows are alike
     y = np.arange(200) % 2
-    whole = held_by_id(table_of(X, y), 0.2, seed)
+    drawn = SimulationConfig(held_out=0.2, random_state=seed)
+    whole = held_by_id(table_of(X, y), drawn, 0)
     left = np.delete(np.arange(200), seed)
-    without = held_by_id(table_of(X[left], y[left]), 0.2, seed)
+    without = held_by_id(table_of(X[left], y[left]), drawn, 0)
     assert np.array_equal(whole[left], without)
     assert np.unique(plain_ids(table_of(X, y))).size == 9
 
@@ -35,6 +37,9 @@ def test_a_record_that_is_removed_moves_no_other_row(seed):
 def test_about_the_share_is_held_back_and_a_label_changes_nothing():
     X = np.arange(5000.0)[:, None]
     y = np.arange(5000) % 2
-    held = held_by_id(table_of(X, y), 0.2, 3)
+    drawn = SimulationConfig(held_out=0.2, random_state=3)
+    held = held_by_id(table_of(X, y), drawn, 1)
     assert 900 < held.sum() < 1100
-    assert np.array_equal(held, held_by_id(table_of(X, 1 - y), 0.2, 3))
+    assert np.array_equal(held, held_by_id(table_of(X, 1 - y), drawn, 1))
+    rows = hold_back(table_of(X, y), drawn, 1, is_private=True)  # as a simulation does
+    assert np.array_equal(np.asarray(rows.held_out.rows), np.flatnonzero(held))

@@ -7,6 +7,7 @@ from spinney.errors import SettingError
 from spinney.jobs.registry import SPECS, spec_of
 from spinney.jobs.sections import section
 
+WITHOUT_NOISE = ("vertical_forest", "vertical_boosting", "horizontal_boosting")
 RUNNING = ("random_state", "n_jobs", "secure_sum", "honest")  # keys that every job file may have
 
 
@@ -23,7 +24,7 @@ def test_known_keys_are_those_that_a_job_file_may_set(spec):
         section({"settings": {"zzz": 1}}, "settings", spec.job_settings, "'job.toml'")
     known = str(refused.value).split("Known keys: ")[1].rstrip(".").split(", ")
     assert "max_leaf_nodes" not in known
-    assert ("epsilon" in known) == (spec.name not in ("vertical_forest", "horizontal_boosting"))
+    assert ("epsilon" in known) == (spec.name not in WITHOUT_NOISE)
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)

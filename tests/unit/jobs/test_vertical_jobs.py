@@ -70,6 +70,21 @@ def test_however_rows_are_matched_and_labels_kept_the_forest_is_the_same(change,
     assert one.to_bytes() == replace(two, consent=()).to_bytes()  # who agreed to join is beside it
 
 
+def test_boosting_over_columns_is_the_pooled_booster_and_the_same_in_every_run(tmp_path):
+    """Rows are drawn by their ids: the common order, which is drawn anew, decides nothing."""
+    boosted = EXAMPLE.replace("vertical_forest", "vertical_boosting")
+    boosted = boosted.replace("n_estimators = 100", "max_iter = 2\nbatch_trees = 1\nn_jobs = 1")
+    boosted = boosted.replace("held_out = 0.25", "held_out = 0")
+    hidden = boosted.replace('labels = "shared"', 'labels = "encrypted"')
+    models = []
+    for name, text in (("one", boosted), ("two", hidden)):
+        (tmp_path / name).mkdir()
+        assert ran(text, tmp_path / name).identical_to_pooled
+        models.append(load_model(tmp_path / name / "run").model_.to_bytes())
+    assert models[0] == models[1]
+    assert len(load_report(tmp_path / "one" / "run").curves["training"]) == 2
+
+
 def test_label_epsilon_is_paid_from_the_label_party_s_ledger(tmp_path):
     outcome = ran(SMALL.replace('labels = "shared"', "label_epsilon = 2"), tmp_path)
     assert outcome.identical_to_pooled is None

@@ -208,7 +208,7 @@ def test_pure_charges_enter_zcdp_one_by_one():
 
 
 def test_zcdp_has_no_price_in_pure_epsilon():
-    with pytest.raises(SettingError, match="A zCDP charge has no pure epsilon"):
+    with pytest.raises(SettingError, match="A zCDP or Gaussian charge has no pure epsilon"):
         Account(Measure.PURE).shortfall([Line(ALL_ROWS, zcdp(1))])
 
 

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from spinney.errors import InternalError, ProtocolError, SettingError
 from spinney.privacy import keys, streams
-from spinney.privacy.keys import KeyPair, Roster, SumSettings, derive_key, encode_parts
+from spinney.privacy.keys import (
+    Agreements,
+    KeyPair,
+    Roster,
+    SumSettings,
+    derive_key,
+    encode_parts,
+)
 from spinney.privacy.streams import add_stream, ring_words
 
 
@@ -140,6 +147,14 @@ def test_settings_that_differ_in_anything_agree_on_nothing():
     }
     assert len(digests) == 6
     assert SumSettings.of("job", roster).agreed() in digests
+
+
+def test_parties_in_one_process_agree_on_a_secret_once():
+    agreements, (one, other) = Agreements(), (KeyPair.fresh(), KeyPair.fresh())
+    first = agreements.secret(one, other.public)
+    assert first == one.shared_with(other.public)
+    assert agreements.secret(other, one.public) is first
+    assert agreements.secret(one, other.public) is not first  # a third one computes it again
 
 
 def test_the_mask_of_a_pair_is_theirs_in_one_round_of_one_job():

@@ -89,7 +89,7 @@ def test_a_life_in_zcdp_holds_pure_and_zcdp_jobs(ledger):
 
     spent = Budget.zcdp(4, 1e-6).amount - ledger.left_for_life("data", RECORD)
     assert spent == Fraction(1, 32) + Fraction(1, 100)
-    with pytest.raises(SettingError, match="A zCDP charge has no pure epsilon"):
+    with pytest.raises(SettingError, match="A zCDP or Gaussian charge has no pure epsilon"):
         ledger.allow_for_life("data", [Budget.pure(9)])
 
 

@@ -280,3 +280,36 @@ def test_of_two_restores_at_once_one_is_refused_and_the_ledger_is_whole(tmp_path
         assert said[1] == "restored"
     with closing(Ledger.open(path)) as ledger:
         assert ledger.verify() == last
+
+
+STRANGER = LocalKey.of_secret(b"a stranger's")
+
+
+def test_a_ledger_that_a_strangers_key_adopted_is_not_called_intact(tmp_path):
+    path = tmp_path / "ledger.db"
+    own = LocalKey.of_secret(ledger_secret(path))
+    Ledger.open(path, "north", key=KEY, vouching=own).close()
+    renewed = LocalKey.of_secret(b"the renewed certificate")
+    with closing(Ledger.open(path, "north", key=renewed, vouching=own)) as ledger:
+        ledger.check_keys([], own=own.public_key)  # the ledger's own key vouches
+        ledger.check_keys([renewed.public_key])
+    assert CliRunner().invoke(app, ["ledger", "verify", str(path)]).exit_code == 0
+    with closing(Ledger.open(path, "north", key=STRANGER)) as ledger:
+        ledger.settle("run", "step 1", "00")
+        ledger.verify()  # its chain and signatures are whole
+    said = CliRunner().invoke(app, ["ledger", "verify", str(path)])
+    assert said.exit_code != 0
+    told = " ".join(said.stderr.split())
+    assert "lets a key sign that is none of this party's, and for which no earlier key" in told
+    with closing(Ledger.open(path)) as ledger, pytest.raises(LedgerError, match="none of this"):
+        ledger.check_keys([renewed.public_key], own=own.public_key)
+
+
+def test_a_stranger_cannot_vouch_for_himself(tmp_path):
+    path = tmp_path / "ledger.db"
+    Ledger.open(path, "north", key=KEY).close()
+    with (
+        closing(Ledger.open(path, "north", key=STRANGER, vouching=STRANGER)) as ledger,
+        pytest.raises(LedgerError, match="none of this party's"),
+    ):
+        ledger.check_keys([KEY.public_key])

@@ -4,12 +4,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney import (
+    HorizontalBoostingClassifier,
+    HorizontalBoostingRegressor,
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+)
 from spinney.errors import PolicyError, SettingError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.report.door import release, require_released
-from spinney.report.hardening import harden
+from spinney.report.hardening import coarse_counts, counts_classes, harden
+from spinney.report.narrowing import bounds_told
 from spinney.tables.frames import columns_of
 
 AS_IS = Hardening(1, 15, 15, exact_counts=True)
@@ -38,7 +44,7 @@ def test_nothing_asked_is_nothing_done(model):
 
 
 def test_no_leaf_is_smaller_than_allowed(model, ward_table):
-    changed, (told,) = harden(model, only(smallest_leaf=20))
+    changed, (told, *_) = harden(model, only(smallest_leaf=20))
     leaves = changed.forest.feature < 0
     assert rows_of(model)[model.forest.feature < 0].min() < 20
     assert rows_of(changed)[leaves].min() >= 20
@@ -68,12 +74,31 @@ def test_thresholds_and_predictions_are_rounded(model):
 
 
 def test_no_exact_count_is_left(model):
-    changed, (told,) = harden(model, only(exact_counts=False))
-    assert told == "counts of nodes rounded to powers of two; no exact count is left"
-    before, after = rows_of(model), rows_of(changed)
-    assert not np.array_equal(before, after)
-    assert np.all(after <= 1.5 * before + 2)
-    assert np.array_equal(changed.forest.value, model.forest.value)
+    changed, (_, told, *closed) = harden(model, only(smallest_leaf=5, exact_counts=False))
+    assert told == "counts of nodes rounded to powers of two, and predictions as coarsely"
+    assert all(one.endswith("from which an exact count would have followed") for one in closed)
+    power = np.log2(rows_of(changed))
+    assert np.array_equal(power, np.rint(power))
+    is_class = counts_classes(model)
+    least, most = bounds_told(changed.forest, only(smallest_leaf=5), is_class=is_class)
+    assert np.all(least < most)
+    if is_class:  # the shares tell no more than the counts
+        shares = changed.forest.moments / rows_of(changed)[:, None]
+        assert np.allclose(changed.forest.value, shares)
+
+
+def test_weighted_classes_keep_their_weights(ward_table, ward_labels):
+    """Predictions follow from the coarse counts and the weights, not from exact counts."""
+    y = ward_labels["two classes"]
+    face = HorizontalForestClassifier(8, class_weight="balanced", random_state=0)
+    model = face.fit(ward_table, y).model_
+    changed, _ = release(model, Hardening())
+    closed, _ = harden(model, only(smallest_leaf=5))
+    roots, exact = changed.forest.tree_start[:-1], closed.forest.tree_start[:-1]
+    off = np.abs(changed.forest.value[roots] - closed.forest.value[exact])
+    assert off.max() < 0.08
+    columns = columns_of(ward_table, model.schema)
+    assert np.abs(changed.predict(columns) - closed.predict(columns)).mean() < 0.1
 
 
 @pytest.mark.parametrize(
@@ -136,12 +161,12 @@ def test_a_model_leaves_once_and_later_only_stricter(model):
     assert release(left, AS_IS) == (left, ())  # nothing comes back
     again = ForestModel.from_bytes(left.to_bytes(), name="left")
     assert again.released == Hardening()
-    require_released(again, Hardening(), is_private=False)
+    require_released(again, Hardening(), noises_counts=False)
     stricter, _ = release(left, Hardening(30))
     assert stricter.released == Hardening(30)
     exact, _ = harden(model, only(smallest_leaf=30))
     assert stricter.forest.n_nodes <= exact.forest.n_nodes  # a rounded count is read as its least
-    require_released(stricter, Hardening(30), is_private=False)
+    require_released(stricter, Hardening(30), noises_counts=False)
 
 
 def test_rounded_counts_add_up_to_a_power_of_two(model):
@@ -165,3 +190,77 @@ def test_sets_of_categories_of_closed_splits_do_not_leave(model):
     used = forest.subset[forest.subset >= 0]
     assert np.array_equal(used, np.arange(len(forest.bin_sets)))
     assert len(forest.bin_sets) < len(model.forest.bin_sets)
+
+
+def test_counts_that_noise_left_below_zero_are_rounded_to_whole_lots():
+    noisy = np.array([[-3, 40], [-2, -1], [7, 5], [0, 0]])
+    found = coarse_counts(noisy, Hardening(), is_class=True)
+    assert found.tolist() == [[0, 32], [4, 4], [8, 8], [4, 4]]
+
+
+@pytest.mark.parametrize("label", ["two classes", "three classes"])
+def test_where_boosting_starts_tells_no_count(ward_table, ward_labels, label):
+    """Log odds of all rows, to the last digit, are the counts of the classes."""
+    y = ward_labels[label]
+    forest = HorizontalBoostingClassifier(max_iter=4, batch_trees=2, random_state=0)
+    model = forest.fit(ward_table, y).model_
+    counts = np.unique(y, return_counts=True)[1]
+    n = int(counts.sum())
+
+    def fitting(boosted, rows):
+        """Return how many numbers of rows of the last class would start boosting there."""
+        share = boosted.predicted(np.zeros((1, boosted.base.size)))[0, -1]
+        return sum(
+            abs(held / of - share) <= (0.5 / lots if lots else 1e-7)
+            for of in rows
+            for held in range(1, of)
+        )
+
+    lots = 0
+    assert model.boosted is not None
+    assert fitting(model.boosted, [n]) == 1
+    left, _ = release(model, Hardening())
+    power = 2 ** round(np.log2(n))
+    lots = power // 4
+    assert left.boosted is not None
+    assert not np.allclose(left.boosted.base, model.boosted.base, atol=1e-9)
+    assert fitting(left.boosted, range(int(power / 2**0.5) + 1, int(power * 2**0.5))) > 100
+    columns = columns_of(ward_table, model.schema)
+    assert np.abs(left.predict(columns) - model.predict(columns)).mean() < 0.1
+
+
+def test_where_boosting_of_numbers_starts_is_rounded(ward_table, ward_labels):
+    forest = HorizontalBoostingRegressor(max_iter=4, batch_trees=2, random_state=0)
+    model = forest.fit(ward_table, ward_labels["amount"]).model_
+    left, _ = release(model, Hardening())
+    assert left.boosted is not None
+    assert model.boosted is not None
+    off = float(np.abs(left.boosted.base - model.boosted.base)[0])
+    assert 0 < off < np.std(model.forest.value) / 10
+
+
+@pytest.mark.parametrize("n_rows", [30, 200])
+def test_where_boosted_numbers_start_tells_a_magnitude_and_no_sum(n_rows):
+    """In units of an exact spread, or in no unit at all, a start would tell rows and sums."""
+    random = np.random.RandomState(0)
+    X, y = random.rand(n_rows, 2), random.randint(0, 9, n_rows).astype(float)
+    model = HorizontalBoostingRegressor(max_iter=2, batch_trees=1, random_state=0).fit(X, y).model_
+    left, _ = release(model, Hardening())
+    assert model.boosted is not None
+    assert left.boosted is not None
+    (base,) = left.boosted.base
+    assert base != model.boosted.base[0]
+    spread = float(np.std(model.forest.tree(0).value)) or abs(float(model.boosted.base[0]))
+    unit = 2.0 ** np.floor(np.log2(spread)) / max(2 ** round(np.log2(n_rows)) // 4, 2)
+    assert base / unit == round(base / unit)
+
+
+def test_balanced_weights_are_told_in_steps_of_an_eighth_of_a_doubling(ward_table):
+    y = np.arange(len(ward_table)) % 7 == 0
+    forest = HorizontalForestClassifier(5, class_weight="balanced", max_depth=3, random_state=0)
+    left, _ = release(forest.fit(ward_table, y).model_, Hardening())
+    counts, value = left.forest.moments, left.forest.value
+    both = np.flatnonzero((counts > 0).all(axis=1))
+    told = value[both, 1] / value[both, 0] * counts[both, 0] / counts[both, 1]
+    steps = 8 * np.log2(told)
+    assert np.abs(steps - np.median(np.rint(steps))).max() < 0.15  # shares have three digits

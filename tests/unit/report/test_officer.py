@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from spinney.errors import SettingError, StorageError
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.signatures import LocalKey
 from spinney.report.officer.claims import claims_section, odds_section
 from spinney.report.officer.document import officer_document
 from spinney.report.officer.odds import PRIORS, posterior
@@ -151,6 +153,9 @@ def test_what_people_say_is_shown_as_text(run):
 
 def test_what_is_not_known_is_said(run):
     words = words_of(officer_document(run))
+    assert "This was a simulation: one process held the rows of all parties." in words
+    assert "Every party and the lead get the model; the lead gets the coordinator" in words
+    assert "every party was also told each sum that the table says the coordinator sees" in words
     assert words.count("Not stated. Say it in about.toml beside the report.") == 2
     assert "No audit was run: nobody has tried on this run what an attacker would." in words
     assert "No ledger was given." in words
@@ -168,13 +173,17 @@ def test_an_audit_is_shown_and_must_be_of_this_model(run):
     assert "rows isolated 25.0 % [20.0, 31.0]" in words
     assert "members found at 1 % false 25.0 % [20.0, 31.0]" in words
     assert "runs with and without one row show at least 1.25" in words
-    assert "No limit is broken, of those that a party" in words
+    assert "No limit was set for the audit ([policy.audit] in a party" in words
     digest = sha256((run / "model.spinney").read_bytes()).hexdigest()
     own = json.loads(json.dumps(AUDIT).replace('"digest": ""', f'"digest": "{digest}"'))
     path.write_text(json.dumps(own | {"broken": ["too many rows stand alone"]}), encoding="utf-8")
     words = words_of(officer_document(run))
     assert "another model" not in words
     assert "1 limit not kept." in words
+    limited = own | {"limits": {"least_group": 2}}
+    path.write_text(json.dumps(limited), encoding="utf-8")
+    words_kept = words_of(officer_document(run))
+    assert "compared with the party&#x27;s limits: least_group = 2. All are kept." in words_kept
     assert "What is not kept: too many rows stand alone." in words
 
 
@@ -197,6 +206,13 @@ def test_a_ledger_is_checked_and_its_head_is_shown(run, tmp_path):
     document = officer_document(run, (path,))
     assert head in document
     assert "every entry holds" in document
+    assert "has no head that others keep" in document
+    with closing(Ledger.open(path, "north", key=LocalKey.of_secret(b"a"))) as ledger:
+        ledger.restart("the disk burnt", 9)
+    words = words_of(officer_document(run, (path,)))
+    assert "The ledger of north was RESTARTED on 20" in words
+    assert "and says why: the disk burnt. Entries up to 9 were given up." in words
+    document = officer_document(run, (path,))
     assert sha256(path.read_bytes()).hexdigest() in document
 
 
@@ -263,7 +279,44 @@ def test_the_odds_count_what_an_evaluation_cost_as_well():
     source = Source("A", Path("report.json"), "0" * 64, 1, "the report")
     odds = str(odds_section(facts, source))
     assert "54.6" in odds
-    assert "evaluation included" in odds
+    assert "all evaluations included" in odds
     told = str(claims_section(facts, source))
     assert "judged" in told
     assert ">evaluation<" in told
+
+
+PRIVATE = """
+[job]
+name = "noisy"
+protocol = "private_forest"
+[settings]
+n_estimators = 2
+max_depth = 2
+epsilon = 1.0
+n_jobs = 1
+[schema]
+label = "ill"
+classes = ["no", "yes"]
+[schema.columns]
+age = { kind = "number", range = [0, 110] }
+ward = { kind = "category", values = ["eye", "ear"] }
+[table]
+source = "csv"
+path = "visits.csv"
+[simulation]
+n_parties = 3
+[evaluation]
+epsilon = 0.5
+"""
+
+
+def test_quality_that_was_measured_with_noise_is_shown_and_exact_scores_are_called_so(place):
+    place.job(PRIVATE)
+    assert place.run("simulate", "job.toml").exit_code == 0
+    words = words_of(officer_document(place.folder / "runs" / "noisy"))
+    assert "Measured with noise, which the ledgers paid for, on the model that left:" in words
+    assert "Measures with 95 % intervals" in words
+    assert (
+        "Scores are exact counts, of the model before it was hardened. No epsilon covers" in words
+    )
+    assert "The scores by party are exact counts of rows that were held back." in words

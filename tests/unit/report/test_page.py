@@ -14,7 +14,7 @@ from spinney.report.page.markup import Html, tag
 from spinney.report.page.packed_trees import level_order, pack_trees
 from spinney.report.page.page import page_of
 from spinney.report.report import Report
-from spinney.report.verdicts import joining_helped
+from spinney.report.verdicts import joinings
 from spinney.transport.channel import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -55,25 +55,29 @@ def test_a_sentence_says_whether_joining_was_worth_it(forest):
         PartyQuality("b", "held-out", 50, {"f1": 0.5, "local_f1": 0.6}, {"gain_f1": (-0.2, 0.1)}),
     )
     page = page_of(msgspec.structs.replace(forest.report_, quality=quality))
-    assert "Joining helped 1 of 2 parties by F1: on average 0.600 alone and 0.600 together." in page
-    assert "At 1 of them the gain is more than chance" in page
+    assert "Joining helped 1 of 2 parties by F1 and hurt 0 (1 no clear difference)." in page
+    assert "Overall: no clear difference, on average 0.600 alone and 0.600 together" in page
 
 
 @pytest.mark.parametrize(
-    ("score", "together", "words"),
+    ("gains", "words"),
     [
-        ("f1", 0.55, "helped 2 of 4 parties by F1; on average it hurt: 0.600 alone and 0.550"),
-        ("f1", 0.5999999, "helped 2 of 4 parties by F1: on average 0.600 alone and 0.600"),
-        ("rmse", 0.7, "helped 2 of 4 parties by RMSE; on average it hurt: 0.600 alone and 0.700"),
-        ("rmse", 0.55, "helped 2 of 4 parties by RMSE: on average 0.600 alone and 0.550"),
+        ([(0.1, 0.2), (0.1, 0.3)], "helped 2 of 2 parties by F1 and hurt 0. Overall: it helped"),
+        ([(-0.2, -0.1), (-0.2, 0.1)], "helped 0 of 2 parties by F1 and hurt 1 (1 no clear"),
+        ([(-0.2, -0.1), (-0.3, -0.1)], "and hurt 2. Overall: it hurt, on average 0.600 alone"),
+        ([(-0.2, 0.1), None], "(1 no clear difference, 1 too few rows to tell)"),
+        ([None, None], "By F1, no party has enough held-out rows to tell whether joining helped"),
     ],
 )
-def test_a_sentence_says_when_joining_hurt_on_average(score, together, words):
-    told = joining_helped(score, (2, 4), alone=0.6, together=together, gains=[(-0.1, 0.1)] * 4)
-    assert words in told
-    assert told.endswith(
-        "At none of them is the gain clearly above chance: its 95 % interval reaches 0."
-    )
+def test_a_verdict_says_helped_hurt_or_no_clear_difference(gains, words):
+    quality = [
+        PartyQuality(
+            str(n), "held-out", 50, {"f1": 0.5, "local_f1": 0.6}, {"gain_f1": gain} if gain else {}
+        )
+        for n, gain in enumerate(gains)
+    ]
+    (told,) = joinings(quality)
+    assert words in told.in_words()
 
 
 def test_a_report_without_a_comparison_says_what_compares(forest):

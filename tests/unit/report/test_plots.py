@@ -85,7 +85,7 @@ def test_what_cannot_be_drawn_is_told(forest, tmp_path, monkeypatch):
     with pytest.raises(SettingError, match="no importances to plot"):
         empty.plot_importances()
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingExtraError, match=r"pip install '\.\[plot\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'spinney-trees\[plot\]'"):
         forest.report_.plot_gain()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows, load_report
 from spinney.errors import StorageError
+from spinney.report.door import release
 from spinney.report.facts import FORMAT, Holder, PartyQuality
 from spinney.report.page.disclosed import what_left
 from spinney.report.render import size
@@ -53,9 +54,14 @@ def test_quality_is_told_party_by_party(report):
 
 def test_a_saved_report_comes_back(report, tmp_path):
     report.save(tmp_path / "report.json")
-    assert load_report(tmp_path / "report.json") == report
-    assert load_report(tmp_path) == report  # a run's folder
-    assert load_report(str(tmp_path / "report.json")) == report
+    again = load_report(tmp_path / "report.json")
+    left, _ = release(report.__dict__["model"], report.release)
+    assert again == report.of_leaving(left)
+    assert again.importances != report.importances  # those of the model that leaves
+    again.save(tmp_path / "report.json")
+    assert load_report(tmp_path / "report.json") == again
+    assert load_report(tmp_path) == again  # a run's folder
+    assert load_report(str(tmp_path / "report.json")) == again
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
@@ -98,10 +104,10 @@ def test_a_printed_report_says_what_matters(report):
         "horizontal_forest   3 parties   6 trees, depth 4",
         "quality (out-of-bag rows)",
         "what left each party",
-        "histograms of tree nodes by class, or sums",
+        "histograms of tree nodes by class",
         "the coordinator, summed",
         f"{report.rounds} rounds",
-        "not differentially private: no noise was added",
+        "Not differentially private: no noise was added",
     ):
         assert words in text
     assert max(map(len, text.splitlines())) <= 100
@@ -126,7 +132,7 @@ def test_a_printed_report_tells_all_that_the_page_tells(report):
     for words in (
         "stopped early in",
         "ended        The party 'west' does not answer. This report covers the completed rounds.",
-        "worth it?    Joining helped 1 of 1 party by F1: on average 0.600 alone and 0.700",
+        "worth it?    There was one party" if len(report.parties) == 1 else "By F1, no party has",
         "lost         west",
         "retries      2 retries: the job started 3 times",
         "hardened     exported as x.onnx (onnx): as it is",
@@ -261,3 +267,10 @@ def test_a_report_is_frozen(report):
     with pytest.raises(AttributeError):
         report.n_trees = 7
     assert isinstance(report, Report)
+
+
+def test_a_printed_report_says_every_list_once(report):
+    told = " ".join(str(report).split())
+    assert "kinds of what left, above" in told or "all that is listed above" in told
+    for entry in report.disclosures:
+        assert told.count(f"; {entry.statistic};") == 0

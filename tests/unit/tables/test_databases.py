@@ -136,7 +136,7 @@ def test_an_unknown_database_is_refused():
 def test_postgres_needs_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     source = Source("sql", url="postgresql://host/db", query=QUERY)
-    with pytest.raises(MissingExtraError, match=r"pip install '\.\[postgres\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'spinney-trees\[postgres\]'"):
         read_table(source, SCHEMA)
 
 

@@ -200,7 +200,7 @@ def test_a_private_job_takes_unknown_categories_as_missing(csv):
         (CSV + "1,eye,t,1,maybe\n", SchemaError, "'ill' holds a class that the schema does not"),
         (CSV + "1,eye,t,1,\n", TableError, "'ill' is missing"),
         (CSV.replace("age", "years"), SchemaError, "no column 'age'.*It has: years, ward, smokes"),
-        (CSV.replace("ill", ""), TableError, "no header with a name for every column"),
+        (",,,,\n1,2,3,4,5\n", TableError, "no header with a name for every column"),
         (CSV.replace("ill", "age"), TableError, "more than one column called 'age'"),
         ("", TableError, "The CSV file is empty"),
         ("age,ward,smokes,grade,ill\n", TableError, "has no rows"),
@@ -369,8 +369,8 @@ def test_a_large_file_is_never_held_whole(tmp_path, monkeypatch):
 def test_no_reader_draws_a_bar_of_its_own():
     """DuckDB shows a progress bar in `python -c`, after two seconds, on stdout."""
     code = (
-        "from spinney.tables.files import _connection\n"
-        "with _connection() as found:\n"
+        "from spinney.tables.files import connection_to_files\n"
+        "with connection_to_files() as found:\n"
         "    sql = \"SELECT current_setting('enable_progress_bar')\"\n"
         "    print(found.execute(sql).fetchall())"
     )

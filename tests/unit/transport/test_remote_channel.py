@@ -125,6 +125,15 @@ def test_a_slow_party_is_waited_for(parties):
     assert parties["west"].asked == 1
 
 
+def test_a_party_that_works_for_ever_is_lost_in_the_end(parties):
+    wire = Wire(parties)
+    parties["west"].slow = threading.Event()
+    with pytest.raises(PartyLostError, match="Only 2 of 3 parties answered") as lost:
+        channel_over(wire, limits=Limits(silence=60.0, working=0.1)).sum(CountAsk(1))
+    assert lost.value.missing == ("west",)
+    parties["west"].slow.set()
+
+
 @dataclass(frozen=True)
 class LongAsk(CountAsk):
     body: bytes = b""

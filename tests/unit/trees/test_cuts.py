@@ -1,5 +1,7 @@
 """Random cuts: inside their box, counted as a plain loop would, chosen as scikit-learn would."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -141,9 +143,9 @@ def test_cuts_lie_in_the_box_and_are_everywhere_in_it():
         counts = np.bincount(by_bins, minlength=n_bins - 1)
         assert counts.min() > 0.6 * counts.mean()  # even in bins
     by_value = candidates.cut[:, 0::2][slots.feature[:, 0::2] == 1]
-    assert (by_value == 3).mean() > 0.95  # even in values: nearly all of the range is up there
+    assert (by_value >= 2).mean() > 0.95  # even in values: nearly all of the range is up there
     by_value = candidates.cut[:, 0::2][slots.feature[:, 0::2] == 0]
-    counts = np.bincount(by_value, minlength=12)[1:]
+    counts = np.bincount(by_value, minlength=12)
     assert counts.min() > 0.6 * counts.mean()
 
 
@@ -155,9 +157,21 @@ def test_random_sets_send_every_category_left_half_the_time():
 
 def test_small_nodes_are_asked_about_more_features():
     drawing = Drawing(2, 2, ((8, 2), (5, 4)))
-    bits = np.array([20, 8, 6, 5, 2], np.uint8)
-    assert drawing.features_of_node(bits, 30).tolist() == [2, 4, 4, 8, 8]
-    assert drawing.features_of_node(bits, 3).tolist() == [2, 3, 3, 3, 3]
+    nodes = replace(roots(5), bits=np.array([20, 8, 6, 5, 2], np.uint8))
+    assert drawing.features_of_node(nodes).tolist() == [2, 4, 4, 4, 4]  # there are four
+    assert drawing.draws_of_node(nodes).tolist() == [2] * 5
+
+
+def test_nodes_that_draw_on_draw_more_cuts_spread_over_all_bins():
+    stage = np.array([0, 1, 2], np.uint8)
+    nodes = replace(roots(3), bits=np.full(3, 2, np.uint8), stage=stage)
+    drawing = Drawing(2, 2, ((5, 4),))
+    assert drawing.draws_of_node(nodes).tolist() == [2, 8, 8]
+    found = draw_candidates(nodes, drawing, BINNING)
+    for node in (1, 2):
+        columns = found.slots.feature[node].tolist()
+        assert len(set(columns)) == 2
+        assert all(columns.count(column) == 8 for column in set(columns))
 
 
 def test_the_first_features_that_split_are_compared():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from spinney.protocols.settings import MAX_TREES
 from spinney.trees.binning import BinnedTable
 from spinney.trees.boosting import Sampling, walk_from_roots
 from spinney.trees.losses import LOSSES, Gradients, exponential, log_ratio
@@ -81,3 +82,13 @@ def test_rounding_by_hash_keeps_the_mean():
         assert set(np.unique(steps)) <= {math.floor(value * 127), math.ceil(value * 127)}
         assert abs(steps.mean() / 127 - value) < 4 * 0.5 / 127 / n**0.5
         assert abs((entries >> 24).mean() / 255 - abs(value)) < 4 * 0.5 / 255 / n**0.5
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_most_trees_of_the_largest_steps_do_not_overflow_a_score(loss):
+    """What a leaf may add, and how many trees a job may have, are bounded before it starts."""
+    units = loss.units(np.ones(2), 1e9)
+    largest = int(units.whole(np.array([1e300]), 1.0)[0])
+    assert largest < 2**31  # as it is told
+    assert largest * MAX_TREES < 2**62
+    assert int(loss.base(np.array([2**31 - 2, 2**31 - 2])).max()) + largest * MAX_TREES < 2**63

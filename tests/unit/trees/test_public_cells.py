@@ -107,6 +107,7 @@ def opened(level):
         "child_open": np.ones(n, np.bool_),
         "child_bits": np.ones(n, np.uint8),
         "child_derived": np.zeros(n, np.bool_),
+        "child_lines": np.ones(n, np.uint16),
     }
 
 

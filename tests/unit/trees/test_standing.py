@@ -106,7 +106,7 @@ def test_a_partition_keeps_order_and_puts_left_rows_first(data, seed):
     child_starts = np.full((4, len(sizes)), -1)
     child_ends = child_starts.copy()
     kernels.partition(
-        flat, block_start, n_columns, entries, starts, ends, 0, 2,
+        flat, block_start, n_columns, entries, starts, ends, (0, len(sizes)), 0, 2,
         feature, cut, missing_left, subset, bin_sets, child, child_starts, child_ends,
     )  # fmt: skip
     for node in range(2):

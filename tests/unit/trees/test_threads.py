@@ -1,7 +1,7 @@
 """Work divided over threads in ranges of equal work."""
 
 import os
-from threading import Lock
+from threading import Barrier, Lock, get_ident
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.errors import SettingError
-from spinney.trees.threads import LITTLE_WORK, equal_ranges, run_ranges, thread_count
+from spinney.trees.threads import LITTLE_WORK, equal_ranges, run_ranges, shared_out, thread_count
 
 
 @given(
@@ -47,6 +47,26 @@ def test_an_item_larger_than_a_share_has_a_range_of_its_own():
 
 def test_no_work_is_no_range():
     assert equal_ranges(np.zeros(0, np.int64), 3) == []
+
+
+@pytest.mark.parametrize("where", ["this thread", "another"])
+def test_an_error_on_any_thread_is_raised_and_ends_the_work(where):
+    own, both = get_ident(), Barrier(2)
+
+    def task(first, _):
+        if first < 2:  # one range on each thread
+            both.wait(10)
+            if (get_ident() == own) == (where == "this thread"):
+                raise SettingError("no")
+
+    with pytest.raises(SettingError, match="no"):
+        run_ranges(task, [(i, i + 1) for i in range(9)], 2)
+
+
+def test_one_thread_is_given_all_items_at_once():
+    assert shared_out(lambda: np.full(9, LITTLE_WORK), 9, 1) == [(0, 9)]
+    assert len(shared_out(lambda: np.full(9, LITTLE_WORK), 9, 2)) == 8
+    assert shared_out(lambda: np.zeros(0, np.int64), 0, 2) == []
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

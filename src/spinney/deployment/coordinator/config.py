@@ -55,6 +55,8 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
         pauses.
     reply_seconds
         The longest time for a message; a party that works longer reports in between.
+    answer_seconds
+        The longest time for an answer; a party that works longer is lost to the present attempt.
     message_bytes
         The longest message.
     attempts
@@ -64,11 +66,13 @@ class LimitsConfig(msgspec.Struct, frozen=True, kw_only=True):
     silence_seconds: float = 60.0
     patience_seconds: float = 600.0
     reply_seconds: float = 15.0
+    answer_seconds: float = 3600.0
     message_bytes: int = 1 << 31
     attempts: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("silence_seconds", "reply_seconds", "message_bytes", "attempts"):
+        least = ("silence_seconds", "reply_seconds", "answer_seconds", "message_bytes", "attempts")
+        for name in least:
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be greater than 0; got {getattr(self, name)}.")
         if self.reply_seconds < _LEAST_REPLY:

@@ -41,6 +41,10 @@ _MOST_RUNS: Final = 20  # of one person, that are not over
 class RunKeeping(Protocol):
     """The keeper, as the desk sees it."""
 
+    def hurry(self) -> None:
+        """Look after the runs at once: there is a new one."""
+        ...
+
     def abort(self, folder: RunFolder) -> None:
         """End a run for good; an attempt that is under way ends first."""
         ...
@@ -107,6 +111,7 @@ class CoordinatorDesk:
                 begun=time(),
             )
         )
+        self._keeper.hurry()
         return b""
 
     def _resume(self, peer: Peer, frame: frames.Resume) -> bytes:

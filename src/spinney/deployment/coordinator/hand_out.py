@@ -3,7 +3,9 @@
 When an attempt begins, the coordinator asks every party on which terms the model may leave. At the
 end it takes the strictest of them and of the job's own, and hands out the model on those. Where
 parties derive the model themselves, it says on which terms, and each party hardens its own. The
-terms of a party that has left still count, because its rows were counted.
+terms of a party that has left still count, because its rows were counted. Parties that audit what
+leaves (`[policy.audit]`) are asked first. The model is handed out, to anybody, only when all audits
+passed; if one does not pass, every party erases what it keeps of the model.
 """
 
 from collections.abc import Mapping
@@ -13,8 +15,17 @@ import msgspec
 
 from spinney.deployment.evaluation import digest_of
 from spinney.deployment.job import Agreed
-from spinney.deployment.questions import DerivedAsk, ModelAsk, ModelReply, TermsAsk, TermsReply
-from spinney.errors import ProtocolError
+from spinney.deployment.questions import (
+    AuditAsk,
+    AuditReply,
+    DerivedAsk,
+    ModelAsk,
+    ModelReply,
+    TermsAsk,
+    TermsReply,
+    WithdrawAsk,
+)
+from spinney.errors import PolicyError, ProtocolError, UnauditedError
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.verified.messages import Opened
@@ -42,12 +53,16 @@ class HandOut:
         self._agreed = agreed
         self._present = present
         self._terms = dict(before)
+        self._auditing: tuple[str, ...] = ()
+        self._wire: Channel | None = None  # a journal would repeat what an audit came to before
         self._rounds: list[Round] = []
 
     def learn_terms(self, channel: Channel) -> dict[str, Hardening]:
         """Ask the parties on which terms the model may leave; return all that were ever stated."""
+        self._wire = channel
         replies = self._ask(channel, TermsAsk())
         self._terms |= {name: reply.terms for name, reply in replies.items()}
+        self._auditing = tuple(name for name, reply in replies.items() if reply.audits)
         return self._terms
 
     def hand_out(self, channel: Channel, model: ForestModel, before: tuple[Opened, ...]) -> bytes:
@@ -56,6 +71,8 @@ class HandOut:
         if self._agreed.is_verified:
             kept = self.hand_out_derived(channel, digest_of(model.to_bytes()), before)
         else:
+            terms = TermsReply.of(self._strictest())
+            self._await_audits(AuditAsk("", (), terms, released))
             kept = _one_of(self._ask(channel, ModelAsk(released)))
         if kept != digest_of(released):
             raise ProtocolError("The parties keep another released model. Nothing was kept here.")
@@ -64,20 +81,40 @@ class HandOut:
     def hand_out_derived(self, channel: Channel, digest: str, before: tuple[Opened, ...]) -> str:
         """Let the parties harden what they derived; return the digest of the released model."""
         terms = TermsReply.of(self._strictest())
+        self._await_audits(AuditAsk(digest, before, terms, b""))
         return _one_of(self._ask(channel, DerivedAsk(digest, before, terms)))
+
+    def _await_audits(self, ask: AuditAsk) -> None:
+        """Raise unless the model passes every audit; if it fails one, nobody keeps it."""
+        if self._wire is None or not self._auditing:
+            return
+        replies = self._ask(self._wire, ask, self._auditing)
+        refused = {name: reply for name, reply in replies.items() if reply.refused}
+        if refused:
+            self._ask(self._wire, WithdrawAsk())
+            raise PolicyError(f"{_by_party(refused)} No party keeps the model.")
+        waiting = {name: reply for name, reply in replies.items() if reply.waits}
+        if waiting:
+            raise UnauditedError(_by_party(waiting))
 
     def told_in(self, report: Report) -> Report:
         """Return the report with the terms, and with the questions of the hand-out."""
         return msgspec.structs.replace(report.asked(self._rounds), release=self._strictest())
 
-    def _ask(self, channel: Channel, ask: Ask[Reply]) -> dict[str, Reply]:
-        replies = channel.ask(ask, to=self._present)
+    def _ask(
+        self, channel: Channel, ask: Ask[Reply], to: tuple[str, ...] | None = None
+    ) -> dict[str, Reply]:
+        replies = channel.ask(ask, to=self._present if to is None else to)
         self._rounds.append(replace(channel.rounds[-1], number=len(self._rounds) + 1))
         return replies
 
     def _strictest(self) -> Hardening:
         """Return the strictest of the parties' terms and the job's."""
         return self._agreed.release.with_all(self._terms.values())
+
+
+def _by_party(replies: Mapping[str, AuditReply]) -> str:
+    return " ".join(f"Party {name!r}: {reply.reason}" for name, reply in replies.items())
 
 
 def _one_of(replies: dict[str, ModelReply]) -> str:

@@ -31,6 +31,10 @@ class KeptHeads:
         kept = self._kept()
         return tuple(kept[name].to_bytes() for name in names if name in kept)
 
+    def ends(self) -> dict[str, int]:
+        """Return how many entries each party's ledger has, as far as it is kept here."""
+        return {name: kept.statement.head.seq for name, kept in sorted(self._kept().items())}
+
     def joined(self, attempt: Attempt, said: Mapping[str, bytes]) -> str:
         """Take what parties say as they join; say what is wrong with it, or nothing."""
         self._last, self.shown = {}, tuple(said.values())

@@ -71,6 +71,7 @@ class Keeper:
         self._attendance = attendance
         self._heads = KeptHeads(file.kit)
         self._stop = Event()
+        self._due = Event()
         self._lock = Lock()
         self._active: _Active | None = None
         self._ended: dict[str, float] = {}  # run -> when its last attempt ended
@@ -86,6 +87,7 @@ class Keeper:
     def stop(self) -> None:
         """Stop; a run that is under way goes on when the coordinator is started again."""
         self._stop.set()
+        self._due.set()
         self._thread.join(_END)
         active = self._active
         if active is not None and active.thread is not None:
@@ -104,6 +106,10 @@ class Keeper:
     def connected(self) -> tuple[str, ...]:
         """Return the parties that are connected."""
         return self._attendance.names()
+
+    def hurry(self) -> None:
+        """Look after the runs at once: there is a new one."""
+        self._due.set()
 
     def abort(self, folder: RunFolder) -> None:
         """End a run for good; an attempt that is under way ends first."""
@@ -128,7 +134,11 @@ class Keeper:
     # --- one pass --------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        while not self._stop.wait(_EVERY):
+        while True:
+            self._due.wait(_EVERY)
+            if self._stop.is_set():
+                return
+            self._due.clear()
             try:
                 self.look()
             except Exception:  # noqa: BLE001  the next pass may succeed
@@ -178,7 +188,7 @@ class Keeper:
         if status.updated != self._told.get(status.run):
             write_unfinished(folder, status)
             self._told[status.run] = status.updated
-            if status.state == ABORTED:  # its report lists the completed rounds
+            if status.state in (ABORTED, FAILED):  # its report lists the completed rounds
                 Journal(folder.rounds).clear()
         if status.state in OVER:
             self._over.add(status.run)

@@ -21,6 +21,7 @@ from spinney.deployment.coordinator.runs import (
     Status,
 )
 from spinney.deployment.coordinator.unfinished import add_run_facts
+from spinney.deployment.costs import size_of
 from spinney.deployment.evaluation import (
     digest_of,
     evaluate_model,
@@ -42,16 +43,18 @@ from spinney.errors import (
 )
 from spinney.files import write_whole
 from spinney.protocols.model import ForestModel
+from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.secure_sums.channel import RevealAsk, SecureSums
 from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.spec import ColumnsSpec
 from spinney.protocols.training import Quality, Roles, Trained, Training
-from spinney.protocols.verified.blind import relay_steps
+from spinney.protocols.verified.blind import NOT_SEEN, relay_steps
 from spinney.protocols.verified.channel import VerifiedSums
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import write_run
+from spinney.tables.agree import agree
 from spinney.transport import codec
 from spinney.transport.channel import Channel
 from spinney.transport.journal import Journal, Journaled
@@ -63,7 +66,6 @@ _LOGGED: Final = ("state", "phase", "level")
 _TELL_EVERY: Final = 0.5  # seconds
 _ROLES: Final = "roles.spinney"
 _OPENED: Final = RevealAsk.called()
-_BLIND: Final = "the coordinator saw no sum"
 
 
 class Run:
@@ -113,7 +115,7 @@ class Run:
             level=before.level if before else 0,
             levels=before.levels if before else 0,
             trees=agreed.spec.n_trees(agreed.protocol_settings()),
-            step=agreed.spec.step,
+            step="step" if agreed.is_blind else agreed.spec.step,
         )
         write_whole(self._folder.job, agreed.to_bytes())
         self._tell(force=True)
@@ -239,10 +241,14 @@ class Run:
         """
         agreed, present, begin = self._agreed, self._status.present, monotonic()
         leaving = self._hand_out(wire)
+        schemas = wire.ask(SchemaAsk(), to=present)  # parties that differ are named, not derived
+        compared = replace(wire.rounds[-1], number=1)
+        agree({name: reply.schema for name, reply in schemas.items()})
+        most = agreed.spec.bound(agreed.protocol_settings(), size_of(agreed)).rounds or ENDLESS
 
         def told(number: int) -> None:
             self._count()
-            self._tell(phase="growing", level=number - 1, levels=ENDLESS)
+            self._tell(phase="growing", level=number - 1, levels=most)
 
         last = relay_steps(journaled, told)
         # Asked in every attempt: a party that was started again has yet to derive its model.
@@ -254,7 +260,10 @@ class Run:
             raise ProtocolError(f"Party {first!r} sent another model than it derived.")
         rounds = tuple(
             replace(
-                done, question=question, reveals=reveals, protection=f"{done.protection}; {_BLIND}"
+                done,
+                question=question,
+                reveals=reveals,
+                protection=f"{done.protection}; {NOT_SEEN}",
             )
             for done, (question, reveals) in zip(journaled.rounds, shown.steps, strict=False)
         )
@@ -268,7 +277,7 @@ class Run:
             agreed.spec.described(agreed.protocol_settings()),
             tuple(claim for outcome in outcomes.values() for claim in outcome.claims),
         )
-        return training, leaving.told_in(self._report(training))
+        return training, leaving.told_in(self._report(training).asked([compared]))
 
     def _report(self, training: Trained) -> Report:
         """Return the report; for a forest over columns, with the owner of each split."""
@@ -314,7 +323,7 @@ class Run:
             parties=self._agreed.parties,
             present=self._status.present,
             least=least,
-            limits=Limits(limits.silence_seconds, limits.message_bytes),
+            limits=Limits(limits.silence_seconds, limits.answer_seconds, limits.message_bytes),
             watch=self._heard,
             heads=self._heads.shown,
             heard=self._heads.heard,
@@ -323,9 +332,9 @@ class Run:
     def _heard(self, hearing: Hearing) -> None:
         """Record who has answered, and whether the job can go on without the others.
 
-        A masked sum that some parties have opened cannot be repeated over fewer parties: the
-        difference would be one party's counts. For the same reason, nobody may leave in some
-        phases; see `Spec.all_stay_in`.
+        Once some parties have opened a masked sum, no later one is over fewer parties: the
+        difference would be one party's counts. Nobody may leave in some phases before that; see
+        `Spec.all_stay_in`.
         """
         known = self._status.together
         self._count()
@@ -339,7 +348,7 @@ class Run:
         """Count the completed rounds; a new one counts as progress."""
         rounds = 0 if self._journaled is None else len(self._journaled.rounds)
         if rounds > self._status.rounds:
-            moved: dict[str, Any] = {"rounds": rounds, "stalled": 0, "together": False}
+            moved: dict[str, Any] = {"rounds": rounds, "stalled": 0}
             self._status = msgspec.structs.replace(self._status, **moved)
 
     def _tell(self, *, force: bool = False, **changes: Any) -> None:

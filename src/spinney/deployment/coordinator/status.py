@@ -11,6 +11,7 @@ from spinney.deployment.condition import (
     warnings_of,
 )
 from spinney.deployment.coordinator.config import load_coordinator
+from spinney.deployment.coordinator.heads import KeptHeads
 from spinney.deployment.coordinator.measures import runs_by_state
 from spinney.deployment.expiry import authority_of, authority_warning, coordinator_warning
 from spinney.deployment.process import is_running
@@ -31,6 +32,7 @@ def status(path: Path) -> dict[str, Any]:
     if (file.kit / "startup").exists():
         own = kits.certificate_in(file.kit, "server", "spinney coordinator init")
         facts["certificate"] = certificate_facts(own)
+        facts["ledgers"] = KeptHeads(file.kit).ends()
         facts["authority"] = certificate_facts(authority_of(file.kit))
         expiring = [coordinator_warning(file.kit, path.name)(), authority_warning(file.kit)()]
     facts["kit"] = "none" if not (file.kit / "startup").exists() else str(file.kit)

@@ -78,8 +78,8 @@ def count_job(records: Path, party: str, most: int) -> None:
         begun = [float(at) for at in json.loads(path.read_text())]
     except (FileNotFoundError, ValueError, TypeError):
         begun = []
-    # A clock that was set back must not block the party for long.
-    recent = [at for at in begun if now - _HOUR < at <= now]
+    # A clock that was set back neither forgets jobs nor blocks the party for more than an hour.
+    recent = [min(at, now) for at in begun if at > now - _HOUR]
     if len(recent) >= most:
         raise PolicyError(
             f"The policy of {party!r} allows {some(most, 'job', 'jobs')} to begin within "

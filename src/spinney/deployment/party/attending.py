@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from spinney.deployment.job import Attempt
 from spinney.deployment.logs import JsonLines
 from spinney.deployment.party.config import PartyFile, load_party
 from spinney.deployment.party.gate import admit
@@ -18,6 +19,7 @@ from spinney.transport.remote.resident import Resident
 from spinney.transport.remote.wire import full_disk
 
 _LOG: Final = logging.getLogger("spinney.gate")
+_AUDIT: Final = logging.getLogger("spinney.audit")
 _WAIT: Final = 60.0  # seconds for an answer that nobody wants any more
 
 
@@ -52,7 +54,7 @@ class AttendingParty:
                 head=side.heads.stated,
             )
         except SpinneyError as error:
-            _LOG.warning("A job was refused: %s", error)
+            _AUDIT.warning("A job of the coordinator was refused: %s", error)
             return Decision(offer.number, type(error).__name__, error.public)
         except Exception as error:  # noqa: BLE001  its text may hold data and stays here
             _LOG.exception("A job was refused because it could not be read.")
@@ -67,6 +69,7 @@ class AttendingParty:
 
     def _require_newer(self, offer: Offer) -> None:
         """Refuse an attempt that is not newer than the last of its run: it has been offered."""
+        Attempt(offer.run, offer.attempt, offer.present)  # raises if it names no run
         if offer.attempt <= self._last.get(offer.run, 0):
             raise ProtocolError("This attempt was offered before. Nothing was released.")
         self._last[offer.run] = offer.attempt

@@ -22,9 +22,13 @@ from spinney.tables.table import Table
 
 def life_budgets(party: PartyFile) -> list[Budget]:
     """Return the lifetime budgets that the party's policy sets for its data set."""
-    total = party.policy.epsilon_total
+    total, delta = party.policy.epsilon_total, party.policy.delta_total
+    if total is None:
+        return []
     # In every unit: a unit without a budget would never run out.
-    return [] if total is None else [Budget.pure(total, unit) for unit in Unit]
+    if delta is None:
+        return [Budget.pure(total, unit) for unit in Unit]
+    return [Budget.zcdp(total, delta, unit) for unit in Unit]
 
 
 def left_per_unit(party: PartyFile) -> dict[Unit, Fraction]:

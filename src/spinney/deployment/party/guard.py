@@ -22,7 +22,7 @@ from spinney.protocols.accounts.account import ClaimsAsk
 from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.settings import PrivacySettings
 from spinney.protocols.spec import CommonSettings
-from spinney.report.file_names import MODEL
+from spinney.report.file_names import CANDIDATE, MODEL
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
 
@@ -34,9 +34,9 @@ class RunRecord:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._path = folder / "facts.jsonl"
-        self._disclosed = folder / "disclosures.jsonl"
+        self.disclosed = folder / "disclosures.jsonl"
         self._facts: dict[str, str] = {}
-        for path in (self._path, self._disclosed):
+        for path in (self._path, self.disclosed):
             _drop_half_a_line(path)
         if self._path.exists():
             for line in self._path.read_text().splitlines():
@@ -47,11 +47,6 @@ class RunRecord:
         """Return a fact; None if unknown."""
         return self._facts.get(what)
 
-    def known(self, start: str) -> dict[str, str]:
-        """Return the facts whose names start so, by the rest of their names."""
-        found = self._facts.items()
-        return {what[len(start) :]: value for what, value in found if what.startswith(start)}
-
     def settle(self, what: str, value: str) -> bool:
         """Record a fact unless there is one; return whether the recorded fact equals this one."""
         if what not in self._facts:
@@ -61,14 +56,26 @@ class RunRecord:
 
     def keep_model(self, model: bytes) -> None:
         """Keep the run's model."""
+        self._keep(MODEL, model)
+        self.drop_candidate()
+
+    def keep_candidate(self, model: bytes) -> None:
+        """Keep a model that has not left, so that it can be audited."""
+        self._keep(CANDIDATE, model)
+
+    def drop_candidate(self) -> None:
+        """Erase a model that has not left."""
+        (self.folder / CANDIDATE).unlink(missing_ok=True)
+
+    def _keep(self, name: str, model: bytes) -> None:
         try:
-            write_whole(self.folder / MODEL, model)
+            write_whole(self.folder / name, model)
         except StorageError as error:  # its text has a path
             raise _no_room(error.public) from None
 
     def disclose(self, **fields_: object) -> None:
         """Record that something leaves the party."""
-        self._append(self._disclosed, {"at": now(), **fields_})
+        self._append(self.disclosed, {"at": now(), **fields_})
 
     @staticmethod
     def _append(path: Path, value: dict[str, object]) -> None:

@@ -94,12 +94,18 @@ def signer_of(party: PartyFile) -> Signer:
     return identity if identity.has_key else LocalKey.of_secret(secret)
 
 
+def own_key(party: PartyFile) -> LocalKey:
+    """Return the key beside a party's ledger, which vouches for the keys that it adopts."""
+    return LocalKey.of_secret(ledger_secret(party.ledger_file))
+
+
 def require_whole(party: PartyFile) -> None:
-    """Raise if a party's ledger is missing, or does not go on from where it ended last."""
+    """Raise if a party's ledger is missing, not its own, or not as it was when it ended last."""
     mark, identity = OwnMark(party.records), KitIdentity(party.kit)
     mark.require_ledger(party.ledger_file)
     if party.ledger_file.exists():
         with opened(party.ledger_file) as ledger:
+            ledger.check_keys([signer_of(party).public_key], own=own_key(party).public_key)
             mark.require_same(ledger, identity.federation if identity.has_key else "")
 
 

@@ -1,11 +1,11 @@
-"""A party among the others in one attempt: one roster of keys, and every sum opened once."""
+"""A party among the others in one attempt: one roster of keys, and one set of parties in sums."""
 
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
 from spinney.deployment.job import Agreed
-from spinney.deployment.party.guard import RunRecord
+from spinney.deployment.party.steps import Memory
 from spinney.errors import ProtocolError
 from spinney.privacy.keys import SumSettings
 from spinney.protocols.secure_sums.channel import (
@@ -48,10 +48,9 @@ class KeyedSide:
         This party's key for the attempt.
     agreed
         The accepted job: which parties may be in a sum, and how many must be.
-    record
-        The facts that this party must remember about the run.
-    of_job
-        The same about all runs of the job; None: it has one.
+    memory
+        Returns what settles over which parties sums are opened: the ledger, which nobody can put
+        back to an earlier state unnoticed.
     held
         Returns the secret that it already shares with the others in this run.
     """
@@ -64,8 +63,7 @@ class KeyedSide:
         roster: RosterParty,
         agreed: Agreed,
         *,
-        record: RunRecord,
-        of_job: RunRecord | None = None,
+        memory: Callable[[], Memory],
         held: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         self._name = name
@@ -74,13 +72,11 @@ class KeyedSide:
         self._summed = summed
         self._roster = roster
         self._agreed = agreed
-        self._record = record
-        self._of_job = of_job or record
+        self._memory = memory
         self._taken: tuple[RosterAsk, SumSettings, RosterReply] | None = None
         self._group: GroupAsk | None = None
         self._inside: Answering | None = None
         self._questions: dict[int, str] = {}  # round -> the question it is about
-        self._nodes: dict[int, tuple[str, int, int]] = {}  # round -> the nodes it is about
         self._counted: dict[int, frozenset[str]] = {}  # round -> whose replies are not zeros
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -154,31 +150,21 @@ class KeyedSide:
             if not question.is_derived:
                 return reply
             about = question.about
-        self._nodes[number] = (f"{about.called()} {about.step}", *about.covers)
         self._counted[number] = frozenset(about.counted)
         return reply
 
-    def _was_opened_for_others(self, number: int, survivors: str) -> bool:
-        """Return whether others were in an earlier sum of a round's nodes; else note who is now.
+    def _are_those_of_earlier_sums(self, survivors: str) -> bool:
+        """Return whether all sums of the job, in any run, are over these parties; note the first.
 
-        A later step may be about the same nodes, after a party has left, and so is another run.
+        It is not enough to compare sums of the same nodes: a node's rows are those of its children,
+        so that a sum with a party and a later one without it also differ by that party's counts.
         """
-        nodes = self._nodes.get(number)
-        if nodes is None:
-            return False
-        what, first, last = nodes
-        for known, others in self._of_job.known(f"nodes {what} ").items():
-            begin, end = map(int, known.split("-"))
-            if begin < last and first < end and others != survivors:
-                return True
-        self._of_job.settle(f"nodes {what} {first}-{last}", survivors)
-        return False
+        return self._memory().settle(self._agreed.digest, "sums", survivors) == survivors
 
     def _opened(self, ask: RevealAsk, secure: SecureParty) -> RevealReply:
-        """Open a sum for one set of parties; two sets would differ by one party's reply."""
+        """Open a sum; all sums of a job are over the same parties."""
         number = ask.unmask.round_number
-        meant = self._questions.get(number)
-        if meant is None:
+        if number not in self._questions:
             raise ProtocolError(
                 f"This party has no reply in round {number} of the masks. Nothing was released."
             )
@@ -189,12 +175,11 @@ class KeyedSide:
                 "show theirs. Nothing was released. Start the job again with the parties that stay."
             )
         survivors = ",".join(sorted(ask.unmask.survivors))
-        if self._was_opened_for_others(number, survivors) or not self._record.settle(
-            f"opened {meant}", survivors
-        ):
+        if not self._are_those_of_earlier_sums(survivors):
             raise ProtocolError(
-                "This sum was already opened for another set of parties. Nothing was released. "
-                "For other parties, propose the job under another name."
+                "A sum of this job was already opened for another set of parties. The difference "
+                "would be the counts of whoever is in one of them only. Nothing was released. Wait "
+                "until all are back, or propose the job under another name for other parties."
             )
         reply: RevealReply = secure.answer(ask)
         return reply

@@ -5,6 +5,7 @@ shows no more. A model that the party derived itself it hardens itself. Either w
 records and its ledger say that a model left, on which terms, and its digest; of one run, one model.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -14,12 +15,22 @@ from typing import Final
 from spinney.deployment.job import Agreed
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.guard import RunRecord
-from spinney.deployment.questions import RELEASED, DerivedAsk, ModelAsk, ModelReply, TermsReply
-from spinney.errors import LedgerError, PolicyError
+from spinney.deployment.questions import (
+    RELEASED,
+    AuditAsk,
+    AuditReply,
+    DerivedAsk,
+    ModelAsk,
+    ModelReply,
+    TermsAsk,
+    TermsReply,
+)
+from spinney.errors import LedgerError, PolicyError, ProtocolError, UnauditedError
 from spinney.privacy.accounting import JobTerms
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.scopes import Disclosure, Protection, Question, View
+from spinney.protocols.columns.model import PART
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.settings import PrivacySettings
@@ -27,6 +38,7 @@ from spinney.report.audit_limits import refuse_unaudited
 from spinney.report.door import release, require_released
 from spinney.report.file_names import MODEL
 
+_LOG: Final = logging.getLogger("spinney.party")
 _ONE_MODEL: Final = b"the model that left"
 
 
@@ -64,37 +76,78 @@ class LeavingModel:
         privacy: PrivacySettings | None = self._agreed.protocol_settings().privacy
         return privacy
 
-    def terms(self) -> TermsReply:
+    def terms(self, ask: TermsAsk) -> TermsReply:
         """Return the terms on which the model may leave, for all that this party knows."""
-        return TermsReply.of(self._allowed)
+        del ask
+        return TermsReply.of(self._allowed, audits=self._policy.audit is not None)
 
     def keep_handed(self, ask: ModelAsk) -> ModelReply:
         """Keep the model that the coordinator hands out, unless it shows more than allowed."""
-        model = ForestModel.from_bytes(ask.model, name="the handed-out model")
-        try:
-            require_released(model, self._allowed, is_private=self._privacy is not None)
-        except PolicyError as error:
-            self._refused(ask.called(), error)
-            raise
+        model = self._handed(ask.called(), ask.model)
         digest = self._left(ask.called(), ask.model, model.released or EXACT)
         return ModelReply(digest, digest)
 
     def keep_derived(self, model: ForestModel, ask: DerivedAsk) -> tuple[ModelReply, bytes]:
         """Harden the model that this party derived, and keep it; return its bytes as well."""
         terms = ask.terms.terms
+        released = self._hardened(ask.called(), model, terms)
+        kept = self._left(ask.called(), released, terms)
+        # A blind coordinator could try out which exact counts have this digest.
+        derived = kept if self._agreed.is_blind else sha256(model.to_bytes()).hexdigest()
+        return ModelReply(derived, kept), released
+
+    def audited(self, derived: ForestModel | None, ask: AuditAsk) -> AuditReply:
+        """Say what came of the audit of a model that may leave; the model stays here until then."""
+        question, model = ask.called(), ask.model
+        if derived is None:
+            self._handed(question, model)
+        else:
+            model = self._hardened(question, derived, ask.terms.terms)
+        try:
+            self._require_audited(question, model)
+        except PolicyError as error:
+            _LOG.warning("%s", error)  # with what stays here: where it is kept, what was found
+            waits = isinstance(error, UnauditedError)
+            reply = AuditReply(waits=waits, refused=not waits, reason=error.public)
+        else:
+            reply = AuditReply(waits=False, refused=False, reason="")
+        said = len(reply.reason.encode())
+        self._record.disclose(question=question, reveals=ask.reveals, protection="none", bytes=said)
+        return reply
+
+    def withdraw(self, question: str) -> None:
+        """Erase a model that has not left, because a party's audit of it did not pass."""
+        if (self._record.folder / MODEL).exists():
+            raise ProtocolError("The model of this run has left before; this party keeps it.")
+        self._record.drop_candidate()
+        (self._record.folder / PART).unlink(missing_ok=True)  # of a model over columns
+        self._refused(
+            question,
+            PolicyError("The coordinator said that a party's audit of the model did not pass."),
+        )
+
+    def _handed(self, question: str, data: bytes) -> ForestModel:
+        """Return the model that the coordinator hands out, unless it shows more than allowed."""
+        model = ForestModel.from_bytes(data, name="the handed-out model")
+        try:
+            noises = self._privacy is not None and self._privacy.noises_counts
+            require_released(model, self._allowed, noises_counts=noises)
+        except PolicyError as error:
+            self._refused(question, error)
+            raise
+        return model
+
+    def _hardened(self, question: str, model: ForestModel, terms: Hardening) -> bytes:
+        """Return the derived model as it may leave; raise if it would show more than allowed."""
         name = terms.shows_more_than(self._allowed)
         if name:
             error = PolicyError(
                 f"The model is to be handed out with {terms.told(name)}; this party allows "
                 f"{self._allowed.told(name)}. This party does not keep it."
             )
-            self._refused(ask.called(), error)
+            self._refused(question, error)
             raise error
-        released = release(model, terms)[0].to_bytes()
-        kept = self._left(ask.called(), released, terms)
-        # A blind coordinator could try out which exact counts have this digest.
-        derived = kept if self._agreed.is_blind else sha256(model.to_bytes()).hexdigest()
-        return ModelReply(derived, kept), released
+        return release(model, terms)[0].to_bytes()
 
     def kept_before(self, derived: str) -> ModelReply:
         """Return the reply of an attempt that ended before the coordinator heard it."""
@@ -120,14 +173,14 @@ class LeavingModel:
     def _require_audited(self, question: str, model: bytes) -> None:
         """Raise unless the model passed the audit that the party's policy asks for, if any.
 
-        The party keeps the model already, so that it can be audited. Nobody has heard of it.
+        The party keeps the model meanwhile, so that it can be audited, but not as one that left.
         """
         if self._policy.audit is None or self._agreed.spec.leaves == "own models":
             return
         path = self._record.folder / MODEL
         if path.exists() and path.read_bytes() != model:
             raise _another_model()
-        self._record.keep_model(model)
+        self._record.keep_candidate(model)
         try:
             refuse_unaudited(
                 self._policy.audit,

@@ -9,6 +9,7 @@ from spinney.deployment.job import EVALUATE, PROPOSE, TRAIN, Agreed
 from spinney.deployment.party.pins import check_pins
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.careful import FEWEST_PARTIES
+from spinney.privacy.budget import probability
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.report.audit_limits import AuditLimits
 from spinney.report.words import some
@@ -32,6 +33,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         The largest total epsilon of all jobs on the data set, in every unit: for a record added or
         removed, for one that is replaced, and for a label. A job of epsilon e that counts records
         added or removed costs 2 e for one that is replaced and for its label (see `party.budget`).
+    delta_total
+        The delta at which `epsilon_total` is read: the data set's life then counts in zCDP, and may
+        hold jobs with delta beside pure ones. None: `epsilon_total` is pure, and jobs with delta
+        are refused.
     trust_coordinator
         Whether a job within those limits may nevertheless show the coordinator exact counts.
     min_samples_leaf
@@ -74,6 +79,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     jobs_per_hour: int = 60
     max_match_ids: int | None = None
     audit: AuditLimits | None = None
+    delta_total: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("min_parties", "min_samples_leaf", "jobs_per_hour"):
@@ -87,6 +93,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise SettingError(f"{name} must be a finite number above 0; got {value}.")
+        if self.delta_total is not None:
+            probability(self.delta_total, "delta_total")
+            if self.epsilon_total is None:
+                raise SettingError(
+                    "delta_total is the delta at which epsilon_total is read. Give epsilon_total "
+                    "too, or drop it."
+                )
         check_pins(self.peers)
         self._check_audit()
 
@@ -179,8 +192,8 @@ def _check_own_rows(party: str, policy: Policy, job: Agreed, settings: Any) -> N
     grows = job.kind in (TRAIN, PROPOSE) and job.spec.divides == "rows"
     if not policy.min_own_rows or not grows or not job.is_exact:
         return
-    if not job.spec.counts_out:
-        asked = f"asks for {job.protocol}, which counts a party's rows however few they are"
+    if job.spec.counts_few:
+        asked = f"asks for {job.protocol}, which {job.spec.counts_few}"
         allowed = f"lets it be counted only where it has {policy.min_own_rows} rows of a class"
         raise _refused(party, job, "min_own_rows", asked, allowed)
     if job.spec.n_trees(settings) > 1 and not job.spec.repeats_rows(settings):

@@ -16,6 +16,7 @@ from spinney.deployment.party.guard import Guarded, RunRecord
 from spinney.deployment.party.heads import LedgerHeads
 from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
 from spinney.deployment.party.leaving import LeavingModel
+from spinney.deployment.party.own_report import own_report
 from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
 from spinney.deployment.party.policy import check_policy
 from spinney.deployment.party.progress import Advance
@@ -31,6 +32,8 @@ from spinney.deployment.party.tables import (
     read_whole_table,
 )
 from spinney.deployment.questions import (
+    AuditAsk,
+    AuditReply,
     DerivedAsk,
     Judged,
     ModelAsk,
@@ -40,18 +43,23 @@ from spinney.deployment.questions import (
     ProposalAsk,
     ProposalReply,
     TermsAsk,
+    WithdrawAsk,
+    WithdrawnReply,
 )
-from spinney.errors import PolicyError, ProtocolError, SpinneyError, TableError
+from spinney.errors import PolicyError, ProtocolError, SpinneyError, StorageError, TableError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_evaluation, spec
 from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, note_exact
 from spinney.protocols.model import ForestModel
+from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.secure_sums.roster import RosterParty
+from spinney.protocols.training import Training
 from spinney.protocols.verified.derivation import OwnDerivation
-from spinney.protocols.verified.messages import StepAsk
+from spinney.protocols.verified.messages import Opened, StepAsk
 from spinney.protocols.verified.party import VerifyingParty
 from spinney.protocols.verified.tags import SumKeys
+from spinney.report.file_names import REPORT
 from spinney.tables.holding import Holding
 from spinney.tables.table import Table
 from spinney.transport.channel import Answering, Ask, Channel
@@ -83,11 +91,13 @@ class RunParty:
         self._run = run
         self._name = party.party.name
         self._settings = agreed.settings_asked()
+        self._present = present or agreed.parties
         self._record = RunRecord(party.records / "runs" / run)
         self._answering: Answering | None = None
         self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
         self._verifying: VerifyingParty | None = None
         self._released: bytes | None = None  # the model that this party derived, as it left
+        self._terms = agreed.release  # on which that model left
         self._told = False  # whether a blind coordinator has heard what came of the job
         self._leaving = LeavingModel(party, agreed, run, self._record, lambda: self._ledger)
         self._derivation: OwnDerivation | None = None
@@ -100,7 +110,7 @@ class RunParty:
             party.records,
             attempt=f"{run}/{attempt}",
             ledger=lambda: self._ledger,
-            present=present or agreed.parties,
+            present=self._present,
         )
         if agreed.is_masked or agreed.is_verified:
             self._inside = KeyedSide(
@@ -109,8 +119,7 @@ class RunParty:
                 (StepAsk,) if agreed.is_verified else agreed.summed,
                 RosterParty(self._name, f"{run}/{attempt}", self._identity),
                 agreed,
-                record=self._record,
-                of_job=RunRecord(party.records / "jobs" / agreed.digest),
+                memory=lambda: self._ledger,
                 held=self._steps.held,
             )
 
@@ -125,13 +134,13 @@ class RunParty:
             noisy = (ClaimsAsk,) if self._agreed.evaluation is not None else ()
             kinds = (*self._agreed.summed, *noisy, *masks)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
-            kinds = (*KEY_ASKS, StepAsk, *masks, TermsAsk, DerivedAsk)
-            kinds += (OutcomeAsk,) if self._agreed.is_blind else ()
+            kinds = (*KEY_ASKS, StepAsk, *masks, TermsAsk, AuditAsk, WithdrawAsk, DerivedAsk)
+            kinds += (SchemaAsk, OutcomeAsk) if self._agreed.is_blind else ()
         elif self._agreed.kind == PREDICT:
             assert isinstance(self._agreed.spec, spec.ColumnsSpec)
             kinds = self._agreed.spec.prediction_asks
         elif self._agreed.kind != PROPOSE:
-            kinds = (*self._agreed.spec.asks, *masks, TermsAsk, ModelAsk)
+            kinds = (*self._agreed.spec.asks, *masks, TermsAsk, AuditAsk, WithdrawAsk, ModelAsk)
         return {kind.__name__: kind for kind in kinds}
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -139,15 +148,22 @@ class RunParty:
         if isinstance(ask, ProposalAsk):
             return self._proposal(ask)
         self._begin()
-        if isinstance(ask, TermsAsk):
-            return self._leaving.terms()
-        if isinstance(ask, ModelAsk):
-            return self._leaving.keep_handed(ask)
-        if isinstance(ask, DerivedAsk):
-            return self._finish(ask)
-        if isinstance(ask, OutcomeAsk):
-            return self._outcome(ask)
-        return self._inside.answer(ask)
+        at_the_end: dict[type[Ask[Any]], Callable[[Any], Any]] = {
+            TermsAsk: self._leaving.terms,
+            AuditAsk: self._audited,
+            WithdrawAsk: self._withdraw,
+            ModelAsk: self._leaving.keep_handed,
+            DerivedAsk: self._finish,
+            OutcomeAsk: self._outcome,
+        }
+        if self._agreed.is_blind:  # its coordinator sees no step, and compares schemas beforehand
+            at_the_end[SchemaAsk] = lambda ask: self._opened().answer(ask)
+        answer = at_the_end.get(type(ask))
+        if answer is None:
+            return self._inside.answer(ask)
+        if not isinstance(ask, WithdrawAsk):
+            self._steps.require_going_on()  # of a run that was withdrawn, nothing leaves
+        return answer(ask)
 
     def close(self) -> None:
         """Let other jobs begin."""
@@ -329,21 +345,66 @@ class RunParty:
         known = self._steps.finished()
         if known is not None and known == ask.digest:  # the coordinator died before it knew
             return self._leaving.kept_before(known)
+        model = self._derived(ask.digest, ask.before)
+        reply, self._released = self._leaving.keep_derived(model, ask)
+        self._terms = ask.terms.terms
+        self._report()
+        if not self._agreed.is_blind:  # its coordinator has more to ask
+            self._steps.finish(reply.digest)
+        return reply
+
+    def _report(self) -> None:
+        """Write this party's own report of the run, so far, beside the model that it keeps."""
+        assert self._derivation is not None
+        training = self._derivation.finished()
+        assert isinstance(training, Training)
+        folder, present = self._record.folder, self._present
+        try:
+            told = own_report(
+                self._name,
+                self._agreed,
+                training,
+                present=present,
+                terms=self._terms,
+                disclosed=self._record.disclosed,
+            )
+            told.save(folder / REPORT)
+        except StorageError as error:  # the model has left, and the records say so
+            _LOG.warning("The report of job %r was not written: %s", self._agreed.name, error)
+
+    def _derived(self, digest: str, before: tuple[Opened, ...]) -> ForestModel:
+        """Return the model that this party derived; raise if it is not the coordinator's too."""
         if self._verifying is None or self._derivation is None:
             raise ProtocolError("This party has not derived a model.")
-        self._verifying.take(ask.before)
-        model = self._derivation.finished().model
+        self._verifying.take(before)
+        model: ForestModel | None = self._derivation.finished().model
         assert model is not None  # parties derive the models of jobs over rows, which have one
         told = "" if self._agreed.is_blind else sha256(model.to_bytes()).hexdigest()
-        if told != ask.digest:
+        if told != digest:
             raise ProtocolError(
                 "The coordinator's model is not the one that this party derived from the job's "
                 "sums. This party keeps neither."
             )
-        reply, self._released = self._leaving.keep_derived(model, ask)
-        if not self._agreed.is_blind:  # its coordinator has more to ask
-            self._steps.finish(reply.digest)
-        return reply
+        return model
+
+    def _audited(self, ask: AuditAsk) -> AuditReply:
+        """Say whether the model passes this party's audit."""
+        known = self._steps.finished()
+        if known is not None and known == ask.digest:  # it passed, and was kept
+            return AuditReply(waits=False, refused=False, reason="")
+        is_derived = self._agreed.is_verified
+        model = self._derived(ask.digest, ask.before) if is_derived else None
+        return self._leaving.audited(model, ask)
+
+    def _withdraw(self, ask: WithdrawAsk) -> WithdrawnReply:
+        """Erase what this party keeps of a model that does not leave, and answer nothing more."""
+        if not self._steps.has_ended:
+            self._leaving.withdraw(ask.called())
+            self._steps.withdraw(
+                "The coordinator said that a party's audit of this run's model did not pass, so "
+                "that nobody keeps it. Nothing was released. Start the job as a new run."
+            )
+        return WithdrawnReply()
 
     def _outcome(self, ask: OutcomeAsk) -> OutcomeReply:
         """Tell a blind coordinator what came of the job, once the model is kept."""
@@ -361,6 +422,7 @@ class RunParty:
             for name, found in training.quality.items()
         )
         self._told = True
+        self._report()
         return OutcomeReply(model, steps, quality, training.score, tuple(dict.fromkeys(claims)))
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spinney.deployment.party.config import PartyFile, load_party
-from spinney.deployment.party.heads import OwnMark, signer_of
+from spinney.deployment.party.heads import OwnMark, own_key, signer_of
 from spinney.errors import LedgerError, SettingError
 from spinney.privacy.heads import Head
 from spinney.privacy.ledger import Ledger
@@ -62,9 +62,10 @@ def _lost(ledger: Path, known: Head | None) -> int:
 def _record(party: PartyFile, path: Path, reason: str, lost: int) -> None:
     """Write the restart."""
     signer = signer_of(party)
-    ledger = Ledger.open(path, party.party.name, key=signer)
+    own = own_key(party)
+    ledger = Ledger.open(path, party.party.name, key=signer, vouching=own)
     try:
-        ledger.adopt(signer.public_key)
+        ledger.adopt(signer.public_key, own)
         ledger.restart(reason, lost)
     finally:
         ledger.close()

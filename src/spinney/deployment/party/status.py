@@ -26,6 +26,8 @@ from spinney.deployment.party.tables import (
 from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
+from spinney.jobs.checking.columns import use_of
+from spinney.jobs.checking.notes import Choices
 from spinney.jobs.file import load_job
 from spinney.jobs.tables import cluster_of, source_of
 from spinney.privacy.budget import Unit
@@ -35,6 +37,7 @@ from spinney.tables.cluster.parts import ParquetTable
 from spinney.tables.cluster.spread import names_on
 from spinney.tables.holding import Holding
 from spinney.tables.outside import sentences
+from spinney.tables.profile import opened_as_text, profile_of
 from spinney.tables.table import SourceTable
 from spinney.transport.remote import kits
 
@@ -45,6 +48,8 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
     found: dict[str, Any] = {"party": party.party.name}
     if job is None:
         found["columns"] = _columns(party)
+        if notes := _notes(party):
+            found["notes"] = " ".join(notes)
         return found
     agreed = agreement_of(load_job(job, deployed=True))
     check_policy(
@@ -117,6 +122,21 @@ def _last_entry(path: Path) -> dict[str, Any]:
     finally:
         ledger.close()
     return {"entries": last.seq, "hash": last.hash.hex()[:16]}
+
+
+def _notes(party: PartyFile) -> list[str]:
+    """Return what stands out in the columns that the party offers; this shows cells, to it alone.
+
+    A table on a cluster is not read here.
+    """
+    if cluster_of(party.table, party.folder) is not None:
+        return []
+    offered = party.table.columns or ()
+    with opened_as_text(source_of(party.table, party.folder)) as table:
+        columns = profile_of(table).columns
+    return [
+        str(note) for one in columns if one.name in offered for note in use_of(one, Choices()).notes
+    ]
 
 
 def _columns(party: PartyFile) -> str:

@@ -58,7 +58,7 @@ class StoredSteps:
 
         Whoever offers one again offers the same; see `RosterParty.letters`.
         """
-        self._require_going_on()
+        self.require_going_on()
         held = self.held()
         if held is None:
             self._write(_SHARED, offered)
@@ -70,6 +70,14 @@ class StoredSteps:
         Whoever got the secret later could read what a blind coordinator has noted.
         """
         self._write(_DERIVED, digest.encode())
+        self._forget()
+
+    def withdraw(self, why: str) -> None:
+        """Forget the steps of a run whose model does not leave; answer none of them again."""
+        self.end(why)
+        self._forget()
+
+    def _forget(self) -> None:
         for path in (*self._folder.glob("*.step"), self._folder / _SHARED):
             path.unlink(missing_ok=True)
 
@@ -98,7 +106,13 @@ class StoredSteps:
         self._memory().settle(self._run, _ENDED, why)
         self._write(_ENDED, why.encode())
 
-    def _require_going_on(self) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Whether this party answers no further question of the run."""
+        return self._memory().told(self._run, _ENDED) is not None
+
+    def require_going_on(self) -> None:
+        """Raise if this party answers no further question of the run."""
         why = self._memory().told(self._run, _ENDED)
         if why is not None:
             raise ProtocolError(why)

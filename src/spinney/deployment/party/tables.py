@@ -12,18 +12,17 @@ import numpy as np
 from spinney.deployment.job import EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.budget import life_budgets
 from spinney.deployment.party.config import PartyFile
-from spinney.deployment.party.heads import require_whole, signer_of
+from spinney.deployment.party.heads import own_key, require_whole, signer_of
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.file import JobFile, SimulationConfig, TableConfig
 from spinney.jobs.holdings import for_columns, holding_of
-from spinney.jobs.rows import held_back, held_by_id, hold_back
+from spinney.jobs.rows import held_back, hold_back
 from spinney.jobs.tables import cluster_of, declaration_of, source_of
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.extra_trees.labels import open_memory
 from spinney.protocols.settings import outside_of
 from spinney.protocols.spec import ColumnsSpec
-from spinney.seeds import derive_seed
 from spinney.tables.cluster.parts import ParquetTable
 from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.cluster.workers import ClusterAddress
@@ -44,8 +43,9 @@ def open_ledger(party: PartyFile) -> Ledger:
     """
     require_whole(party)
     signer = signer_of(party)
-    ledger = Ledger.open(party.ledger_file, party.party.name, key=signer)
-    ledger.adopt(signer.public_key)
+    own = own_key(party)
+    ledger = Ledger.open(party.ledger_file, party.party.name, key=signer, vouching=own)
+    ledger.adopt(signer.public_key, own)
     if budgets := life_budgets(party):
         ledger.allow_for_life(party.ledger.data, budgets)
     return ledger
@@ -131,11 +131,8 @@ def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Tab
     if isinstance(whole, SpreadTable):
         whole.use_only(~held_back(whole.targets(), simulation, number))
         return whole
-    table = spool(whole)
-    if agreed.protocol_settings().privacy is not None:
-        is_held = held_by_id(table, agreed.held_out, derive_seed(agreed.held_out_seed, number))
-        return table.select(np.flatnonzero(is_held if agreed.kind == EVALUATE else ~is_held))
-    rows = hold_back(table, simulation, number)
+    is_private = agreed.protocol_settings().privacy is not None
+    rows = hold_back(spool(whole), simulation, number, is_private=is_private)
     return rows.held_out if agreed.kind == EVALUATE else rows.training
 
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from spinney.errors import InternalError, PolicyError, SettingError
+from spinney.errors import PolicyError, SettingError
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.mechanisms import DiscreteLaplace
-from spinney.privacy.release import Mechanism
 from spinney.protocols.accounts.account import JoinReply, PartyAccount, Plan
-from spinney.protocols.rows.facts import bin_table
+from spinney.protocols.rows.facts import bin_table, fixed_point
 from spinney.protocols.rows.quality import row_values
 from spinney.protocols.rows.setup import require_schema
 from spinney.tables.schema import Schema
@@ -23,7 +21,7 @@ from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import RowValues
 from spinney.trees.threads import thread_count
-from spinney.typing import Integers
+from spinney.typing import Integers, Values
 
 _CHUNK = 65536  # rows that are held as numbers at one time
 _COUNTER_BYTES = 8
@@ -69,6 +67,17 @@ class PrivateRows:
             self._last = []
         return self._binned[1]
 
+    def numbers(self) -> Iterator[tuple[Values, Integers]]:
+        """Yield the rows as they are, column by column, and their classes or fixed-point targets.
+
+        For what bins are laid from; once they are, `table` holds the rows.
+        """
+        label = self.schema.label
+        for batch in self._table.batches():
+            is_class = label.kind == "class"
+            target = batch.target if is_class else fixed_point(batch.target, label, TARGET_BITS)
+            yield batch.values, target.astype(np.int64)
+
     def batches(self, binning: Binning) -> Iterator[tuple[RowValues, Integers]]:
         """Yield the rows, as numbers that trees can compare, and their classes."""
         table = self.table(binning)
@@ -81,13 +90,6 @@ class PrivateRows:
             if table.n_rows <= _CHUNK:
                 self._last = [rows]
             yield rows
-
-
-def summed_variance(noise: Mechanism, n_parties: int) -> float:
-    """Return the variance of the noise in a sum over parties: one whole in shares, or n wholes."""
-    if not isinstance(noise, DiscreteLaplace):
-        raise InternalError(f"No variance is known for a sum of {type(noise).__name__}.")
-    return noise.variance * (1 if noise.shares else n_parties)
 
 
 def require_classes(schema: Schema) -> int:

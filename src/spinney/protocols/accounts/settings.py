@@ -2,8 +2,11 @@
 
 from typing import Protocol
 
+from msgspec import UNSET, UnsetType
+
 from spinney.errors import SettingError
-from spinney.protocols.settings import PrivacySettings, as_text
+from spinney.privacy.budget import probability
+from spinney.protocols.settings import PrivacySettings, Task, as_text
 from spinney.protocols.spec import JobFacts
 
 
@@ -13,6 +16,11 @@ class Priced(Protocol):
     @property
     def epsilon(self) -> int | float | None:
         """The budget of the whole job."""
+        ...
+
+    @property
+    def delta(self) -> int | float | None:
+        """The chance with which epsilon may not hold; None: epsilon is pure."""
         ...
 
     @property
@@ -27,10 +35,15 @@ class Priced(Protocol):
 
 
 def job_privacy(
-    protocol: str, given: Priced, facts: JobFacts, leaf_share: float | None = None
+    protocol: str,
+    given: Priced,
+    facts: JobFacts,
+    leaf_share: float | None = None,
+    *,
+    tasks: tuple[Task, ...] = ("classification",),
 ) -> PrivacySettings:
     """Return the privacy of a job that always adds noise; raise if it gives no epsilon."""
-    if facts.task != "classification":
+    if facts.task not in tasks:
         raise SettingError(f"protocol = {protocol!r} is a classifier; drop task = 'regression'.")
     if given.epsilon is None:
         raise SettingError(
@@ -46,4 +59,10 @@ def job_privacy(
         leaf_share=as_text(0.5 if leaf_share is None else leaf_share, "leaf_share"),
         in_shares=given.secure_sum is not False,
         honest=given.honest,
+        delta=delta_text(given.delta),
     )
+
+
+def delta_text(delta: float | None) -> str | UnsetType:
+    """Return a user's delta as exact text; left out if it is None."""
+    return UNSET if delta is None else str(probability(delta))

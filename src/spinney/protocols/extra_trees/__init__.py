@@ -15,7 +15,8 @@ reveals the smallest and largest values of a node.
 
 **Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
 categories, classes and magnitudes of numbers, and how many rows of each class stand on each side
-of every drawn cut. It sees each party's schema, and its quality counts (a confusion matrix, or
+of every drawn cut; where no drawn cut parts a node's rows, of more cuts and of more columns, down
+to all of them. It sees each party's schema, and its quality counts (a confusion matrix, or
 error sums). Parties learn the same sums, from which they derive the forest and check it
 (`verified`). With `binning="quantiles"` all of them learn single cells, exactly: those at which
 bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of them also see each party's
@@ -31,9 +32,9 @@ Without `secure_sum` the channel adds up replies that it could read.
 | | and of leaves as in `row_forest.noisy_rows` | |
 | both | that a party joins, and its claims (`accounts.account`) | |
 
-**Rounds and bytes.** Schemas 1, facts 1, each level 1, quality 1: at most depth + 4 (exchanged
-thresholds: each level 2; `privacy`: joining 1, claims 1). A reply holds nodes x candidates x 2 x
-classes counters of a few bits each.
+**Rounds and bytes.** Schemas 1, facts 1, each level 1, nodes that draw on 3, quality 1: at most
+depth + 7 (exchanged thresholds: each level 2; `privacy`: joining 1, claims 1). A reply holds nodes
+x candidates x 2 x classes counters of a few bits each.
 """
 
 from spinney.protocols.extra_trees.coordinator import train

@@ -50,11 +50,11 @@ def train(
         if plan is not None:  # it raises before any party is asked
             join(channel, schema, settings)
     judged: tuple[dict[str, Quality], float | None] = {}, None
-    adds_up = True
+    adds_up, noise = True, None
     if plan is not None and not isinstance(plan, LabelPlan):
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
-            forest = grow_by_noisy_cuts(channel, schema, job, **how)
+            forest, noise = grow_by_noisy_cuts(channel, schema, job, **how)
     else:
         with phases.phase("binning"):
             progress("binning", 0, 0)
@@ -68,7 +68,7 @@ def train(
                 progress("judging", 0, 0)
                 forest = growth.forest(job.binning, values)
                 judged = quality_over_parties(channel, job, growth, values)
-    model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
+    model = ForestModel(NAME, schema, forest, job.binning.bin_of_category, noise=noise)
     return finished(channel, phases, model, settings, judged, adds_up=adds_up)
 
 
@@ -124,7 +124,10 @@ def _grow_level(
         held = growth.open_moments[first:last] if answered == before else None
         adds_up &= _require_possible(ask, counters, held)
         of_tree = growth.root_weight[first:last]
-        parts.append(search.best(counters, ask.candidates, frontier.columns, of_tree))
+        later = frontier.line[first:last] > 0
+        parts.append(
+            search.best(counters, ask.candidates, frontier.columns, of_tree, only_first=later)
+        )
     grow_by(growth, parts)  # lines 16 to 18
     return answered, adds_up
 

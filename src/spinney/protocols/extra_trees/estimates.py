@@ -26,7 +26,7 @@ from spinney.protocols.rows.levels import GrowingJob
 from spinney.trees.counts import Counters
 from spinney.trees.cuts import Candidates, CutSearch, Decided
 from spinney.trees.forest import Forest
-from spinney.trees.frontier import ColumnCells
+from spinney.trees.frontier import ColumnCells, weighted_sums
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
 from spinney.trees.leaf_counts import nonnegative_fit, shrink
@@ -125,8 +125,7 @@ class LabelRules(StoppingRules):
 
     def weight(self, moments: Integers, class_weight: Floats) -> Floats:
         """Return the weight of each node's rows."""
-        weight: Floats = self._known.counts(moments) @ class_weight
-        return weight
+        return weighted_sums(self._known.counts(moments), class_weight)
 
     def is_mixed(self, moments: Integers, class_weight: Floats) -> Bools:  # noqa: ARG002
         """Return which nodes detectably hold rows of more than one class."""
@@ -154,11 +153,17 @@ class BitSearch:
         return cls(replace(search, least=least), estimates)
 
     def best(
-        self, counters: Counters, candidates: Candidates, columns: ColumnCells, root_weight: Floats
+        self,
+        counters: Counters,
+        candidates: Candidates,
+        columns: ColumnCells,
+        root_weight: Floats,
+        *,
+        only_first: Bools | None = None,
     ) -> Decided:
         """Return the best cuts of some nodes; what goes left is counted in bits."""
-        scaled = root_weight * _STEPS
-        found = self.inner.best(counters, candidates, columns, scaled, self._in_steps)
+        scaled, steps = root_weight * _STEPS, self._in_steps
+        found = self.inner.best(counters, candidates, columns, scaled, steps, only_first=only_first)
         return found.counted_by(counters, candidates.slots, 1 / _STEPS)
 
     def _in_steps(self, counters: Counters) -> Counters:

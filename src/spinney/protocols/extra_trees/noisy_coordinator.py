@@ -18,31 +18,29 @@ nodes x candidates x 3 x classes counters.
 
 from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of, drawing_of
 from spinney.protocols.row_forest.budget import ForestPlan
-from spinney.protocols.row_forest.coordinator import (
-    moments_of,
-    noisy_growth,
-    tell_of_closed_nodes,
-)
-from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, LeafAsk, plan_of
-from spinney.protocols.rows.facts import given_weights, leaf_values
+from spinney.protocols.row_forest.coordinator import finish_noisily, moments_of, noisy_growth
+from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, plan_of
+from spinney.protocols.rows.facts import given_weights
 from spinney.protocols.rows.levels import GrowingJob
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.cuts import CutSearch, grow_by
-from spinney.trees.dtypes import TARGET_BITS
 from spinney.trees.forest import Forest
 from spinney.trees.growth import Growth
+from spinney.trees.leaf_counts import NodeNoise
 from spinney.trees.split import Criterion, LeastLeaf
 from spinney.typing import Progress
+
+_SIDES = 3  # cells of a cut: left, right, missing
 
 
 def grow_by_noisy_cuts(
     channel: Channel, schema: Schema, job: GrowingJob, *, n_threads: int, progress: Progress
-) -> Forest:
+) -> tuple[Forest, NodeNoise]:
     """Grow all trees, one level per round, and count their leaves at the end."""
     settings, plan = job.settings, plan_of(job)
     weights = given_weights(settings, job.n_classes)
-    growth = noisy_growth(job, weights)
+    growth = noisy_growth(job, weights, _SIDES)
     search = CutSearch(
         drawing_of(job),
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
@@ -53,13 +51,7 @@ def grow_by_noisy_cuts(
     while growth.frontier.n_open:
         progress("growing", growth.depth, plan.n_levels)
         _grow_level(channel, job, plan, growth, search)
-    tell_of_closed_nodes(growth)
-    leaf_moments = None
-    if plan.counts_leaves:
-        progress("counting leaves", 0, 0)
-        leaves = LeafAsk(job, growth.levels)
-        leaf_moments = moments_of(plan, channel.sum(leaves), leaves.tree_of_leaf.size)
-    return growth.forest(job.binning, leaf_values(schema, weights, TARGET_BITS), leaf_moments)
+    return finish_noisily(channel, schema, job, growth, most_cells=_SIDES, progress=progress)
 
 
 def _grow_level(

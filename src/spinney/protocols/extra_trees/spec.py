@@ -5,7 +5,7 @@ from spinney.protocols.extra_trees.messages import ASKS, DRAWN_AT_MOST, SUMMED
 from spinney.protocols.extra_trees.party import Party, extra_plan
 from spinney.protocols.extra_trees.settings import NAME, ExtraJobSettings, settings_of
 from spinney.protocols.row_forest.contract import RowForestSpec
-from spinney.protocols.row_forest.cost import levels_bound, setup_rounds
+from spinney.protocols.row_forest.cost import columns_of_stages, levels_bound, setup_rounds
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training
@@ -68,12 +68,12 @@ class ExtraTreesSpec(RowForestSpec):
 
     def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
         """Return the bound for one round per level, or two if thresholds are exchanged."""
-        drawn = DRAWN_AT_MOST * settings.n_slots(max(size.n_columns, 1))
+        drawn = [DRAWN_AT_MOST * n for n in columns_of_stages(settings, size)]
         counters = 33 if settings.privacy is not None else max(size.n_classes, 2)
         return levels_bound(
             settings,
             size,
-            node_cells=_SIDES * drawn,
+            stage_cells=[_SIDES * n for n in drawn],
             cell_bytes=8 * max(counters, size.n_classes + 1),
             rounds_a_level=2 if settings.thresholds == "exchanged" else 1,
             others=setup_rounds(settings) + _AFTER,

@@ -15,6 +15,7 @@ fixed point, and parties only add it.
 | who | learns |
 |---|---|
 | coordinator | each party's schema, and its quality counts (a confusion matrix, or error sums) |
+| | unless masked: the loss of each party's training rows after each batch |
 | | sums over parties: counts of rows, missing values, categories and classes; |
 | | the sum of targets (regression); the counts from which bin edges are found |
 | | the histograms of every node that is not derived from its parent and sibling: |
@@ -35,15 +36,17 @@ included, is at two parties (see `spinney.tables.table`): keys decide how a row'
 rounded and which trees draw it.
 
 **Rounds and bytes.** Schemas 1, facts 1, edges at most 3, targets 1 (regression), each level of a
-batch 1, quality 1: at most `max_depth` x batches + 7. A reply holds nodes x features x cells x 3
-sums; of two siblings only the smaller is asked about. Questions are derived, not sent: a question
-tells what the one before it came to.
+batch 1, curves 1 (unless masked), quality 1: at most `max_depth` x batches + 8. A reply holds nodes
+x features x cells x 3 sums; of two siblings only the smaller is asked about. Under masks a sum
+takes as many bits as the parents' sums, which all have been told, allow. Questions are derived, not
+sent: a question tells what the one before it came to.
 """
 
+from spinney.protocols.boosted.settings import Settings
 from spinney.protocols.horizontal_boosting.coordinator import train
 from spinney.protocols.horizontal_boosting.messages import ASKS, SUMMED
 from spinney.protocols.horizontal_boosting.party import Party
-from spinney.protocols.horizontal_boosting.settings import NAME, Settings
+from spinney.protocols.horizontal_boosting.settings import NAME
 from spinney.protocols.horizontal_boosting.spec import SPEC
 
 __all__ = ["ASKS", "NAME", "SPEC", "SUMMED", "Party", "Settings", "train"]

@@ -4,22 +4,28 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from spinney.errors import ProtocolError, SettingError, TableError
+from spinney.errors import ProtocolError, SettingError
+from spinney.protocols.boosted.model import finish_values
+from spinney.protocols.boosted.objective import count_from_zero, target_of, weigh_classes
+from spinney.protocols.boosted.scores import Course
+from spinney.protocols.boosted.settings import (
+    Settings,
+    directions_of,
+    require_columns,
+    together_of,
+)
 from spinney.protocols.horizontal_boosting.messages import (
+    WEIGHT_DROPPED,
     BatchOfJob,
     BoostingJob,
+    CurveAsk,
     ErrorsAsk,
     GradientsAsk,
     TargetsAsk,
 )
-from spinney.protocols.horizontal_boosting.settings import (
-    NAME,
-    Settings,
-    directions_of,
-    together_of,
-)
-from spinney.protocols.model import Boosted, ForestModel
-from spinney.protocols.rows.facts import FactsReply, class_weights, target_range
+from spinney.protocols.horizontal_boosting.settings import NAME
+from spinney.protocols.model import ForestModel
+from spinney.protocols.rows.facts import class_weights, target_range
 from spinney.protocols.rows.levels import open_nodes, ranges_within
 from spinney.protocols.rows.quality import dropped_bits, quality_of
 from spinney.protocols.rows.setup import agree_on_schema, lay_bins
@@ -29,20 +35,67 @@ from spinney.transport.channel import Channel
 from spinney.trees.batch import BatchFrontier, GrownBatch
 from spinney.trees.counts import Counters
 from spinney.trees.forest import Forest
+from spinney.trees.gradient_fields import Widths, widths_of
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import join_forests
-from spinney.trees.losses import LOSSES, SCORE_BITS, log_ratio
+from spinney.trees.losses import LOSSES, SCORE_BITS
 from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
 from spinney.trees.split import BestSplits
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Integers, Progress, silent
+from spinney.typing import Integers, Progress, silent
 
-_LINKS = {
-    "log_loss": ("logistic", "softmax"),
-    "squared_error": ("identity",) * 2,
-    "poisson": ("log",) * 2,
-}
+_MOST_WEIGHT_BITS = 38  # so that a mean target, of 24 bits, times the weight of rows has 62
+_MOST_LOSS = 2.0**63  # in steps of 2^-24; every row's loss is at most its score
+_MAY_CHANGE = ("max_iter", "learning_rate", "seed", "message_limit")  # in a longer job
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """Finished batches of a job, to which a longer job adds (`warm_start`)."""
+
+    job: BoostingJob
+    grown: tuple[GrownBatch, ...]
+    forests: tuple[Forest, ...]
+    curves: dict[str, tuple[float, ...]]
+
+    def require_same(self, job: BoostingJob) -> None:
+        """Raise unless a longer job goes on where this one ended."""
+        if job.schema_digest != self.job.schema_digest:
+            raise SettingError(
+                "warm_start goes on with the columns and classes of the trees so far; these are "
+                "others. Use warm_start=False."
+            )
+        before, now = asdict(self.job.settings), asdict(job.settings)
+        changed = [name for name in now if name not in _MAY_CHANGE and now[name] != before[name]]
+        if changed:
+            raise SettingError(
+                f"warm_start keeps the settings of the trees so far, but for max_iter and "
+                f"learning_rate; {changed[0]} has changed. Use warm_start=False."
+            )
+        if replace(job, settings=self.job.settings).digest != self.job.digest:
+            raise SettingError(
+                "warm_start goes on with the rows of the trees so far; these are others. Use "
+                "warm_start=False."
+            )
+        n_grown = sum(forest.n_trees for forest in self.forests) // job.n_outputs
+        if n_grown > job.settings.max_iter:
+            raise SettingError(
+                f"max_iter={job.settings.max_iter} is less than the {n_grown} trees so far. With "
+                "warm_start, max_iter is the number of all trees."
+            )
+        if n_grown % job.settings.batch_trees:
+            raise SettingError(
+                f"warm_start needs whole batches: {n_grown} trees so far are no multiple of "
+                f"batch_trees={job.settings.batch_trees}."
+            )
+
+
+@dataclass(frozen=True)
+class BoostingTraining(Training):
+    """A training to which a longer one can add."""
+
+    so_far: SoFar | None = None
 
 
 def train(
@@ -51,21 +104,26 @@ def train(
     *,
     n_jobs: int | None = None,
     progress: Progress = silent,
-) -> Training:
-    """Grow boosted trees with the parties on the channel."""
+    so_far: SoFar | None = None,
+) -> BoostingTraining:
+    """Grow boosted trees with the parties on the channel, after those `so_far`, if given."""
     phases, n_threads = Phases(), thread_count(n_jobs)
     with phases.phase("agreeing"):
         schema = agree_on_schema(channel)
     with phases.phase("binning"):
         progress("binning", 0, 0)
         job = _lay_job(channel, schema, settings)
+        if so_far is not None:
+            so_far.require_same(job)
     with phases.phase("growing"):
-        boosting = _Boosting(channel, job, n_threads, progress)
+        boosting = _Boosting(channel, job, n_threads, progress, so_far)
         boosting.run()
     with phases.phase("judging"):
         progress("judging", 0, 0)
+        own_curves = _own_curves(channel, boosting)
         quality = _judged(channel, boosting, schema)
-    return Training(
+    curves = boosting.course.found
+    return BoostingTraining(
         _model(schema, boosting),
         channel.parties,
         tuple(channel.rounds),
@@ -74,27 +132,39 @@ def train(
         None,
         asdict(settings),
         adds_up=boosting.adds_up,
-        curves={name: tuple(found) for name, found in boosting.curves.items() if found},
+        curves=curves,
+        own_curves=own_curves,
+        so_far=SoFar(job, boosting.grown, tuple(boosting.forests), curves),
     )
 
 
 def _lay_job(channel: Channel, schema: Schema, settings: Settings) -> BoostingJob:
     """Count the tables, lay the bins, and find the score before the first tree."""
-    directions, together = directions_of(settings, schema), together_of(settings, schema)
+    require_columns(settings, schema.names)
+    directions = directions_of(settings, schema.columns, len(schema.label.classes or ()))
+    together = together_of(settings, schema)
     facts, binning = lay_bins(channel, schema, settings)
     loss, target = LOSSES[settings.loss], (0.0, 1.0)
+    largest = settings.largest_weight
     if facts.classes.size:
-        weights = class_weights(settings, facts)
-        counts = facts.classes if settings.class_weight is None else _weighted(facts, weights)
+        weights, counts = class_weights(settings, facts), facts.classes
+        if largest is not None:
+            counts = channel.sum(TargetsAsk(schema.digest(), largest)).sums
+            if counts.shape != facts.classes.shape:
+                raise ProtocolError("A party's weights do not fit the question.")
+        if settings.class_weight is not None:
+            counts = weigh_classes(counts, weights)
     else:
-        target = _target_of(schema, settings)
+        target = target_of(schema.label, settings)
         weights = np.zeros(0)
-        counts = channel.sum(TargetsAsk(schema.digest())).sums
+        counts = channel.sum(TargetsAsk(schema.digest(), largest)).sums
         if counts.shape != (2,) or counts[0] < 1:
             raise ProtocolError("A party's sums of targets do not fit the question.")
+        if largest is not None:
+            counts = _unscaled(counts)
         if settings.loss == "poisson":
-            counts = _from_zero(counts, target)
-    return BoostingJob(
+            counts = count_from_zero(counts, target)
+    job = BoostingJob(
         settings,
         schema.digest(),
         binning,
@@ -107,31 +177,27 @@ def _lay_job(channel: Channel, schema: Schema, settings: Settings) -> BoostingJo
         directions,
         together,
     )
+    _require_room(job)
+    return job
 
 
-def _target_of(schema: Schema, settings: Settings) -> tuple[float, float]:
-    """Return the declared range of a number; raise if the loss does not fit it."""
-    low, high = target_range(schema.label)
-    if settings.loss == "poisson" and not 0.0 <= low < high:
+def _require_room(job: BoostingJob) -> None:
+    """Raise if scores could grow so large that the loss, summed over all rows, overflows."""
+    settings = job.settings
+    furthest = settings.n_batches * settings.learning_rate * job.units.most
+    if job.n_rows * (furthest + 1.0) * 2.0**SCORE_BITS >= _MOST_LOSS:
         raise SettingError(
-            f"loss='poisson' is for counts; the range of the label {schema.label.name!r} goes from "
-            f"{low:g} to {high:g}. Declare a range from 0 on, or use loss='squared_error'."
+            f"{settings.n_batches} batches of trees at learning_rate={settings.learning_rate:g} "
+            "could move a score so far that the loss of all rows together overflows. Use fewer "
+            "batches or a smaller learning_rate."
         )
-    return low, high
 
 
-def _from_zero(counts: Integers, target: tuple[float, float]) -> Integers:
-    """Return sums of targets that count from the range's begin as sums that count from 0."""
+def _unscaled(counts: Integers) -> Integers:
+    """Return the weight of rows and their weighed targets, both in the same steps."""
     n, total = (int(count) for count in counts)
-    floor = round(target[0] / target[1] * 2**SCORE_BITS)
-    steps = 2**SCORE_BITS - 1
-    return np.array([n, n * floor + total * (2**SCORE_BITS - floor) // steps], np.int64)
-
-
-def _weighted(facts: FactsReply, weights: Floats) -> Integers:
-    """Return the weight of each class's rows, as whole numbers in proportion."""
-    shares: Floats = facts.classes * (weights / weights.max())
-    return np.rint(shares * 2.0**20).astype(np.int64)
+    drop = max(0, n.bit_length() - _MOST_WEIGHT_BITS)
+    return np.array([max(n >> drop, 1), (total << WEIGHT_DROPPED) >> drop], np.int64)
 
 
 @dataclass(frozen=True)
@@ -146,15 +212,19 @@ class _Boosting:
     """Batches of trees, one after another."""
 
     def __init__(
-        self, channel: Channel, job: BoostingJob, n_threads: int, progress: Progress
+        self,
+        channel: Channel,
+        job: BoostingJob,
+        n_threads: int,
+        progress: Progress,
+        so_far: SoFar | None = None,
     ) -> None:
         settings = job.settings
         self.job = job
-        self.grown: tuple[GrownBatch, ...] = ()
-        self.forests: list[Forest] = []
+        self.grown: tuple[GrownBatch, ...] = () if so_far is None else so_far.grown
+        self.forests: list[Forest] = [] if so_far is None else [*so_far.forests]
         self.adds_up = True
-        self.curves: dict[str, list[float]] = {"training": [], "validation": []}
-        self._is_over = False
+        self.course = Course(job, {} if so_far is None else so_far.curves)
         self._channel = channel
         self._progress = progress
         self._rules = StoppingRules(
@@ -171,7 +241,7 @@ class _Boosting:
     def run(self) -> None:
         """Grow all batches."""
         settings = self.job.settings
-        for number in range(settings.n_batches):
+        for number in range(len(self.grown), settings.n_batches):
             batch = self.job.batch(number)
             growth = Growth(open_nodes(batch, ()), self._rules, np.zeros(0))
             before = _Before()
@@ -180,39 +250,22 @@ class _Boosting:
                 done = number * settings.max_depth + growth.depth
                 self._progress("growing", done, settings.n_batches * settings.max_depth)
                 before = self._grow_level(growth, before, bounds)
-                if self._is_over:
+                if self.course.is_over:
                     return
             self._finish(batch, growth, bounds)
-
-    def _note(self, losses: Integers) -> None:
-        """Keep the losses after the batches so far; notice if they no longer fall."""
-        if losses.shape != (4,):
-            raise ProtocolError("A party's losses do not fit the question.")
-        settings, step = self.job.settings, self.job.loss.loss_step
-        for at, name in ((0, "training"), (2, "validation")):
-            if losses[at] > 0:
-                self.curves[name].append(int(losses[at + 1]) / int(losses[at]) * step)
-        if not settings.early_stopping:
-            return
-        if losses[0] <= 0 or losses[2] <= 0:
-            raise TableError(
-                "early_stopping set all rows apart, or none: the parties hold too few rows for "
-                f"validation_fraction={settings.validation_fraction:g}. Turn it off."
-            )
-        found, n = self.curves["validation"], settings.n_iter_no_change
-        self._is_over = len(found) > n and min(found[-n:]) > found[-n - 1] - settings.tol
 
     def _grow_level(self, growth: Growth, before: _Before, bounds: ValueBounds | None) -> _Before:
         """Grow a level from summed gradients; return what the next one must know of it."""
         frontier, job = growth.frontier, self.job
         width, parts = job.units.width, []
+        widths = self._widths(growth, before)
         batches = list(ranges_within(frontier.asked, 8 * width, job.settings.message_limit))
         for first, last in batches:
-            ask = GradientsAsk(job, self.grown, growth.levels, first, last)
+            ask = GradientsAsk(job, self.grown, growth.levels, first, last, widths[first:last])
             reply = self._channel.sum(ask)
             if ask.n_losses:
-                self._note(reply.losses)
-                if self._is_over:
+                self.course.note(reply.losses)
+                if self.course.is_over:
                     return before
             sums = reply.counts.counters
             if sums.shape != (ask.slots.n_cells, width):
@@ -231,9 +284,26 @@ class _Boosting:
         best = BestSplits.of_parts(parts)
         growth.grow(best, derive_within=within)
         if bounds is not None:
-            bounds.go(growth.levels[-1], best)
-        kept = Above(frontier.slots, sums, answered) if growth.frontier.derived.any() else None
+            level = growth.levels[-1]
+            split = level.feature >= 0
+            direction = self._search.direction[level.feature[split]]
+            bounds.go(split, level.child_open, direction, growth.child_moments)
+        is_needed = growth.frontier.derived.any() or self._channel.is_masked
+        kept = Above(frontier.slots, sums, answered) if is_needed and len(batches) == 1 else None
         return _Before(answered, kept)
+
+    def _widths(self, growth: Growth, before: _Before) -> Widths:
+        """Return how many bits masked sums of the open nodes take, at most."""
+        units, frontier = self.job.units, growth.frontier
+        if not self._channel.is_masked:
+            return np.zeros((0, 0, 0), np.uint8)
+        if growth.levels:
+            most = growth.open_moments[:, : units.width].copy()
+            most[:, 1] += units.g_steps * most[:, 0]
+        else:
+            a_row = np.array([1, 2 * units.g_steps, units.h_steps][: units.width])
+            most = np.tile(self.job.n_rows * a_row, (frontier.n_open, 1))
+        return widths_of(frontier, most, before.above)
 
     def _best(
         self, sums: Counters, growth: Growth, nodes: tuple[int, int], bounds: ValueBounds | None
@@ -264,21 +334,22 @@ def _model(schema: Schema, boosting: _Boosting) -> ForestModel:
     """Return the finished model, whose leaf values are in units of scores, or of the target."""
     job = boosting.job
     forest = join_forests(boosting.forests)
-    n_outputs, unit, low = job.n_outputs, 2.0**-SCORE_BITS, 0.0
-    if not job.n_classes:
-        low, high = target_range(schema.label)
-        unit = (high - low) / (2**SCORE_BITS - 1)
-    if job.settings.loss == "poisson":
-        unit, low = 2.0**-SCORE_BITS, log_ratio(*high.as_integer_ratio()) * 2.0**-SCORE_BITS
-    value = forest.value * unit
-    if n_outputs > 1:
-        tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_start))
-        value = value * (tree[:, None] % n_outputs == np.arange(n_outputs))
-    base = low + np.array(job.base, np.float64) * unit
-    link = _LINKS[job.settings.loss][n_outputs > 1]
+    value, boosted = finish_values(job, job.base, schema.label, forest.value, forest.tree_start)
     forest = replace(forest, value=value, moments=np.ascontiguousarray(forest.moments[:, :1]))
-    boosted = Boosted(link, base, job.settings.batch_trees)
     return ForestModel(NAME, schema, forest, job.binning.bin_of_category, boosted=boosted)
+
+
+def _own_curves(channel: Channel, boosting: _Boosting) -> dict[str, tuple[float, ...]]:
+    """Return how the loss fell at each party; nothing under masks, or for one party."""
+    if channel.is_masked or len(channel.parties) == 1:
+        return {}
+    job, found = boosting.job, {}
+    for name, reply in channel.ask(CurveAsk(job, boosting.grown)).items():
+        if reply.losses.shape != (len(boosting.grown) + 1, 2):
+            raise ProtocolError("A party's losses do not fit the question.")
+        if reply.losses[:, 0].min() > 0:  # a party may have no row to train on
+            found[name] = tuple(job.mean_loss(*pair) for pair in reply.losses.tolist())
+    return found
 
 
 def _judged(channel: Channel, boosting: _Boosting, schema: Schema) -> dict[str, Quality]:

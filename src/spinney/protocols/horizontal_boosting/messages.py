@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spinney.errors import ProtocolError
-from spinney.protocols.horizontal_boosting.settings import Settings
+from spinney.protocols.boosted.objective import BatchTrees, Objective
+from spinney.protocols.boosted.settings import Settings
 from spinney.protocols.rows.levels import open_nodes
 from spinney.protocols.rows.quality import QualityReply
 from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk
@@ -19,18 +20,16 @@ from spinney.trees.batch import BatchFrontier, ColumnRules, GrownBatch, require_
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_ROWS
-from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
+from spinney.trees.frontier import Frontier, Slots
+from spinney.trees.gradient_fields import GradientFields, Widths
 from spinney.trees.level import Level, splits_only
-from spinney.trees.losses import LOSSES, Loss, Units
-from spinney.typing import Floats, Integers, Keys, Packs
+from spinney.typing import Integers, Packs
 
-_WEIGHT_ONE = 1 << 16
-_WORD = 64
-_LEAST_CELLS = 4
+WEIGHT_DROPPED = 10  # low bits of a target times its weight, so that sums do not overflow
 
 
 @message
-class BoostingJob:
+class BoostingJob(Objective):
     """What every question about boosted trees repeats, so that it can be answered on its own."""
 
     settings: Settings
@@ -54,35 +53,6 @@ class BoostingJob:
         if any(not 0 <= column < n_columns for held in self.together for column in held):
             raise ProtocolError("The question's sets of columns do not fit its columns.")
 
-    @property
-    def loss(self) -> Loss:
-        """What is minimised."""
-        return LOSSES[self.settings.loss]
-
-    @property
-    def n_outputs(self) -> int:
-        """How many scores a row has."""
-        return self.loss.n_outputs(self.n_classes)
-
-    @property
-    def units(self) -> Units:
-        """How rounded gradients are counted."""
-        return self.loss.units(self.weights, self.target[1])
-
-    @property
-    def weights(self) -> Floats:
-        """The weight of each class; 1 for regression."""
-        return np.array(self.class_weight or (1.0,))
-
-    @property
-    def facts(self) -> Integers:
-        """The weight of each class in steps of 2^-16 of the largest; or where the range begins."""
-        if not self.n_classes:
-            low, high = self.target
-            return np.array([round(low / high * 2**30) if 0.0 <= low < high else 0], np.int64)
-        shares: Integers = np.rint(self.weights / self.weights.max() * _WEIGHT_ONE).astype(np.int64)
-        return shares
-
     @kept_beside
     def digest(self) -> bytes:
         """A digest of the whole job."""
@@ -98,7 +68,7 @@ class BoostingJob:
 
 
 @dataclass(frozen=True)
-class BatchOfJob:
+class BatchOfJob(BatchTrees):
     """One batch of a job's trees, as its open nodes depend on it: `n_outputs` trees a round."""
 
     job: BoostingJob
@@ -115,37 +85,19 @@ class BatchOfJob:
         return self.job.binning
 
     @property
-    def n_trees(self) -> int:
-        """How many trees the batch has."""
-        return len(self.job.settings.batch(self.number)) * self.job.n_outputs
+    def settings(self) -> Settings:  # type: ignore[override]
+        """The settings of the job."""
+        return self.job.settings
 
     @property
-    def output_of_tree(self) -> Integers:
-        """The output that each tree adds to."""
-        return np.arange(self.n_trees) % self.job.n_outputs
-
-    @property
-    def keys(self) -> Keys:
-        """The key of each tree."""
-        first = self.job.settings.batch(self.number).start * self.job.n_outputs
-        return tree_keys(self.job.settings.seed, first + self.n_trees)[first:]
-
-    @property
-    def scale(self) -> float:
-        """What a leaf's step is multiplied with: the learning rate over the trees of a batch."""
-        return self.job.settings.learning_rate / len(self.job.settings.batch(self.number))
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """How many scores a row has."""
+        return self.job.n_outputs
 
     def roots(self) -> Frontier:
         """Return the roots of the batch."""
-        settings = self.job.settings
-        draws = Draws(
-            self.binning.columns.n_columns,
-            settings.max_cells,
-            _LEAST_CELLS,
-            shared_phase=settings.max_features >= 1.0,
-            # A leaf has so many rows at least; finer cells would tell of rows more than of cuts.
-            cell_bits=settings.min_samples_leaf.bit_length() - 1,
-        )
+        settings = self.settings
+        draws = self.draws(self.binning.columns.n_columns)
         return BatchFrontier.of_batch(
             self.binning.columns,
             ColumnRules(settings.colsample_bytree, settings.max_features, self.job.together),
@@ -157,9 +109,9 @@ class BatchOfJob:
 
 @message
 class TargetsReply:
-    """The sum of some targets."""
+    """The sum of some targets, or of the weights of rows by class."""
 
-    sums: Integers  # (2,) rows, and their targets in steps of 2^-24 of the range
+    sums: Integers  # (2,) rows, and their targets in steps of 2^-24 of the range; or by class
 
     def vectors(self) -> tuple[Vector, ...]:
         """Return its integers."""
@@ -173,10 +125,11 @@ class TargetsReply:
 
 @message
 class TargetsAsk(Ask[TargetsReply]):
-    """What do your targets sum to? (Regression only.)"""
+    """What do your targets sum to? Of classes, if rows have weights: how much do they weigh?"""
 
     schema_digest: str
-    reveals: ClassVar[str] = "the number of rows and the sum of their targets"
+    largest_weight: float | None = None
+    reveals: ClassVar[str] = "the number of rows and the sum of their targets; or their weights"
     reply_type: ClassVar[type[Any]] = TargetsReply
 
 
@@ -207,6 +160,7 @@ class GradientsAsk(Ask[GradientsReply]):
     levels: tuple[Level, ...]  # of the batch that grows
     first: int  # open nodes first to last, in the order of the frontier
     last: int
+    widths: Widths  # bits of the sums over all parties, if they are masked; else nothing
     reveals: ClassVar[str] = (
         "histograms of tree nodes: rows, gradients and curvatures of the loss, over bins that all "
         "parties know; with a batch's first question the loss of all rows"
@@ -220,11 +174,6 @@ class GradientsAsk(Ask[GradientsReply]):
         return len(self.grown) * self.job.settings.max_depth + len(self.levels)
 
     @property
-    def covers(self) -> tuple[int, int]:
-        """The nodes asked about."""
-        return (self.first, self.last)
-
-    @property
     def story(self) -> tuple[Packs, ...]:
         """The levels of all batches, each followed by its leaves' values, and the levels so far."""
         return (*story_of(self.grown), *splits_only(self.levels))
@@ -236,7 +185,7 @@ class GradientsAsk(Ask[GradientsReply]):
             raise ProtocolError("The question is about more trees than the job has.")
         return self.job.batch(len(self.grown))
 
-    @property
+    @kept_beside
     def frontier(self) -> Frontier:
         """All open nodes, derived from the levels."""
         return open_nodes(self.batch, self.levels)
@@ -261,45 +210,19 @@ class GradientsAsk(Ask[GradientsReply]):
         runs = Counts(total.counts.counters, self.slots.ends.reshape(-1))
         return GradientsReply(runs, total.losses)
 
-    def _bits(self) -> list[int]:
-        """Return how many bits rows, gradients and curvatures may have, summed over parties."""
-        rows = int(self.frontier.bits[self.first : self.last].max(initial=1))
-        units = self.job.units
-        steps = [2 * units.g_steps, units.h_steps][: units.width - 1]
-        return [rows, *(rows + step.bit_length() for step in steps)]
-
-    def _words(self) -> list[list[int]]:
-        """Return which counters of a cell share a word when masked, in order."""
-        bits = self._bits()
-        if sum(bits) <= _WORD:
-            return [list(range(len(bits)))]
-        if sum(bits[1:]) <= _WORD:
-            return [[0], list(range(1, len(bits)))]
-        return [[k] for k in range(len(bits))]
+    @kept_beside
+    def fields(self) -> GradientFields:
+        """The counters of the cells asked about, as they are masked."""
+        return GradientFields(self.slots, self.widths)
 
     def to_ring(self, reply: GradientsReply) -> tuple[Vector, ...]:
-        """Return the counters of each cell side by side in as few words as hold their sums."""
-        counters, bits = reply.counts.counters.astype(np.uint64), self._bits()
-        out = []
-        for group in self._words():
-            word, at = np.zeros(len(counters), np.uint64), 0
-            for k in group:
-                word |= counters[:, k] << np.uint64(at)
-                at += bits[k]
-            out.append(word)
-        return (*out, reply.losses.astype(np.uint64))
+        """Return the counters side by side in as few words as hold their sums."""
+        return (self.fields.words(reply.counts.counters), reply.losses.astype(np.uint64))
 
     def from_ring(self, sums: tuple[Vector, ...]) -> GradientsReply:
         """Return the sums as histograms."""
-        *packed, losses = sums
-        bits = self._bits()
-        counters = np.zeros((len(packed[0]), len(bits)), np.int64)
-        for group, held in zip(self._words(), packed, strict=True):
-            words, at = held.view(np.uint64), 0
-            for k in group:
-                mask = np.uint64((1 << bits[k]) - 1) if bits[k] < _WORD else ~np.uint64(0)
-                counters[:, k] = ((words >> np.uint64(at)) & mask).astype(np.int64)
-                at += bits[k]
+        words, losses = sums
+        counters = self.fields.counters(words.view(np.uint64))
         return GradientsReply.of_vectors((counters, losses.view(np.int64)))
 
 
@@ -311,6 +234,29 @@ class ErrorsAsk(Ask[QualityReply]):
     grown: tuple[GrownBatch, ...]
     reveals: ClassVar[str] = "a confusion matrix, or error sums, over own rows"
     reply_type: ClassVar[type[Any]] = QualityReply
+
+    @property
+    def story(self) -> tuple[Packs, ...]:
+        """The levels of all batches, each followed by its leaves' values."""
+        return story_of(self.grown)
+
+
+@message
+class CurveReply:
+    """The loss of own training rows before the first batch, and after each."""
+
+    losses: Integers  # (n_batches + 1, 2) rows, or their weight, and their loss
+
+
+@message
+class CurveAsk(Ask[CurveReply]):
+    """How did the loss of your training rows fall, batch by batch?"""
+
+    job: BoostingJob
+    grown: tuple[GrownBatch, ...]
+    reveals: ClassVar[str] = "the loss of own training rows after each batch of trees"
+    reply_type: ClassVar[type[Any]] = CurveReply
+    refused_under_masks: ClassVar[bool] = True
 
     @property
     def story(self) -> tuple[Packs, ...]:
@@ -337,5 +283,5 @@ SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, TargetsAsk, GradientsA
 """The questions whose replies are summed; under `secure_sum` they are masked."""
 
 
-ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, *SUMMED)
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, *SUMMED, CurveAsk)
 """Every question that a party answers."""

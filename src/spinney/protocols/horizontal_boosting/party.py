@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import ProtocolError
+from spinney.protocols.boosted.scores import ALL_WORDS, RowScores
 from spinney.protocols.horizontal_boosting.messages import (
+    WEIGHT_DROPPED,
     BatchOfJob,
     BoostingJob,
+    CurveAsk,
+    CurveReply,
     ErrorsAsk,
     GradientsAsk,
     GradientsReply,
@@ -32,39 +36,37 @@ from spinney.protocols.rows.setup import (
     answer_setup,
     require_schema,
 )
-from spinney.seeds import derive_seed, mix
-from spinney.tables.table import Remembered, Table
+from spinney.protocols.rows.spread import SpreadCounting, joined
+from spinney.tables.cluster.spread import SpreadTable
+from spinney.tables.table import Batch, Remembered, Table
 from spinney.trees.batch import GrownBatch
 from spinney.trees.binning import BinnedTable
 from spinney.trees.boosting import Sampling, Walk, gradient_sums, walk_from_roots
+from spinney.trees.counts import Counts
 from spinney.trees.level import Level
-from spinney.trees.losses import SCORE_BITS
+from spinney.trees.losses import ALIKE, SCORE_BITS, WEIGHT_ONE, Shares
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Integers
-
-_ALL = 1 << 32
-_VALIDATION = 0x76616C  # the stream that draws validation rows
+from spinney.typing import Integers
 
 
 class BoostedRows:
     """A party's binned table, the score of each row, and the node of each row in each tree."""
 
-    def __init__(self, job: BoostingJob, table: BinnedTable, n_threads: int) -> None:
+    def __init__(
+        self, job: BoostingJob, table: BinnedTable, n_threads: int, share: Shares = ALIKE
+    ) -> None:
         self.job = job
         self.table = table
+        self._share = share
         self._n_threads = n_threads
-        self.is_apart = np.zeros(0, np.bool_)
-        if job.settings.early_stopping:
-            words = mix(table.keys ^ np.uint64(derive_seed(job.settings.seed, _VALIDATION)))
-            limit = round(job.settings.validation_fraction * _ALL)
-            self.is_apart = (words >> np.uint64(32)) < np.uint64(limit)
         self._restart()
 
     def _restart(self) -> None:
         """Forget all trees."""
-        n_rows = self.table.n_rows
-        self.scores = np.repeat(np.array(self.job.base, np.int64)[:, None], n_rows, axis=1)
-        self._added: list[bytes] = []  # the digests of the batches whose values are added
+        job = self.job
+        self.scores = RowScores(job, job.base, self.table, self._n_threads, self._share)
+        self._grown: Sequence[GrownBatch] | None = None  # the batches whose values are added
+        self._added: list[bytes] = []  # their digests
         self._levels: tuple[Level, ...] = ()
         self._walk: Walk | None = None
 
@@ -75,6 +77,9 @@ class BoostedRows:
 
     def add(self, grown: Sequence[GrownBatch]) -> None:
         """Add the values of finished batches to the scores, if they are not added yet."""
+        if grown is self._grown:  # as for most questions: no batch has ended since
+            return
+        self._grown = None
         if [batch.digest for batch in grown[: len(self._added)]] != self._added:
             self._restart()
         for number in range(len(self._added), len(grown)):
@@ -82,9 +87,11 @@ class BoostedRows:
             require_grown(self.job, number, batch)
             of_job = self.job.batch(number)
             walk = self._walked(of_job, batch.levels)
-            walk.add_values(batch.value, of_job.output_of_tree, self.scores)
+            walk.add_values(batch.value, of_job.output_of_tree, self.scores.scores, self._n_threads)
             self._added.append(batch.digest)
+            self.scores.note_losses()
             self._walk = None
+        self._grown = grown
 
     def _walked(self, batch: BatchOfJob, levels: tuple[Level, ...]) -> Walk:
         """Return where the rows are after some levels: some levels further, or from the roots."""
@@ -97,13 +104,12 @@ class BoostedRows:
 
     def _at_roots(self, batch: BatchOfJob) -> Walk:
         job, table = self.job, self.table
-        gradients = job.loss.gradients(self.scores, table.target, job.facts, self._n_threads)
-        keep = round(job.settings.subsample * _ALL)
+        keep = round(job.settings.subsample * ALL_WORDS)
         try:
             return walk_from_roots(
                 table,
-                Sampling(batch.keys, batch.output_of_tree, keep, self.is_apart),
-                gradients,
+                Sampling(batch.keys, batch.output_of_tree, keep, self.scores.is_apart),
+                self.scores.gradients(),
                 job.units,
                 self._n_threads,
             )
@@ -115,58 +121,73 @@ class BoostedRows:
 
     def losses(self) -> Integers:
         """Return rows and loss of the rows that are trained on, then of the others."""
-        job, target = self.job, self.table.target
-        apart = self.is_apart if self.is_apart.size else np.zeros(self.table.n_rows, np.bool_)
-        found = []
-        for chosen in (~apart, apart):
-            loss = job.loss.total(self.scores, target, job.facts, chosen)
-            found += [int(np.count_nonzero(chosen)), loss]
-        return np.array(found, np.int64)
+        return self.scores.course[-1]
 
-    def guesses(self) -> Floats:
-        """Return what the finished trees predict: scores by class, or targets in steps."""
-        if self.job.n_classes == 2:
-            return np.stack([-self.scores[0], self.scores[0]], axis=1).astype(np.float64)
-        if self.job.settings.loss == "poisson":
-            low, high = self.job.target
-            means = high * np.exp(self.scores.T * 2.0**-SCORE_BITS)  # for the report alone
-            steps: Floats = (means - low) / (high - low) * (2**SCORE_BITS - 1)
-            return steps
-        return self.scores.T.astype(np.float64)
+    def curve(self) -> Integers:
+        """Return rows and loss of the rows that are trained on, after each batch."""
+        return np.stack(self.scores.course)[:, :2]
 
 
-class Party:
-    """One organisation's side."""
+def _shares(batch: Batch, largest: float | None) -> Shares:
+    """Return the weights of some rows in steps of 2^-16 of the largest."""
+    if batch.weight is None or largest is None:
+        raise ProtocolError("The job has weights of rows, and this party's table has none.")
+    if batch.weight.max(initial=0.0) > largest:
+        raise ProtocolError("A row weighs more than the largest weight that the job declares.")
+    return np.rint(batch.weight / largest * WEIGHT_ONE).astype(np.uint32)
 
-    def __init__(self, table: Table, *, n_jobs: int | None = None, is_masked: bool = False) -> None:
+
+class BoostedCounting:
+    """A table, and answers from its rows."""
+
+    def __init__(self, table: Table, n_threads: int, *, is_masked: bool = False) -> None:
+        del is_masked  # no size is computed that masks would make needless
         self._table = Remembered(table)
-        self._n_threads = thread_count(n_jobs)
-        self._is_masked = is_masked
+        self._n_threads = n_threads
         self._rows: BoostedRows | None = None
+
+    @classmethod
+    def joined(cls, replies: Sequence[Any]) -> Any:
+        """Return the reply of a table from the replies of its parts."""
+        first = replies[0]
+        if isinstance(first, CurveReply):
+            return CurveReply(sum(reply.losses for reply in replies))
+        found = joined(replies)
+        if isinstance(first, GradientsReply):  # the parts have the same runs
+            counts = Counts(found.counts.counters, first.counts.run_ends)
+            return GradientsReply(counts, found.losses)
+        return found
 
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
         match ask:
-            case SchemaAsk():
-                return SchemaReply(self._table.schema)
             case FactsAsk(terms=None) | EdgesAsk(terms=None):
                 return answer_setup(ask, self._table, self._n_threads)
             case TargetsAsk():
                 require_schema(self._table, ask.schema_digest)
-                return self._targets()
+                return self._targets(ask.largest_weight)
             case GradientsAsk():
                 return self._gradients(ask)
             case ErrorsAsk():
                 return self._errors(ask)
+            case CurveAsk():
+                return self._curve(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
-    def _targets(self) -> TargetsReply:
+    def _targets(self, largest: float | None) -> TargetsReply:
         label = self._table.schema.label
-        if label.kind != "number":
+        if label.kind != "number" and largest is None:
             raise ProtocolError("The question sums targets, but the label has classes.")
-        sums = np.zeros(2, np.int64)
+        sums = np.zeros(len(label.classes or ()) or 2, np.int64)
         for batch in self._table.batches():
-            sums += (batch.target.size, fixed_point(batch.target, label, SCORE_BITS).sum())
+            if label.kind != "number":
+                np.add.at(sums, batch.target, _shares(batch, largest))
+                continue
+            target, rows = fixed_point(batch.target, label, SCORE_BITS), batch.target.size
+            if largest is not None:
+                share = _shares(batch, largest).astype(np.int64)
+                target, rows = (target * share) >> WEIGHT_DROPPED, share.sum()
+            sums += (rows, target.sum())
         return TargetsReply(sums)
 
     def _gradients(self, ask: GradientsAsk) -> GradientsReply:
@@ -174,12 +195,10 @@ class Party:
             raise ProtocolError("The question is about nodes that are not open.")
         rows = self._boosted(ask.job)
         counted = rows.go_to(ask.grown, ask.levels).counted
-        nodes = np.zeros(len(counted.starts), np.bool_)
-        nodes[ask.first : ask.last] = True
         counts = gradient_sums(
             rows.table,
             ask.frontier.columns,
-            counted.part(nodes),
+            counted.between(ask.first, ask.last),
             ask.slots,
             has_h=ask.job.units.width == 3,
             n_threads=self._n_threads,
@@ -193,8 +212,13 @@ class Party:
         forget_nodes()
         drop = dropped_bits(SCORE_BITS, job.n_rows)
         one = np.ones(rows.table.n_rows, np.int64)
-        counts = count_judged(rows.table.target, rows.guesses(), one, job.n_classes, drop)
+        counts = count_judged(rows.table.target, rows.scores.guesses(), one, job.n_classes, drop)
         return QualityReply(counts)
+
+    def _curve(self, ask: CurveAsk) -> CurveReply:
+        rows = self._boosted(ask.job)
+        rows.add(ask.grown)
+        return CurveReply(rows.curve())
 
     def _boosted(self, job: BoostingJob) -> BoostedRows:
         """Return the rows in the job's bins, with their scores."""
@@ -206,6 +230,28 @@ class Party:
             table = bin_table(
                 self._table, job.binning, n_threads=self._n_threads, target_bits=SCORE_BITS
             )
-            self._rows = BoostedRows(job, table, self._n_threads)
+            largest, share = job.settings.largest_weight, ALIKE
+            if largest is not None:
+                parts = [_shares(batch, largest) for batch in self._table.batches()]
+                share = np.concatenate([ALIKE, *parts])
+            self._rows = BoostedRows(job, table, self._n_threads, share)
             self._table.forget()
         return self._rows
+
+
+class Party:
+    """One organisation's side."""
+
+    def __init__(self, table: Table, *, n_jobs: int | None = None) -> None:
+        self._schema = table.schema
+        self._counting: BoostedCounting | SpreadCounting
+        if isinstance(table, SpreadTable):
+            self._counting = SpreadCounting(table, BoostedCounting)
+        else:
+            self._counting = BoostedCounting(table, thread_count(n_jobs))
+
+    def answer(self, ask: Any) -> Any:
+        """Answer a question."""
+        if isinstance(ask, SchemaAsk):
+            return SchemaReply(self._schema)
+        return self._counting.answer(ask)

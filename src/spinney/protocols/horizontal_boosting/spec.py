@@ -2,15 +2,11 @@
 
 from dataclasses import replace
 
-from spinney.protocols.horizontal_boosting.coordinator import train
+from spinney.protocols.boosted.settings import BoostingJobSettings, Settings
+from spinney.protocols.horizontal_boosting.coordinator import SoFar, train
 from spinney.protocols.horizontal_boosting.messages import ASKS, SUMMED
 from spinney.protocols.horizontal_boosting.party import Party
-from spinney.protocols.horizontal_boosting.settings import (
-    NAME,
-    BoostingJobSettings,
-    Settings,
-    settings_of,
-)
+from spinney.protocols.horizontal_boosting.settings import NAME, settings_of
 from spinney.protocols.spec import Bound, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
@@ -22,7 +18,7 @@ from spinney.typing import Progress
 _HEAD = 4096  # bytes of a message besides its arrays
 _FACTS = 4 * 4096 + 64  # bytes of a column's counts: by magnitude, and missing values
 _SUMS = 24  # bytes of a cell's rows, gradients and curvatures
-_AFTER = 2  # rounds besides bins and levels: targets, quality
+_AFTER = 3  # rounds besides bins and levels: targets, curves, quality
 
 
 class HorizontalBoostingSpec(Spec[Settings]):
@@ -34,6 +30,17 @@ class HorizontalBoostingSpec(Spec[Settings]):
     asks = ASKS
     summed = SUMMED
     all_stay_in = ("binning",)
+    counts_few = (
+        "sums gradients of the same rows in every tree: nodes left out of one tree follow from "
+        "others, so that the rule would hide nothing"
+    )
+    so_far: SoFar | None = None  # trees to which a job adds
+
+    def after(self, so_far: SoFar) -> "HorizontalBoostingSpec":
+        """Return the contract of jobs that add trees to others."""
+        longer = HorizontalBoostingSpec()
+        longer.so_far = so_far
+        return longer
 
     def settings_of(self, given: BoostingJobSettings, facts: JobFacts) -> Settings:
         """Return the settings of a job file, checked."""
@@ -42,13 +49,13 @@ class HorizontalBoostingSpec(Spec[Settings]):
     def party(self, table: Table, settings: Settings, site: PartySite) -> Party:
         """Return a party's side."""
         del settings
-        return Party(table, n_jobs=site.n_jobs, is_masked=site.is_masked)
+        return Party(table, n_jobs=site.n_jobs)
 
     def train(
         self, channel: Channel, settings: Settings, *, n_jobs: int | None, progress: Progress
     ) -> Training:
         """Grow boosted trees."""
-        return train(channel, settings, n_jobs=n_jobs, progress=progress)
+        return train(channel, settings, n_jobs=n_jobs, progress=progress, so_far=self.so_far)
 
     def needs_ranges(self, settings: Settings) -> bool:
         """Return whether bins are based on declared ranges."""
@@ -72,6 +79,11 @@ class HorizontalBoostingSpec(Spec[Settings]):
         """Return that rows are drawn and gradients rounded by key."""
         del settings
         return True
+
+    def in_one_process(self, settings: Settings) -> str:
+        """Return that a cluster may hold a party's rows."""
+        del settings
+        return ""
 
     def n_trees(self, settings: Settings) -> int:
         """Return how many trees grow for an output."""

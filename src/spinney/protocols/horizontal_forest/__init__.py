@@ -22,6 +22,8 @@ are integer counts over shared bins. The paper's own histograms, Algorithms 2 an
 | | the histograms of every node; the counts from which bin edges are found |
 | | with `binning="quantiles"` therefore single cells, exactly: those at which bins end, up to |
 | | `max_bins` - 1 per column, or all values of a column that has no more; not whose they are |
+| | where no drawn column tells a node's rows apart: its histograms over more columns, and over |
+| | finer cells, down to all columns and bins (`trees.frontier`) |
 | | with `binning="adaptive"` each party's own histograms, bin means included |
 | | where parties count themselves out of small nodes (`min_own_rows`, `trees.own_rows`): that |
 | | some do, and, as parent minus children, what those parties held in the parent together |
@@ -46,10 +48,14 @@ this is differentially private.
 holds as long as no row, id included, is at two parties (see `spinney.tables.table`), or with
 `bootstrap=False`: keys only decide how often a tree draws a row.
 
-**Rounds and bytes.** Schemas 1, facts 1, edges at most 3, each level 1, quality 1: at most
-depth + 7. A reply holds nodes x features x cells x classes counters of about 1 to 4 bits each. A
-question tells what the one before it came to: the sum of the replies, with about a bit more for
-each counter.
+**A node closes only if nothing can be cut**, as in scikit-learn: it stays open for another round
+and draws on, first 8 times as many columns in finer cells, then all columns in all bins. A path
+loses at most 3 rounds so; nodes below begin with more columns instead.
+
+**Rounds and bytes.** Schemas 1, facts 1, edges at most 3, each level 1, nodes that draw on 3,
+quality 1: at most depth + 10. A reply holds nodes x features x cells x classes counters of about 1
+to 4 bits each. A question tells what the one before it came to: the sum of the replies, with about
+a bit more for each counter.
 """
 
 from spinney.protocols.horizontal_forest.coordinator import train

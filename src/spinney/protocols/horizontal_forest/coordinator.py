@@ -21,6 +21,7 @@ from spinney.protocols.training import Phases, Quality, Training
 from spinney.transport.channel import Channel
 from spinney.trees.adaptive import merge_histograms, midpoints
 from spinney.trees.dtypes import MAX_WEIGHT
+from spinney.trees.frontier import Frontier
 from spinney.trees.growth import Growth
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
@@ -44,11 +45,13 @@ def train(
             private_plan(schema, settings, len(channel.parties))  # raises before any party is asked
             join(channel, schema, settings)
     judged: tuple[dict[str, Quality], float | None] = {}, None
-    adds_up = True
+    adds_up, noise = True, None
     if privacy and not privacy.perturbs_input:
         with phases.phase("growing"):
             job = noisy_job(schema, settings, len(channel.parties))
-            forest = grow_noisily(channel, schema, job, n_threads=n_threads, progress=progress)
+            forest, noise = grow_noisily(
+                channel, schema, job, n_threads=n_threads, progress=progress
+            )
     else:
         with phases.phase("binning"):
             progress("binning", 0, 0)
@@ -60,7 +63,7 @@ def train(
             progress("judging", 0, 0)
             forest = growth.forest(job.binning, values)
             judged = quality_over_parties(channel, job, growth, values)
-    model = ForestModel(NAME, schema, forest, job.binning.bin_of_category)
+    model = ForestModel(NAME, schema, forest, job.binning.bin_of_category, noise=noise)
     return finished(channel, phases, model, settings, judged, adds_up=adds_up)
 
 
@@ -120,8 +123,7 @@ def _grow_by_counts(
             counters = add_derived(frontier, before.above, counters)
         best = search.best(counters, growth, first, last)
         if growth.levels and answered == before.parties:
-            told = frontier.slots.cells[first:last, 0] > 0
-            adds_up &= np.array_equal(best.total[told], growth.open_moments[first:last][told])
+            adds_up &= _adds_up(best.total, growth.open_moments[first:last], frontier, first)
         if is_derived and not adds_up:
             growth.ask_about_all()
             return _Before(answered, None, adds_up)
@@ -131,6 +133,14 @@ def _grow_by_counts(
     growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
     kept = Above(frontier.slots, counters, answered) if growth.frontier.derived.any() else None
     return _Before(answered, kept, adds_up)
+
+
+def _adds_up(total: Integers, sent: Integers, frontier: Frontier, first: int) -> bool:
+    """Return whether the nodes from `first` on hold what their parents sent, where cells tell."""
+    if np.array_equal(total, sent):
+        return True
+    told = frontier.slots.cells[first : first + len(total), 0] > 0
+    return np.array_equal(total[told], sent[told])
 
 
 def held_by_class(job: GrowingJob, growth: Growth) -> Integers:

@@ -5,7 +5,7 @@ from spinney.protocols.horizontal_forest.messages import ASKS, SUMMED
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.horizontal_forest.settings import NAME, ForestJobSettings, settings_of
 from spinney.protocols.row_forest.contract import RowForestSpec
-from spinney.protocols.row_forest.cost import cells_of_columns, levels_bound, setup_rounds
+from spinney.protocols.row_forest.cost import cells_of_stages, levels_bound, setup_rounds
 from spinney.protocols.row_forest.party import private_plan
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite
@@ -68,11 +68,10 @@ class HorizontalForestSpec(RowForestSpec):
 
     def bound(self, settings: ForestSettings, size: JobSize) -> Bound:
         """Return the bound for one level per round."""
-        cells = cells_of_columns(settings, size)
         return levels_bound(
             settings,
             size,
-            node_cells=sum(cells[: settings.n_slots(max(size.n_columns, 1))]),
+            stage_cells=cells_of_stages(settings, size),
             cell_bytes=8 * max(size.n_classes, 2) + (8 if settings.binning == "adaptive" else 0),
             others=setup_rounds(settings) + _AFTER,
         )

@@ -1,7 +1,7 @@
 """How good a model is, from the noisy histograms of an evaluation."""
 
 from itertools import pairwise
-from math import sqrt
+from math import inf, sqrt
 from typing import Final
 
 import msgspec
@@ -118,7 +118,8 @@ def _of_numbers(cells: Cells, errors: Noisy, groups: Floats, of: str) -> PartQua
 
 
 def _of_classes(cells: Cells, scores: Noisy, matrices: Noisy | None, of: str) -> PartQuality:
-    if matrices is None or cells.n_classes == 2:
+    counted_apart = matrices is not None and cells.n_classes > 2
+    if matrices is None or not counted_apart:
         half = int(np.searchsorted(cells.edges[0], 0.5)) + 1  # the first bin above one half
         sides = np.split(scores.counts[0], [half], axis=1)
         confusion = np.stack([side.sum(axis=1) for side in sides], axis=1)
@@ -135,7 +136,7 @@ def _of_classes(cells: Cells, scores: Noisy, matrices: Noisy | None, of: str) ->
         "accuracy": accuracy,
         "auc": _mean_area(cells, scores),
         "log_loss": _log_loss(cells, scores),
-        "brier": _brier(cells, scores),
+        "brier": _brier(cells, scores, rows.value if counted_apart else inf),
     }
     return PartQuality(
         of,
@@ -177,33 +178,68 @@ def _mean_area(cells: Cells, scores: Noisy) -> Measured | None:
     n = len(known)
     if n < len(areas):  # a mean over some classes would be of another kind
         return None
-    error = Error.added([error.times(1 / n) for _, error in known])
-    return in_unit(sum(value for value, _ in known) / n, error)
+    if n == 1:
+        return known[0].measured
+    error = Error.added([one.error.times(1 / n) for one in known])
+    return in_unit(sum(one.value for one in known) / n, error)
 
 
 def _log_loss(cells: Cells, scores: Noisy) -> Measured | None:
     """Return the mean of minus the logarithm of the true class's score."""
     cost, used = np.zeros(scores.counts.shape), np.zeros(scores.counts.shape)
+    hidden = 0.0
     for place, edges in enumerate(cells.edges):
         a, b = _ends(edges)
         cost[place, 1], used[place, 1] = _mean_surprise(a, b), 1.0
+        part, own = _parts(scores.counts[place])
+        middle = (a + b) / 2
+        slope, bend = -own / middle, own / middle**2
         if cells.n_classes == 2:  # the first class's score is what the second's leaves
             cost[place, 0], used[place, 0] = _mean_surprise(1 - b, 1 - a), 1.0
-    return quotient(cost, used, scores)
+            slope, bend = slope + (1 - own) / (1 - middle), bend + (1 - own) / (1 - middle) ** 2
+        hidden += _hidden(part, slope, bend, b - a)
+    return quotient(cost, used, scores, hidden)
 
 
-def _brier(cells: Cells, scores: Noisy) -> Measured | None:
-    """Return the mean squared error of the second class's score, or its sum over classes."""
+def _brier(cells: Cells, scores: Noisy, known: float) -> Measured | None:
+    """Return the mean squared error of the second class's score, or its sum over classes.
+
+    `known` is the number of rows by other noise.
+    """
     parts = []
     for place, edges in enumerate(cells.edges):
         a, b = _ends(edges)
         cost = np.stack([_mean_square(a, b), _mean_square(1 - b, 1 - a)])
         part = scores.part(scores.counts[place])
+        if not part.is_enough(part.counts, known):
+            return None
+        rows, own = _parts(part.counts)
+        hidden = _hidden(rows, (a + b) - 2 * own, np.full(a.size, 2.0), b - a)
+        if len(cells.edges) == 1:
+            return quotient(cost, np.ones_like(cost), part, hidden)
         found = ratio(cost, np.ones_like(cost), part)
         if found is None:
             return None
-        parts.append(found)
+        value, error = found
+        parts.append((value, Error(error.sampling + hidden**2, error.noise, error.cumulant)))
     return above_zero(sum(value for value, _ in parts), Error.added([e for _, e in parts]))
+
+
+def _parts(counts: Floats) -> tuple[Floats, Floats]:
+    """Return each bin's part of all rows, and which part of it is of this class."""
+    rows = np.maximum(counts.sum(axis=0), 0.0)
+    own = np.minimum(np.maximum(counts[1], 0.0) / np.maximum(rows, 1.0), 1.0)
+    return rows / max(float(rows.sum()), 1.0), own
+
+
+def _hidden(part: Floats, slope: Floats, bend: Floats, width: Floats) -> float:
+    """Return by how much a mean cost may err because scores are not spread evenly in their bins.
+
+    If their density grows from nothing over a bin, their mean is off by a sixth of its width, and
+    always to the same side; their spread is off by half of an even one. Two standard deviations.
+    """
+    off = np.abs(slope) * width / 6 + np.abs(bend) / 2 * width**2 / 24
+    return float((part * off).sum() / 2)
 
 
 def _calibration(cells: Cells, scores: Noisy) -> tuple[CalibrationPoint, ...]:

@@ -9,7 +9,7 @@ from spinney.errors import SettingError
 from spinney.privacy.accounting import JobTerms
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.scopes import Spend
-from spinney.protocols.accounts.budget import job_terms
+from spinney.protocols.accounts.budget import Noise, job_terms, noise_of
 from spinney.protocols.accounts.private_rows import require_classes, require_ranges, require_small
 from spinney.protocols.private_forest.settings import Settings
 from spinney.protocols.rows.facts import public_binning
@@ -37,8 +37,10 @@ class ForestPlan:
             self.settings.message_limit,
             "Grow fewer trees, or shallower ones.",
         )
+        noise = self.noise  # raises if the shares are impossible
         each = self.privacy.amount / self.settings.n_estimators
-        if each * LARGEST_NOISE < 1:
+        is_pure = isinstance(noise, DiscreteLaplace)
+        if is_pure and each * LARGEST_NOISE < 1:
             n_trees = int(self.privacy.amount * LARGEST_NOISE)
             advice = f"n_estimators={n_trees} would work" if n_trees else "Raise epsilon"
             raise SettingError(
@@ -46,7 +48,12 @@ class ForestPlan:
                 f"tree: epsilon={float(each):.3g}, with noise of about {float(1 / each):.3g} rows "
                 f"in every leaf. {advice}."
             )
-        self.noise  # noqa: B018  raises if the shares are impossible
+        if not is_pure and noise.variance > LARGEST_NOISE**2:
+            raise SettingError(
+                f"n_estimators={self.settings.n_estimators} leaves too little budget for each "
+                f"tree: noise of about {noise.variance**0.5:.3g} rows in every leaf. Raise "
+                "epsilon, or grow fewer trees."
+            )
 
     @property
     def privacy(self) -> PrivacySettings:
@@ -59,11 +66,10 @@ class ForestPlan:
         return self.settings.n_estimators * (1 << self.settings.max_depth) * self.n_classes
 
     @cached_property
-    def noise(self) -> DiscreteLaplace:
+    def noise(self) -> Noise:
         """The noise of every leaf's counts; a record is in one leaf of every tree."""
-        shares = self.privacy.shares(self.n_parties)
         n_trees = Fraction(self.settings.n_estimators)
-        return DiscreteLaplace(self.privacy.amount, n_trees, shares=shares)
+        return noise_of(self.privacy, self.n_parties, Fraction(1), n_trees, n_trees)
 
     def planned(self) -> list[Spend]:
         """Return everything the job spends."""

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from spinney import seeds
 from spinney.errors import ProtocolError
 from spinney.protocols.accounts.account import claims_of
-from spinney.protocols.accounts.private_rows import summed_variance
+from spinney.protocols.accounts.budget import summed_variance
 from spinney.protocols.model import ForestModel
 from spinney.protocols.private_forest.budget import bins_of, plan_of
 from spinney.protocols.private_forest.messages import ForestJoinAsk, RandomLeavesAsk

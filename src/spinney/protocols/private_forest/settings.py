@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from spinney.errors import SettingError
 from spinney.protocols.accounts.settings import job_privacy
-from spinney.protocols.private_forest.sizing import choose_size
+from spinney.protocols.private_forest.sizing import choose_size, strength_of
 from spinney.protocols.settings import PrivacySettings, Task, require_int, require_real
 from spinney.protocols.spec import JobFacts, JobSettings
 from spinney.seeds import job_seed
@@ -65,6 +65,7 @@ class PrivateForestJobSettings(JobSettings, frozen=True, kw_only=True, omit_defa
     n_jobs: int | None = None
     n_rows: int | None = None
     sharpness: int | float | None = None
+    delta: int | float | None = None
 
 
 _OWN: Final = ("n_estimators", "max_depth", "shrinkage", "message_limit", "sharpness")
@@ -75,7 +76,7 @@ def settings_of(given: PrivateForestJobSettings, facts: JobFacts) -> Settings:
     said = {name: getattr(given, name) for name in _OWN if getattr(given, name) is not None}
     seed, privacy = job_seed(given.random_state), job_privacy(NAME, given, facts)
     if given.n_rows is not None:
-        said = _sized(given, facts, float(privacy.amount)) | said
+        said = _sized(given, facts, strength_of(privacy)) | said
     return Settings(privacy=privacy, seed=seed, **said)
 
 

@@ -21,13 +21,17 @@ from dataclasses import dataclass
 from math import log2, sqrt
 from typing import Final
 
-from spinney.protocols.settings import require_int
+from msgspec import UNSET
+
+from spinney.protocols.accounts.budget import budget_of
+from spinney.protocols.settings import PrivacySettings, require_int
 
 _FEWEST_TREES, _MOST_TREES = 4, 100
 _LEAST_DEPTH, _MOST_DEPTH = 3, 12
 _SHARPNESS: Final = 2.0
 _FEW_CLASSES: Final = 3
 _COUNTER_BYTES: Final = 8
+_USUAL_TREES: Final = 50
 ASSUMED_ROWS: Final = 4000
 """How many rows are assumed if nobody says it."""
 
@@ -42,6 +46,17 @@ class Size:
     why: str
 
 
+def strength_of(privacy: PrivacySettings) -> float:
+    """Return epsilon; with a delta, the pure epsilon whose noise would be as large.
+
+    That is the noise of 50 trees: sqrt(50) / mu of Gaussian noise, sqrt(2) x 50 / epsilon of
+    Laplace noise.
+    """
+    if privacy.delta is UNSET:
+        return float(privacy.amount)
+    return 2.0 * sqrt(_USUAL_TREES * float(budget_of(privacy).amount))
+
+
 def choose_size(
     *,
     n_rows: int | None,
@@ -51,6 +66,7 @@ def choose_size(
     message_limit: int,
     n_estimators: int | None = None,
     max_depth: int | None = None,
+    budget: str | None = None,
 ) -> Size:
     """Return the size for about this many rows of all parties; a given number is kept.
 
@@ -62,6 +78,8 @@ def choose_size(
         The most bytes of counters in one reply, which bounds the depth.
     n_estimators, max_depth
         What is already decided.
+    budget
+        The budget in words, if epsilon only stands for it.
     """
     for name, given in (("n_estimators", n_estimators), ("max_depth", max_depth)):
         if given is not None:
@@ -83,7 +101,7 @@ def choose_size(
     columns = f", {n_columns} columns" if n_columns else ""
     assumed = " (assumed, because n_rows is not given)" if n_rows is None else ""
     why = (
-        f"{n_trees} trees of depth {depth}, chosen for about {rows:,} rows{assumed}, epsilon "
-        f"{epsilon:g}{columns} and {n_classes} classes"
+        f"{n_trees} trees of depth {depth}, chosen for about {rows:,} rows{assumed}, "
+        f"{budget or f'epsilon {epsilon:g}'}{columns} and {n_classes} classes"
     )
     return Size(n_trees, depth, sharpness, why)

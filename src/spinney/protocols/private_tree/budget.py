@@ -1,6 +1,7 @@
 """How a private tree's budget is divided: in exact fractions that every party computes.
 
-Let e be the job's epsilon, d the levels, p the columns and K the parties. A record is in one node
+Let e be the job's epsilon (with a delta: half of mu**2, which adds up in the same way, and noise
+is Gaussian), d the levels, p the columns and K the parties. A record is in one node
 of a level, so the nodes of a level cost their maximum, and levels add up. A level may spend
 e_level = e (1 - leaf_share) / d on a node:
 
@@ -33,17 +34,18 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError, SettingError
 from spinney.privacy.accounting import JobTerms
-from spinney.privacy.mechanisms import DiscreteLaplace, PermuteAndFlip
+from spinney.privacy.mechanisms import PermuteAndFlip
 from spinney.privacy.noisy_max import NoisyMax
 from spinney.privacy.release import Mechanism
 from spinney.privacy.scopes import ALL_ROWS, Scope, Spend
-from spinney.protocols.accounts.budget import job_terms
+from spinney.protocols.accounts.budget import Noise, budget_of, job_terms, noise_of
 from spinney.protocols.private_tree.groups import Group
-from spinney.protocols.private_tree.settings import TreeSettings
+from spinney.protocols.private_tree.settings import GAUSSIAN_METHODS, TreeSettings
 from spinney.protocols.settings import LARGEST_NOISE, PrivacySettings, fraction_of
 from spinney.trees.level import Level
 from spinney.trees.public_cells import COST_BITS
@@ -85,8 +87,14 @@ class TreePlan:
     n_parties: int
 
     def __post_init__(self) -> None:
+        if self.privacy.delta is not UNSET and self.settings.method not in GAUSSIAN_METHODS:
+            raise SettingError(
+                f"method={self.settings.method!r} chooses by pure noise, which cannot be added to "
+                "a budget with delta. Leave delta out, or use method='histograms' or "
+                "'save_budget'."
+            )
         weakest = self._weakest()
-        if weakest < Fraction(1, LARGEST_NOISE):
+        if self.privacy.delta is UNSET and weakest < Fraction(1, LARGEST_NOISE):
             depth = int(self.n_levels * weakest * LARGEST_NOISE)
             advice = f"max_depth={depth} would work" if depth else "Raise epsilon"
             raise SettingError(
@@ -125,7 +133,12 @@ class TreePlan:
     def level_epsilon(self) -> Fraction:
         """e_level, what a level may spend on a node."""
         kept = fraction_of(self.privacy.leaf_share, "leaf_share")
-        return self.privacy.amount * (1 - kept) / self.n_levels
+        return self.whole * (1 - kept) / self.n_levels
+
+    @property
+    def whole(self) -> Fraction:
+        """e, what a path may spend: epsilon; with a delta, half of mu**2 of Gaussian noise."""
+        return budget_of(self.privacy).amount
 
     @cached_property
     def _bounds_share(self) -> Fraction:
@@ -196,24 +209,24 @@ class TreePlan:
     def histogram_groups(self, node_budgets: NodeBudgets, steps: Asked) -> list[Group]:
         """Return the noise of the cells of open nodes, given the parts of columns asked about."""
         if not self.saves:
-            noise = self._laplace(self.level_epsilon, self.n_columns)
+            noise = self._noise(self.level_epsilon, self.n_columns)
             return [Group(noise, node_budgets.scopes, np.arange(steps.size))]
 
-        def noise_of(has: Fraction, step: int) -> Mechanism:
+        def noise_at(has: Fraction, step: int) -> Mechanism:
             bounds = has * self._bounds_share
-            return self._laplace(self.node_cost(has, step) - bounds, self.n_asked(step))
+            return self._noise(self.node_cost(has, step) - bounds, self.n_asked(step))
 
         pairs = zip(node_budgets.scopes, steps.tolist(), strict=True)
         asked = tuple(_asked(scope, step) for scope, step in pairs)
-        return _grouped(replace(node_budgets, scopes=asked), steps, noise_of)
+        return _grouped(replace(node_budgets, scopes=asked), steps, noise_at)
 
     def bounds_groups(self, node_budgets: NodeBudgets) -> list[Group]:
         """Return the noise of open nodes' bounds: one record changes each by one row, all by p."""
 
-        def noise_of(has: Fraction, _: int) -> Mechanism:
-            return self._laplace(has * self._bounds_share, self.n_columns)
+        def noise_at(has: Fraction, _: int) -> Mechanism:
+            return self._noise(has * self._bounds_share, self.n_columns)
 
-        return _grouped(node_budgets, np.zeros(len(node_budgets.has), np.int64), noise_of)
+        return _grouped(node_budgets, np.zeros(len(node_budgets.has), np.int64), noise_at)
 
     def proposal_groups(self, node_budgets: NodeBudgets, n_open: int) -> list[Group]:
         """Return the noise with which a party chooses the cuts that it proposes."""
@@ -225,7 +238,7 @@ class TreePlan:
         (scope,) = node_budgets.scopes
         return [
             Group(
-                self._laplace(self.level_epsilon / 2, int(number)),
+                self._noise(self.level_epsilon / 2, int(number)),
                 (scope.part("cuts proposed", str(number)),),
                 np.flatnonzero(n_cuts == number),
             )
@@ -237,9 +250,10 @@ class TreePlan:
         noise = NoisyMax(self.level_epsilon, _ROW, shares=self.privacy.shares(self.n_parties))
         return [Group(noise, node_budgets.scopes, np.arange(n_open))]
 
-    def _laplace(self, epsilon: Fraction, sensitivity: int | Fraction) -> DiscreteLaplace:
-        shares = self.privacy.shares(self.n_parties)
-        return DiscreteLaplace(epsilon, Fraction(sensitivity), shares=shares)
+    def _noise(self, spends: Fraction, n_moved: int) -> Noise:
+        """Return the noise of numbers of which one record moves `n_moved`, each by one row."""
+        moved = Fraction(n_moved)
+        return noise_of(self.privacy, self.n_parties, spends / self.whole, moved, moved)
 
     # --- leaves ----------------------------------------------------------------------------------
 
@@ -261,8 +275,8 @@ class TreePlan:
         return groups
 
     def _leaf_group(self, n_asked: int, scope: Scope, first: int, n_leaves: int) -> Group:
-        left = self.privacy.amount - n_asked * self.level_epsilon
-        return Group(self._laplace(left, 1), (scope,), np.arange(first, first + n_leaves))
+        left = self.whole - n_asked * self.level_epsilon
+        return Group(self._noise(left, 1), (scope,), np.arange(first, first + n_leaves))
 
     def _leaf_groups_of_paths(
         self, levels: tuple[Level, ...], asked: tuple[Asked, ...]
@@ -280,13 +294,13 @@ class TreePlan:
                 if is_open[node] and depth < len(levels):
                     spent += self.node_cost(node_budgets.has[node], int(steps[node]))
                     scope = _asked(scope, int(steps[node])).part(_SPLIT, "no")
-                left = self.privacy.amount - spent
+                left = self.whole - spent
                 members.setdefault(left, []).append((scope, number))
                 number += 1
             is_open = levels[depth].child_open if depth < len(levels) else is_open
         return [
             Group(
-                self._laplace(left, 1),
+                self._noise(left, 1),
                 tuple(dict.fromkeys(scope for scope, _ in leaves)),
                 np.array([place for _, place in leaves]),
             )
@@ -298,10 +312,10 @@ class TreePlan:
         levels: list[Spend] = []
         for depth in range(self.n_levels):
             scopes = (_still_open(depth),)
-            noise = self._laplace(self.level_epsilon, self.n_columns)
+            noise = self._noise(self.level_epsilon, self.n_columns)
             levels.append(Spend(f"level {depth} of the tree", noise, scopes))
-        left = self.privacy.amount - self.n_levels * self.level_epsilon
-        leaf = Spend("leaves of the tree", self._laplace(left, 1), (_still_open(self.n_levels),))
+        left = self.whole - self.n_levels * self.level_epsilon
+        leaf = Spend("leaves of the tree", self._noise(left, 1), (_still_open(self.n_levels),))
         return [*levels, leaf]
 
     def terms(self, data: str) -> JobTerms:
@@ -310,7 +324,7 @@ class TreePlan:
 
 
 def _grouped(
-    node_budgets: NodeBudgets, steps: Asked, noise_of: Callable[[Fraction, int], Mechanism]
+    node_budgets: NodeBudgets, steps: Asked, noise_at: Callable[[Fraction, int], Mechanism]
 ) -> list[Group]:
     """Group nodes that have the same budget and are asked the same."""
     members: dict[tuple[Fraction, int], list[int]] = {}
@@ -318,7 +332,7 @@ def _grouped(
         members.setdefault((has, step), []).append(node)
     return [
         Group(
-            noise_of(has, step),
+            noise_at(has, step),
             tuple(dict.fromkeys(node_budgets.scopes[node] for node in nodes)),
             np.array(nodes),
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 from spinney.errors import ProtocolError
 from spinney.protocols.accounts.account import claims_of
-from spinney.protocols.accounts.private_rows import summed_variance
+from spinney.protocols.accounts.budget import summed_variance
 from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.model import ForestModel
 from spinney.protocols.private_tree.messages import (

@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Final, Literal, cast
+from typing import Final, Literal
+
+from msgspec import UNSET
 
 from spinney.errors import SettingError
 from spinney.protocols.accounts.settings import job_privacy
@@ -21,12 +22,9 @@ from spinney.trees.dtypes import MAX_BINS
 
 Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
+GAUSSIAN_METHODS: Final = ("histograms", "save_budget")  # all they release is counts with noise
 _MOST_DEPTH: Final = 24
 _SMALL: Final = 0.02  # noise relative to a node's rows
-_USUAL_GAIN: Final = 0.02  # share of a node's rows; noise above it would waste levels
-_LEAST_DEPTH: Final = 2
-_LEAF_NOISE: Final = 0.1  # noise relative to a leaf's rows
-_LEAST_LEAF_SHARE: Final = Fraction(1, 5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +100,10 @@ class Choice:
 def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Choice:
     """Return the settings of a job with its method and maximum depth.
 
-    Everything follows from what is declared. "auto" takes the first of these methods whose noise is
-    small relative to the rows of a deep node: histograms, then cuts that the parties propose;
-    neither needs a trusted coordinator. Otherwise it takes one noisy maximum, with as many levels
-    as leave enough budget to compare cuts, and no more budget for leaves than their rows need.
-    Except with "histograms", S3's own method, a tree is no deeper than the declared number of rows
-    supports.
+    Everything follows from what is declared. "auto" takes histograms if their noise is small
+    relative to the rows of a deep node, or Gaussian, and otherwise cuts that the parties propose.
+    Neither needs a trusted coordinator: "noisy_max", which does, is taken only by name. Except with
+    "histograms", S3's own method, a tree is no deeper than the declared number of rows supports.
     """
     depth = settings.max_depth
     if settings.n_rows is not None:
@@ -122,6 +118,9 @@ def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Cho
             "method='auto' chooses by the number of rows, but n_rows is not given. Declare "
             "n_rows, roughly, or name a method."
         )
+    if settings.privacy.delta is not UNSET:
+        why = "with delta, histograms carry Gaussian noise; method='histograms' trusts nobody."
+        return Choice(replace(settings, method="histograms", max_depth=depth), why)
     epsilon = float(settings.privacy.amount)
     level = epsilon * (1.0 - float(fraction_of(settings.privacy.leaf_share, "leaf_share"))) / depth
     rows = settings.n_rows / 2 ** (depth - 1)
@@ -133,31 +132,14 @@ def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Cho
         f"its cuts by {of_histograms:.0f} rows, and parties' proposals would be off by "
         f"{of_proposals:.0f}"
     )
-    for name, noise in (("histograms", of_histograms), ("propose", of_proposals)):
-        if noise <= _SMALL * rows:
-            why = f"{about}. method={name!r} is good enough, and trusts nobody."
-            return Choice(replace(settings, method=cast("Method", name), max_depth=depth), why)
-    found = _shallow(settings, n_columns, depth)
+    if of_histograms <= max(_SMALL * rows, of_proposals):
+        why = f"{about}. method='histograms' is good enough, and trusts nobody."
+        return Choice(replace(settings, method="histograms", max_depth=depth), why)
     why = (
-        f"{about}. One noisy maximum over all cuts does better, {found.max_depth} levels deep at "
-        f"most, with {found.privacy.leaf_share} of epsilon for the leaves; the coordinator is "
-        "trusted with exact sums for it. Name method='propose' if it must not be."
+        f"{about}. method='propose' is the least noisy that trusts nobody. method='noisy_max' "
+        "would trust the coordinator with exact sums, and must be asked for by name."
     )
-    return Choice(found, why)
-
-
-def _shallow(settings: TreeSettings, n_columns: int, most: int) -> TreeSettings:
-    """Return the settings of a noisy maximum: its levels, and the budget left for its leaves."""
-    rows, epsilon = settings.n_rows or 1, float(settings.privacy.amount)
-    spare = epsilon * (1.0 - float(_LEAST_LEAF_SHARE))
-    told_apart = _USUAL_GAIN * rows * spare / math.log(settings.n_bins * n_columns)
-    depth = min(most, max(_LEAST_DEPTH, int(told_apart)))
-    noise = 2.0 / epsilon  # noise of a leaf's counts in rows, roughly, with the whole budget
-    needed = noise / (_LEAF_NOISE * rows / 2**depth)
-    given = fraction_of(settings.privacy.leaf_share, "leaf_share")
-    share = min(given, max(_LEAST_LEAF_SHARE, Fraction(math.ceil(20 * min(needed, 1)), 20)))
-    privacy = replace(settings.privacy, leaf_share=str(share))
-    return replace(settings, method="noisy_max", max_depth=depth, privacy=privacy)
+    return Choice(replace(settings, method="propose", max_depth=depth), why)
 
 
 NAME = "private_tree"
@@ -181,6 +163,7 @@ class TreeJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=True
     message_limit: int | None = None
     random_state: int = 0
     n_jobs: int | None = None
+    delta: int | float | None = None
 
 
 _OWN: Final = (

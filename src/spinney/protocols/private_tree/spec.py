@@ -16,7 +16,6 @@ from spinney.typing import Progress
 
 _OTHERS = 4  # rounds besides the levels: schemas, joining, leaves, claims
 _HEAD, _NODE = 4096, 64  # bytes of a message besides its arrays, and of a node it repeats
-_NOISY_MAX = ("noisy_max", "auto")
 
 
 class PrivateTreeSpec(Spec[TreeSettings]):
@@ -57,10 +56,9 @@ class PrivateTreeSpec(Spec[TreeSettings]):
 
     def shows(self, settings: TreeSettings) -> str:
         """Say that, for a noisy maximum, the coordinator sees exact counts."""
-        if settings.method not in _NOISY_MAX:
+        if settings.method != "noisy_max":
             return ""
-        does = "shows" if settings.method == "noisy_max" else "may show"
-        return f"{does} the coordinator exact counts (method={settings.method!r})"
+        return "shows the coordinator exact counts (method='noisy_max')"
 
     def instead(self, settings: TreeSettings) -> str:
         """Name the best method that needs no trusted coordinator."""
@@ -91,7 +89,7 @@ class PrivateTreeSpec(Spec[TreeSettings]):
         node = 8 * (cells * max(size.n_classes, 2) + 2 * cells) + 8 * size.n_columns
         n_nodes = (1 << depth) - 1
         levels = 2 * depth * (_HEAD + _NODE * n_nodes) + 2 * n_nodes * node
-        pairs = MOST_PAIRS if settings.method in _NOISY_MAX else 0
+        pairs = MOST_PAIRS if settings.method == "noisy_max" else 0
         leaves = (1 << depth) * 8 * max(size.n_classes, 2) + _NODE * n_nodes
         schema = 256 * MAX_BINS * size.n_columns
         return Bound(

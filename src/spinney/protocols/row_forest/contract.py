@@ -11,7 +11,7 @@ class RowForestSpec(Spec[ForestSettings]):
 
     settings = ForestSettings
     all_stay_in = ("binning",)
-    counts_out = True
+    counts_few = ""
 
     def smallest_leaf(self, settings: ForestSettings) -> int | float:
         """Return the fewest rows of a leaf."""

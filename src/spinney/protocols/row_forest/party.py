@@ -8,7 +8,6 @@ sees the rows. What it keeps between questions is a cache and never leaves it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,6 @@ from spinney.protocols.rows.facts import FactsReply
 from spinney.protocols.rows.levels import BinnedRows, OpenNodes
 from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
-    CountsReply,
     EdgesAsk,
     FactsAsk,
     SchemaAsk,
@@ -31,12 +29,11 @@ from spinney.protocols.rows.setup import (
     answer_setup,
     require_schema,
 )
+from spinney.protocols.rows.spread import SpreadCounting, joined
 from spinney.protocols.settings import ForestSettings, PrivacySettings, Terms
-from spinney.tables.cluster.held import HeldPart
 from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
-from spinney.transport import codec
 from spinney.transport.channel import Ask
 from spinney.trees.counts import Counts
 from spinney.trees.own_rows import cells_out
@@ -185,32 +182,7 @@ class Counting(ABC):
     @classmethod
     def joined(cls, replies: Sequence[Any]) -> Any:
         """Return the reply of a table from the replies of its parts."""
-        first = replies[0]
-        vectors = zip(*(reply.vectors() for reply in replies), strict=True)
-        sums = tuple(reduce(np.add, same) for same in vectors)
-        if isinstance(first, CountsReply):  # the parts have the same runs
-            return CountsReply(Counts(sums[0], first.counts.run_ends))
-        return type(first).of_vectors(sums)
-
-
-class SpreadCounting:
-    """Counts a table on a cluster: every worker counts its part, and the integers are added up."""
-
-    def __init__(self, table: SpreadTable, counting: type[Counting]) -> None:
-        self.table = table
-        self._counting = counting
-
-    def answer(self, ask: Any) -> Any:
-        """Answer a question; it travels to the workers as it came, in our own encoding."""
-        replies = self.table.each(_count_part, self._counting, type(ask), codec.encode(ask))
-        return self._counting.joined(replies)
-
-
-def _count_part(held: HeldPart, counting: type[Counting], kind: type[Ask[Any]], ask: bytes) -> Any:
-    """Answer a question from one part; called on its worker."""
-    # Only the sum's encoded size matters, so none is computed here.
-    own = held.kept(lambda: counting(held.table, held.n_threads, is_masked=True))
-    return own.answer(codec.decode(ask, kind))
+        return joined(replies)
 
 
 class RowParty:

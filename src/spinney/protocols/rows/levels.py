@@ -89,6 +89,7 @@ class GrowingJob:
             max_cells,
             least_cells=max_cells if self.binning.adaptive_bins else 4,
             shared_phase=n_slots == columns.n_columns,
+            goes_on=settings.goes_on,
         )
         # At least one, whatever a question says: packed fields need a width.
         most_rows = max(self.n_rows, 1) * (MAX_WEIGHT if settings.bootstrap else 1)
@@ -171,11 +172,6 @@ class OpenNodes:
     def step(self) -> int:
         """The depth of the open nodes."""
         return len(self.levels)
-
-    @property
-    def covers(self) -> tuple[int, int]:
-        """The nodes asked about."""
-        return (self.first, self.last)
 
     @property
     def story(self) -> tuple[Level, ...]:
@@ -312,6 +308,7 @@ class SplitSearch:
             root_weight=growth.root_weight[first:last],
             n_threads=self.n_threads,
             is_noisy=self.is_noisy,
+            only_first=frontier.line[first:last] > 0,
         )
 
 

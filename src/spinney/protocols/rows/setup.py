@@ -231,7 +231,10 @@ def _laid(
             return None
         if reply.counts.counters.size != question.n_counters:
             raise ProtocolError("A party's counts do not have the parts asked for.")
-        return reply.counts.counters.ravel().astype(np.int64)
+        counters: Any = reply.counts.counters.ravel()
+        # Those of a wide table are many, and are not copied to wider integers.
+        signed: Integers = counters.astype(np.int64) if counters.dtype.kind == "u" else counters
+        return signed
 
     edges = find_edges(schema.columns, facts, settings.max_bins, count)
     return facts, None if edges is None else binning_of(schema, facts, settings, edges)

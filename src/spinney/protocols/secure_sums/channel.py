@@ -16,7 +16,8 @@ So the forest is the one that grows unmasked if that party's counts are zero fro
 missed (bins are laid again over the parties that stay). It cannot come back: sums of the same nodes
 with and without it would differ by its own counts. For the same reason leaving can leak: if a sum
 before and a sum after cover the same rows (a node's rows and its children's), their difference is
-what the departed party had there. The report says so. Below `min_survivors` the job ends and
+what the departed party had there. So a deployed party opens all sums of a job for the same parties,
+and a run waits for who is away (`deployment.party.keyed`). Below `min_survivors` the job ends and
 nothing is opened.
 
 If noise is drawn in shares (`privacy.release`), no party may be missing at all: colluding parties
@@ -168,7 +169,7 @@ class SecureParty:
         """Answer the question inside and mask the reply."""
         settings, mask = self._masks.settings, ask.mask
         own = settings.roster.bits([self._name])
-        if any(survivors and not survivors & own for survivors in mask.history):
+        if any(survivors and not survivors & own for survivors in set(mask.history)):
             raise ProtocolError(
                 f"Party {self._name!r} missed an earlier sum of this job and cannot rejoin: "
                 "sums with and without it would differ by its own counts. Start the job again."
@@ -274,9 +275,7 @@ class SecureSums(Channel):
     ) -> None:
         """Record the inner rounds as one round."""
         honest, n_parties = self._settings.honest, len(self._settings.roster)
-        masked = (
-            f"masked: single replies are hidden while {honest} of {n_parties} parties are honest"
-        )
+        masked = masked_in_words(honest, n_parties)
         self.rounds.append(
             Round(
                 len(self.rounds) + 1,
@@ -290,6 +289,11 @@ class SecureSums(Channel):
                 answered,
             )
         )
+
+
+def masked_in_words(honest: int, n_parties: int) -> str:
+    """Return how a masked sum is protected."""
+    return f"masked: single replies are hidden while {honest} of {n_parties} parties are honest"
 
 
 def _totals(

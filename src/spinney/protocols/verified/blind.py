@@ -13,10 +13,13 @@ with it gives it the secret; the masks of secure sums then still hide single par
 
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from spinney.protocols.verified.messages import BLIND, HiddenSums, Opened, StepAsk, story_after
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Channel
+
+NOT_SEEN: Final = "the coordinator saw no sum"
 
 
 def relay_steps(channel: Channel, told: Callable[[int], None]) -> tuple[Opened, ...]:

@@ -84,10 +84,9 @@ class VerifiedSums(Channel):
         hidden: Any = self._inner.sum(self._step(BLIND, ask), quorum=quorum)
         answered = self.rounds[-1].answered
         opened = Opened(self._number, answered, (Carried(HiddenSums(hidden.words)),), hidden.tag)
-        words = [word.copy() for word in hidden.words]
-        keys.show(self._number, self._story, words, answered)
+        sums = keys.show(self._number, self._story, hidden.words, answered)
+        total: Summand = keys.shown(opened, lambda: ask.from_ring(sums))
         self._tell(opened, common=True)
-        total: Summand = ask.from_ring(tuple(word.view(f"i{word.itemsize}") for word in words))
         return total
 
     def _step(self, verb: str, ask: Ask[Any]) -> StepAsk:

@@ -105,7 +105,6 @@ class VerifyingParty:
         self._story = b""  # a digest of all that was told so far
         self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
         self._ended: ProtocolError | None = None
-        self._shown: tuple[Opened, Any] | None = None  # a sum that only parties can read
         self._form: list[Form] | None = None  # of the vectors of the own reply
         for opened in self._steps.kept():
             self._go_on(opened)
@@ -247,12 +246,14 @@ class VerifyingParty:
         """Return the sum that was told."""
         if not self._is_blind:
             return about.taken_in(opened.results[0])
-        if self._shown is None or self._shown[0] is not opened:
-            words = [word.copy() for word in opened.results[0].open(HiddenSums).words]
-            self._keys.show(self._number, self._story, words, opened.answered)
-            sums = tuple(word.view(f"i{word.itemsize}") for word in words)
-            self._shown = (opened, about.from_ring(sums))
-        return self._shown[1]
+
+        def read() -> Any:
+            words = opened.results[0].open(HiddenSums).words
+            return about.from_ring(
+                self._keys.show(self._number, self._story, words, opened.answered)
+            )
+
+        return self._keys.shown(opened, read)
 
     def _go_on(self, opened: Opened) -> None:
         """Derive the next step from what this one came to."""
@@ -264,7 +265,7 @@ class VerifyingParty:
         is_shared = self._derivation.is_shared
         self._story = story_after(self._story, opened, is_shared=is_shared)
         self._number = opened.number + 1
-        self._answered = self._shown = self._form = None
+        self._answered = self._form = None
 
     def _result(self, opened: Opened, verb: str, about: Ask[Any]) -> Any:
         """Return what a step came to, as the training is told it."""

@@ -20,6 +20,7 @@ coordinator knows the pads and would otherwise learn h_n of another party's repl
 """
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from spinney.privacy.entropy import secret_bytes
 from spinney.privacy.keys import KEY_BYTES, Words, derive_key, digest
-from spinney.privacy.streams import add_stream
+from spinney.privacy.streams import add_stream, add_streams
 from spinney.transport.messages import Beside
 from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, n_hash_keys
 
@@ -43,7 +44,11 @@ class SumKeys:
         self._secret = secret
         self._run = run
         self._kept: tuple[tuple[int, bytes, int], HashKeys] | None = None  # of the last step
+        self._job: tuple[bytes, bytes] = (b"", b"")  # the last story, and what keys say of it
         self._checked: Beside[bool] = Beside()
+        self._shown: Beside[Any] = Beside()
+        # Of the last step: their key, and those that are known.
+        self._pads: tuple[tuple[int, bytes], bytes, dict[str, list[int]]] = ((0, b""), b"", {})
 
     @classmethod
     def fresh(cls) -> "SumKeys":
@@ -85,17 +90,22 @@ class SumKeys:
         """
         add_stream(words, self._key("blind sums", step, story, (name,)))
 
-    def show(self, step: int, story: bytes, words: Sequence[Words], names: Sequence[str]) -> None:
-        """Take off the masks of some parties from the sum of their words; in place."""
-        masks = [np.zeros_like(vector) for vector in words]
-        for name in names:
-            add_stream(masks, self._key("blind sums", step, story, (name,)))
-        for vector, mask in zip(words, masks, strict=True):
-            np.subtract(vector, mask, out=vector)
+    def show(
+        self, step: int, story: bytes, words: Sequence[Words], names: Sequence[str]
+    ) -> tuple[Vector, ...]:
+        """Return the sum of some parties' words without their masks."""
+        sums = [vector.copy() for vector in words]
+        keys = (self._key("blind sums", step, story, (name,)) for name in names)
+        add_streams(sums, [(key, True) for key in keys])
+        return tuple(vector.view(f"i{vector.itemsize}") for vector in sums)
 
     def checked(self, told: object, check: Callable[[], bool]) -> bool:
         """Return what a check says; parties in one process check the same object once."""
         return self._checked.get(told, check)
+
+    def shown(self, told: object, read: Callable[[], Any]) -> Any:
+        """Return a hidden sum as it is read; parties in one process read the same object once."""
+        return self._shown.get(told, read)
 
     def _hashed(
         self, step: int, story: bytes, vectors: Sequence[Vector], n_threads: int
@@ -110,8 +120,15 @@ class SumKeys:
         return kept[1]
 
     def _pad(self, step: int, story: bytes, name: str) -> list[int]:
-        words = self._words("sum pad", step, story, (name,), len(PRIMES)).tolist()
-        return [word % prime for word, prime in zip(words, PRIMES, strict=True)]
+        when, key, known = self._pads
+        if when != (step, story):
+            key, known = self._key("sum pad", step, story, ()), {}
+            self._pads = ((step, story), key, known)
+        if name not in known:
+            drawn = blake2b(name.encode(), key=key, digest_size=8 * len(PRIMES)).digest()
+            words = np.frombuffer(drawn, "<u8").tolist()
+            known[name] = [word % prime for word, prime in zip(words, PRIMES, strict=True)]
+        return known[name]
 
     def _words(
         self, purpose: str, step: int, story: bytes, names: tuple[str, ...], count: int
@@ -122,5 +139,8 @@ class SumKeys:
         return words
 
     def _key(self, purpose: str, step: int, story: bytes, names: tuple[str, ...]) -> bytes:
-        job = digest(self._run, story)
+        known, job = self._job
+        if known != story or not job:
+            job = digest(self._run, story)
+            self._job = (story, job)
         return derive_key(self._secret, purpose, job=job, round_number=step, names=names)

@@ -1,8 +1,8 @@
 """A random forest over parties that hold different columns of the same rows (S2).
 
 Liu et al. (2019), *Federated Forest*, Algorithms 1, 2, 5 and 6; prediction (3, 4, 7, 8) is in
-`vertical_forest.prediction`. All trees grow together, one level in two rounds, or in three with
-encrypted labels (`vertical_forest.encrypted_coordinator`).
+`columns.prediction`. All trees grow together, one level in two rounds, or in three with
+encrypted labels (`columns.encrypted_coordinator`).
 
 | paper | here |
 |---|---|
@@ -27,7 +27,7 @@ others were drawn. The label party computes the leaf values and keeps them. A pa
 of a level once, and the label party scores the forest once, on the job's rows; both refuse a second
 time. A run has one job, a level has one version and one offer of columns, and no node has fewer
 rows than the job's rules allow. Between organisations the parties seal every level with a key that
-the coordinator lacks (`vertical_forest.level_seal`): it cannot put rows of its choice into a node.
+the coordinator lacks (`columns.level_seal`): it cannot put rows of its choice into a node.
 It can still choose which columns are offered, and with shared labels whose cut is made.
 
 **Rounds and bytes.** Holdings, labels, start: 3. Each level 2. Finish 1, scoring 2: at most

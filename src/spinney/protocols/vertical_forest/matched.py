@@ -1,265 +1,43 @@
 """A vertical forest from the parties' own tables: rows are matched, then the forest grows.
 
-`vertical_forest.matching` finds the rows that all parties share, and `vertical_forest` grows a
-forest over them. This module combines both in one job that several organisations agree to. It also
-holds out some rows for scoring, and a party answers only for the job it agreed to.
-
-**Who learns what.** First as in `vertical_forest.matching`, then as in `vertical_forest`; with
-encrypted labels as in `vertical_forest.encrypted_coordinator`. Leaf sets, for scoring, and joined
-parts are as in `vertical_forest.prediction`, claims as in `accounts.account`. A job that all
-parties see contains its `random_state`: anyone who knows it can derive, by number, which columns
-were drawn. With `join_parts` the coordinator gets every party's part, and so the whole forest; a
-party that agrees to such a job consents to this.
-**Who never learns what.** As in those modules. About labels a party answers only what the job's
-`labels` and `label_epsilon` allow, and it keeps to the common rows that it received first. What
-must come from a certain party is signed by it for this run (`vertical_forest.seat`).
-
-The common order is secret and drawn again for every run, and so are the samples of trees: two runs
-of one job differ as two seeds do. Without a bootstrap and held-out rows they are the same.
-
-**Rounds and bytes.** The sum of both; one more with `join_parts`.
+**Who learns what.** First as in `columns.matching`, then as in `vertical_forest`; with encrypted
+labels as in `columns.encrypted_coordinator`. Joined parts are as in `columns.prediction`, its
+claims as in `accounts.account`. The rest is in `columns.matched`.
 """
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from spinney.errors import ProtocolError, SchemaError, TableError
-from spinney.protocols.training import Phases
-from spinney.protocols.vertical_forest import matching_messages
-from spinney.protocols.vertical_forest.coordinator import VerticalTraining
+from spinney.protocols.columns.agreeing import VerticalTraining
+from spinney.protocols.columns.matched import SUMMED, MatchedParty, Term, match_then, matched_asks
 from spinney.protocols.vertical_forest.coordinator import train as grow_forest
-from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
-from spinney.protocols.vertical_forest.job import Job, public_settings
-from spinney.protocols.vertical_forest.labels import LabelAccount
-from spinney.protocols.vertical_forest.matching import match
-from spinney.protocols.vertical_forest.matching_messages import CommonAsk
-from spinney.protocols.vertical_forest.matching_party import NOTES, MatchingLimit, MatchingParty
-from spinney.protocols.vertical_forest.messages import FinishAsk
-from spinney.protocols.vertical_forest.model import PartialModel
-from spinney.protocols.vertical_forest.notebook import Notebook
+from spinney.protocols.vertical_forest.job import public_settings
+from spinney.protocols.vertical_forest.messages import SealAsk
 from spinney.protocols.vertical_forest.party import ASKS as FOREST_ASKS
 from spinney.protocols.vertical_forest.party import Party as ForestParty
-from spinney.protocols.vertical_forest.prediction import JudgeAsk, PartAsk, PartReply, join_parts
-from spinney.protocols.vertical_forest.seat import Seat
-from spinney.protocols.vertical_forest.settings import NAME, MatchedSettings
-from spinney.tables.holding import Holding
-from spinney.transport.channel import Ask, Channel
-from spinney.typing import Integers, Progress, silent
+from spinney.protocols.vertical_forest.settings import MatchedSettings
+from spinney.transport.channel import Channel
+from spinney.typing import Progress, silent
 
-PART = "part.spinney"
-_ROWS = "rows"
-_NOTHING = LabelAccount()
-_NO_LEDGER = MatchingLimit()
-ASKS: tuple[type[Ask[Any]], ...] = (*matching_messages.ASKS, *FOREST_ASKS, PartAsk)
-SUMMED: tuple[type[Ask[Any]], ...] = ()  # parties hold different columns: nothing is summed
+__all__ = ["ASKS", "SUMMED", "Party", "train"]
+ASKS = matched_asks(FOREST_ASKS)
 
 
-class Party:
-    """One organisation's side, from its own table to its part of the forest.
+class Party(MatchedParty):
+    """One organisation's side, from its own table to its part of the forest."""
 
-    Parameters
-    ----------
-    holding
-        Its whole table, with ids if rows are to be matched.
-    settings
-        The job that it agreed to.
-    name
-        The party's name in the job.
-    folder
-        Where it keeps what a job must not lose: its cuts, its rows' common order, its part of the
-        forest, and at the label party the key. None: in memory only.
-    account
-        The account from which the label party pays in a job with `label_epsilon`; others need none.
-    seat
-        Its seat in the run; None: there is one process, and rows are not matched.
-    limit
-        How many ids it answers for in the matching, and the ledger that records them.
-    """
+    kind = ForestParty
+    _settings: MatchedSettings
 
-    def __init__(
-        self,
-        holding: Holding,
-        settings: MatchedSettings,
-        name: str,
-        *,
-        folder: Path | None = None,
-        n_jobs: int | None = None,
-        account: LabelAccount = _NOTHING,
-        seat: Seat | None = None,
-        limit: MatchingLimit = _NO_LEDGER,
-    ) -> None:
-        _require_label(holding, settings, name)
-        self._holding = holding
-        self._settings = settings
-        self._folder = folder
-        self._n_jobs = n_jobs
-        self._account = account if holding.label is not None else _NOTHING
-        self._seat = seat
-        self._limit = limit
-        self._notebook = Notebook(folder)
-        self._matching: MatchingParty | None = None
-        self._rows = self._known_rows()
-        self._forest: ForestParty | None = None
-
-    def answer(self, ask: Ask[Any]) -> Any:
-        """Answer a question of the job."""
-        if isinstance(ask, CommonAsk):
-            return self._settled(ask)
-        if type(ask) in matching_messages.ASKS:
-            return self._matched().answer(ask)
-        self._require_agreed(ask)
-        if isinstance(ask, PartAsk):
-            return PartReply(self.finished_model.to_bytes())
-        reply = self.forest.answer(ask)
-        if isinstance(ask, FinishAsk) and not reply.is_behind and self._folder is not None:
-            self.finished_model.save(self._folder / PART)
-        return reply
-
-    @property
-    def forest(self) -> ForestParty:
-        """The side that grows the forest, over the common rows that are not held out."""
-        if self._forest is None:
-            key = self._notebook.note(NOTES, "key")
-            goes_on_unsigned = key is None and self._settings.matching is not None  # from 0.1.0
-            self._forest = ForestParty(
-                self.training,
-                notebook=self._folder,
-                n_jobs=self._n_jobs,
-                account=self._account_of_rows(),
-                seat=None if goes_on_unsigned else self._seat,
-                group_key=key,
-            )
-        return self._forest
-
-    def _account_of_rows(self) -> LabelAccount:
-        """Return the account, with the ids that find randomised labels again."""
-        ids = self._holding.ids
-        if self._account.ledger is None or ids is None:
-            return self._account
-        return replace(self._account, rows=tuple(repr(ids[row]) for row in self._trained_rows))
-
-    @property
-    def training(self) -> Holding:
-        """The party's data for the rows that are trained on."""
-        return self._holding.select(self._trained_rows)
-
-    @property
-    def _trained_rows(self) -> Integers:
-        return self.rows[~self._settings.is_held_out(self.rows.size)]
-
-    @property
-    def held_out(self) -> Holding:
-        """The party's data for the held-out rows."""
-        return self._holding.select(self.rows[self._settings.is_held_out(self.rows.size)])
-
-    @property
-    def rows(self) -> Integers:
-        """The party's rows that all parties share, in the common order."""
-        if self._rows is None:
-            raise ProtocolError("The rows of this party have not been matched.")
-        return self._rows
-
-    @property
-    def finished_model(self) -> PartialModel:
-        """The party's part of the finished forest."""
-        return self.forest.finished_model
-
-    def _known_rows(self) -> Integers | None:
-        if self._settings.matching is None:
-            return np.arange(self._holding.n_rows)
-        note = self._notebook.note(NAME, _ROWS)
-        return None if note is None else np.frombuffer(note, np.int64)
-
-    def _matched(self) -> MatchingParty:
-        if self._settings.matching is None:
-            raise ProtocolError("The job does not match rows.")
-        if self._matching is None:
-            if self._holding.ids is None:
-                raise TableError("The table names no row id, which matching needs.")
-            if self._seat is None:
-                raise ProtocolError("This party has no seat in the run, which matching needs.")
-            self._matching = MatchingParty(
-                self._holding.ids,
-                self._seat,
-                self._settings.matching,
-                notebook=self._notebook,
-                limit=self._limit,
-            )
-        return self._matching
-
-    def _settled(self, ask: CommonAsk) -> Any:
-        """Accept the common rows once; different ones would be another job."""
-        side = self._matched()
-        reply = side.answer(ask)
-        if self._rows is not None and not np.array_equal(self._rows, side.rows):
-            raise ProtocolError(
-                "This party already received different common rows. Nothing was released."
-            )
-        self._rows = side.rows
-        self._notebook.keep_note(NAME, _ROWS, side.rows.astype(np.int64).tobytes())
-        return reply
-
-    def _require_agreed(self, ask: Ask[Any]) -> None:
-        """Raise if a question is not about the job that this party agreed to."""
+    def _own_terms(self, ask: Any) -> list[Term]:
         agreed = self._settings.vertical
-        if isinstance(ask, PartAsk) and not self._settings.join_parts:
-            raise _outside("join_parts")
-        terms: list[tuple[str, object, object]] = []
-        if isinstance(ask, JudgeAsk):
-            place = "label_party" if ask.named.ownership is not None else "coordinator"
-            terms += [("intersect_at", place, agreed.intersect_at)]
-        for job in _jobs_in(ask):
-            terms += [
-                ("settings", job.settings, public_settings(agreed.forest)),
-                ("labels", job.labels, agreed.labels),
-                ("label_epsilon", job.label_epsilon, agreed.label_epsilon),
-                ("name", job.name, agreed.job),
-            ]
+        terms: list[Term] = [("settings", ask.job.settings, public_settings(agreed.forest))]
         if isinstance(ask, SealAsk):
             terms += [
                 ("scheme", ask.scheme, agreed.scheme),
                 ("key_bits", ask.key_bits, agreed.key_bits),
             ]
-        for name, asked, right in terms:
-            if asked != right:
-                raise _outside(name)
-
-
-def _jobs_in(value: object) -> Iterator[Job]:
-    """Return every job that a question states, however deep."""
-    if isinstance(value, Job):
-        yield value
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _jobs_in(getattr(value, field.name))
-    elif isinstance(value, tuple):
-        for inner in value:
-            yield from _jobs_in(inner)
-
-
-def _outside(what: str) -> ProtocolError:
-    return ProtocolError(
-        f"The question does not fit the job that this party agreed to: different {what}. Nothing "
-        "was released."
-    )
-
-
-def _require_label(holding: Holding, settings: MatchedSettings, name: str) -> None:
-    has_label = holding.label is not None
-    if has_label and name != settings.label_party:
-        raise SchemaError(
-            f"Party {name!r} has a label column, but label_party is {settings.label_party!r}. "
-            "Exactly one party holds the labels: leave the label out at the others."
-        )
-    if not has_label and name == settings.label_party:
-        raise SchemaError(
-            f"label_party is {name!r}, but its table names no label. Say which of its columns is "
-            "the label."
-        )
+        return terms
 
 
 def train(
@@ -270,23 +48,12 @@ def train(
     n_jobs: int | None = None,
     progress: Progress = silent,
 ) -> VerticalTraining:
-    """Match the parties' rows and grow a forest; parameters as in `vertical_forest.train`.
+    """Match the parties' rows and grow a forest; parameters as in `vertical_forest.train`."""
+    vertical = settings.vertical
 
-    The training has a model only with `join_parts`.
-    """
-    phases = Phases()
-    if settings.matching is not None:
-        with phases.phase("matching"):
-            progress("matching", 0, 0)
-            match(channel, settings.matching, lead=settings.label_party)
-    training = grow_forest(
-        channel, settings.vertical, checkpoint=checkpoint, n_jobs=n_jobs, progress=progress
-    )
-    model = join_parts(channel) if settings.join_parts else None
-    return replace(
-        training,
-        model=model,
-        rounds=tuple(channel.rounds),
-        seconds=phases.seconds | training.seconds,
-        settings=training.settings | settings.described(),
-    )
+    def grow() -> VerticalTraining:
+        return grow_forest(
+            channel, vertical, checkpoint=checkpoint, n_jobs=n_jobs, progress=progress
+        )
+
+    return match_then(channel, settings, progress, grow)

@@ -10,6 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
+from spinney.protocols.columns.job import Target
+from spinney.protocols.columns.leakage import Membership
+from spinney.protocols.columns.messages import FinishAsk
+from spinney.protocols.columns.model import PartialModel
+from spinney.protocols.columns.prediction import JudgeAsk, name_leaves
 from spinney.protocols.rows.quality import (
     QualityReply,
     count_judged,
@@ -19,12 +24,8 @@ from spinney.protocols.rows.quality import (
     seen_by,
 )
 from spinney.protocols.training import Quality, Roles
-from spinney.protocols.vertical_forest.growing import Growing
-from spinney.protocols.vertical_forest.job import Job, Target, values_of_leaves
-from spinney.protocols.vertical_forest.leakage import Membership
-from spinney.protocols.vertical_forest.messages import FinishAsk
-from spinney.protocols.vertical_forest.model import PartialModel
-from spinney.protocols.vertical_forest.prediction import JudgeAsk, name_leaves
+from spinney.protocols.vertical_forest.growing import ForestGrowing
+from spinney.protocols.vertical_forest.job import Job, values_of_leaves
 from spinney.tables.holding import Holding
 from spinney.transport.channel import Channel
 from spinney.trees.binning import Binning
@@ -39,13 +40,13 @@ _QUALITY_ROWS = 2048  # rows that the forest is scored on, unless it must be all
 class FinishedPart:
     """A party that has its part and still has its training rows."""
 
-    growing: Growing
+    growing: ForestGrowing
     model: PartialModel
     binning: Binning | None
 
 
 def part_of(
-    growing: Growing, holding: Holding, binning: Binning | None, ask: FinishAsk
+    growing: ForestGrowing, holding: Holding, binning: Binning | None, ask: FinishAsk
 ) -> PartialModel:
     """Return a party's part of the forest, with leaf values if it holds the labels."""
     label = holding.label

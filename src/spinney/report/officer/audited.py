@@ -6,7 +6,10 @@ from spinney.report.page.audited import what_attacks_get
 from spinney.report.page.markup import Content, Html, join_html, tag
 from spinney.report.words import some
 
-_KEPT = "No limit is broken, of those that a party's policy set for the audit, if it set any."
+_NO_LIMIT = (
+    "No limit was set for the audit ([policy.audit] in a party's file), so nothing was compared: "
+    "whether what it found is acceptable is for people to say."
+)
 
 
 def audit_section(found: tuple[bytes, Source] | None, model: Source | None) -> Html:
@@ -21,6 +24,13 @@ def audit_section(found: tuple[bytes, Source] | None, model: Source | None) -> H
     if model is not None and model.digest not in [one.digest for one in audit.models]:
         words = "The audit tried another model than the one in this folder. Audit the run again."
         parts.append(tag("p", words, " ", source.mark, model.mark, class_="warn"))
-    limits = f"{some(len(audit.broken), 'limit', 'limits')} not kept." if audit.broken else _KEPT
-    parts += [said(limits, source), what_attacks_get(audit)]
+    if audit.broken:
+        parts.append(said(f"{some(len(audit.broken), 'limit', 'limits')} not kept.", source))
+    if audit.limits:
+        kept = ", ".join(f"{name} = {value:g}" for name, value in audit.limits.items())
+        words = f"The audit was compared with the party's limits: {kept}."
+        parts.append(said(words if audit.broken else f"{words} All are kept.", source))
+    else:
+        parts.append(tag("p", _NO_LIMIT, " ", source.mark, class_="warn"))
+    parts.append(what_attacks_get(audit))
     return join_html(*parts)

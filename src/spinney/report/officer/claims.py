@@ -1,6 +1,5 @@
 """A run's claims in plain words, and what their epsilon means for a person."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from spinney.privacy.budget import Unit
@@ -9,7 +8,7 @@ from spinney.report.facts import ReportFacts
 from spinney.report.officer.odds import odds_table
 from spinney.report.officer.sources import Source, said
 from spinney.report.page.markup import Content, Html, join_html, table, tag
-from spinney.report.privacy import PrivacyClaim
+from spinney.report.privacy import epsilon_in_all
 
 _UNITS = {
     Unit.RECORD_ADD_REMOVE.value: "whether a person's record was among the rows at all",
@@ -72,9 +71,11 @@ def odds_section(report: ReportFacts, source: Source) -> Html:
             found.setdefault(Fraction(claim.epsilon), []).append(unit)
     record = Unit.RECORD_ADD_REMOVE.value
     said_of = {claim.unit for claim in report.privacy if claim.verdict == "EPSILON"}
-    for unit, evaluated in _largest(report.evaluation_privacy).items():  # the rows may be the same
-        together = evaluated + _largest(report.privacy).get(unit, Fraction(0))
-        found.setdefault(together, []).append(f"{_UNITS.get(unit, unit)}, evaluation included")
+    if report.evaluation_privacy:  # the rows may be the same
+        in_all = epsilon_in_all(report.privacy, report.evaluation_privacy)
+        for unit, together in in_all.items():
+            said_so = f"{_UNITS.get(unit, unit)}, all evaluations included"
+            found.setdefault(together, []).append(said_so)
     for epsilon in [e for e, units in found.items() if _UNITS[record] in units]:
         for unit in (Unit.RECORD_REPLACE.value, Unit.LABEL.value):
             if unit not in said_of:  # to replace a record is to remove one and to add one
@@ -94,15 +95,6 @@ def odds_section(report: ReportFacts, source: Source) -> Html:
     delta = any(claim.delta not in (None, "0") for claim in report.privacy)
     rest = "With a delta, this fails with a probability of about delta." if delta else None
     return join_html(said(words, source), odds_table(told), rest and tag("p", rest))
-
-
-def _largest(claims: Sequence[PrivacyClaim]) -> dict[str, Fraction]:
-    """Return the largest epsilon that is claimed for each unit."""
-    found: dict[str, Fraction] = {}
-    for claim in claims:
-        if claim.verdict == "EPSILON" and claim.epsilon is not None:
-            found[claim.unit] = max(found.get(claim.unit, Fraction(0)), Fraction(claim.epsilon))
-    return found
 
 
 def _amount(epsilon: str | None, delta: str | None) -> str:

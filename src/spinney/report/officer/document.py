@@ -15,13 +15,19 @@ from spinney.report.officer.ledgers import ledger_section, state_of
 from spinney.report.officer.risks import residual_risks
 from spinney.report.officer.sources import Source, Sources, said
 from spinney.report.page.markup import Content, Html, join_html, table, tag, void
+from spinney.report.page.measured import numbers
 from spinney.report.report import Report, load_report
-from spinney.report.verdicts import verdict
+from spinney.report.settings import settings_in_words
+from spinney.report.verdicts import measured_in_words, verdict
 from spinney.report.words import capital, some
 from spinney.tables.schema import Column, Label
 from spinney.version import __version__
 
 _NOT_STATED = f"Not stated. Say it in {ABOUT} beside the report."
+_OF_PARTY = (
+    "This is the report of {}, from what it derived itself and from its records of what left it. "
+    "The coordinator's report, which the lead has, says the same of the other parties."
+)
 _STYLE = """
 body { max-width: 52rem; margin: 2rem auto; padding: 0 1rem; color: #111; background: #fff;
   font: 15px/1.45 Georgia, "Times New Roman", serif; }
@@ -102,6 +108,8 @@ def _page(report: ReportFacts, folder: Path, sections: dict[str, Html]) -> str:
         "body",
         tag("h1", title),
         tag("p", words),
+        *([tag("p", report.of_simulation, class_="warn")] if report.simulated else []),
+        *([tag("p", _OF_PARTY.format(report.told_by))] if report.told_by else []),
         *(
             tag("section", tag("h2", f"{number}. {name}"), content)
             for number, (name, content) in enumerate(sections.items(), 1)
@@ -114,8 +122,9 @@ def _report(folder: Path, sources: Sources) -> tuple[Report, Source]:
     path = folder / REPORT
     if not path.is_file():
         raise StorageError(
-            f"{str(folder)!r} holds no {REPORT}, so nobody can say what left. Name a run's folder; "
-            "'spinney runs' lists them."
+            f"{str(folder)!r} holds no {REPORT}, so nobody can say what left. Name a run's folder "
+            "('spinney runs' lists them), or that of a finished run in a party's records. A party "
+            "that did not derive its run's model has no report of its own: ask the lead for it."
         )
     _, source = sources.read(path, "the report: what was asked, what left, what is promised")
     return load_report(path), source
@@ -206,9 +215,32 @@ def _who_learns_what(report: ReportFacts, source: Source) -> Html:
         for entry in report.disclosures
     ]
     headings = ["what left", "who sees it", "protection", "times"]
+    words = "All that was asked of the parties in this run. Nothing else left them."
+    if report.told_by:
+        words = f"All that left {report.told_by} in this run, by its own record."
     return join_html(
-        said("All that was asked of the parties in this run. Nothing else left them.", source),
+        said(words, source),
         table("What left the parties", headings, lines),
+        said(_seen_by_parties(report), source),
+    )
+
+
+def _seen_by_parties(report: ReportFacts) -> str:
+    """Say what the other parties see, beside the coordinator and the lead."""
+    everybody = "Every party and the lead get the model; the lead gets the coordinator's report."
+    if report.holders:
+        return f"{everybody} What a party learns of another's columns is in the table above."
+    verdicts = {claim.verdict for claim in report.privacy if claim.view == "party"}
+    if "UNPROTECTED" in verdicts:
+        return (
+            f"{everybody} While the model grew, every party was also told each sum that the table "
+            "says the coordinator sees, so that it can check the coordinator; it can take its own "
+            "numbers off and so sees the sum of all others. Of two parties, that is the other's."
+        )
+    return (
+        f"{everybody} Sums that parties were told, so that they can check the coordinator, are "
+        "those of the table, with the same noise or masks; section 5 says what holds against any "
+        "other party."
     )
 
 
@@ -232,10 +264,8 @@ def _how_it_left(
     if report.weaker:
         parts.append(said("By what the job was weaker than the defaults:", source))
         parts.append(tag("ul", *(tag("li", way) for way in report.weaker)))
-    settings = msgspec.to_builtins(report.settings)
-    shown: list[list[Content]] = [
-        [name, str(value)] for name, value in settings.items() if value is not None
-    ]
+    settings = settings_in_words(msgspec.to_builtins(report.settings))
+    shown: list[list[Content]] = [list(one) for one in settings.items()]
     parts.append(
         tag(
             "details",
@@ -248,8 +278,21 @@ def _how_it_left(
 
 
 def _quality(report: ReportFacts, source: Source) -> Html:
-    if not report.quality:
-        return said("Quality was not measured in this run.", source)
+    parts: list[Content] = []
+    if report.evaluation is not None:
+        words = "Measured with noise, which the ledgers paid for, on the model that left:"
+        parts += [said(words, source), tag("p", measured_in_words(report))]
+        parts.append(numbers(report.evaluation))
+    if report.quality:
+        parts.append(_scores(report, source))
+    elif not parts:
+        later = " The lead's report shows an evaluation, if there was one." * bool(report.told_by)
+        parts.append(said(f"Quality was not measured in this run.{later}", source))
+    return join_html(*parts)
+
+
+def _scores(report: ReportFacts, source: Source) -> Html:
+    """Return the scores that were counted without noise."""
     lines: list[list[Content]] = [
         [
             one.party,
@@ -258,8 +301,11 @@ def _quality(report: ReportFacts, source: Source) -> Html:
         ]
         for one in report.quality
     ]
-    words = f"{verdict(report)} Scores are those of the model before it was hardened."
-    return join_html(said(words, source), table("Scores", ["party", "rows", "scores"], lines))
+    words = f"{verdict(report)} Scores are exact counts, of the model before it was hardened."
+    if report.is_private:
+        words += " No epsilon covers them."
+    found = table("Scores without noise", ["party", "rows", "scores"], lines)
+    return join_html(said(words, source), found)
 
 
 def _risks(report: ReportFacts, source: Source) -> Html:

@@ -1,12 +1,15 @@
 """The state of parties' ledgers: how far they go, what they still allow, and whether they hold."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from spinney.errors import LedgerError
 from spinney.privacy.budget import Unit
+from spinney.privacy.claims import Books
 from spinney.privacy.ledger_copies import opened
-from spinney.privacy.ledger_store import LifeBudgets
+from spinney.privacy.ledger_store import LifeBudgets, Restarted
+from spinney.privacy.signatures import own_key_of
 from spinney.report.budgets import amount
 from spinney.report.facts import ReportFacts
 from spinney.report.officer.sources import Source, said
@@ -22,6 +25,7 @@ class LedgerState:
     head: str
     verdict: str
     left: str
+    remarks: tuple[str, ...] = ()  # restarts, clocks, who keeps its head
 
 
 def state_of(path: Path) -> LedgerState:
@@ -30,6 +34,7 @@ def state_of(path: Path) -> LedgerState:
         entries = ledger.entries()
         try:
             verdict, head = "every entry holds", ledger.verify()
+            ledger.check_keys([], own=own_key_of(path))
         except LedgerError as error:
             verdict, head = f"DOES NOT HOLD: {error}", ledger.anchor()
         names = dict.fromkeys(e.body.data for e in entries if isinstance(e.body, LifeBudgets))
@@ -40,7 +45,29 @@ def state_of(path: Path) -> LedgerState:
             if (found := ledger.left_for_life(name, unit)) is not None
         ]
         told = "; ".join(left) or "no limit for life"
-        return LedgerState(ledger.party, len(entries), head.hash.hex(), verdict, told)
+        remarks = tuple(_remarks(ledger.books))
+        return LedgerState(ledger.party, len(entries), head.hash.hex(), verdict, told, remarks)
+
+
+def _remarks(books: Books) -> Iterator[str]:
+    """Return what people must know of a ledger beside its numbers."""
+    for entry in books.restarts:
+        assert isinstance(entry.body, Restarted)
+        lost = f" Entries up to {entry.body.lost} were given up." if entry.body.lost else ""
+        yield (
+            f"was RESTARTED on {entry.at[:10]} (entry {entry.seq}), and says why: "
+            f"{entry.body.reason}.{lost} What was lost is not in the budget that is left."
+        )
+    if not books.keys:
+        yield "is not signed: it is of an earlier version, or of a simulation."
+    if books.countersigned:
+        last = max(books.countersigned, key=lambda kept: kept.entry)
+        names = dict.fromkeys(one.name for kept in books.countersigned for one in kept.by)
+        yield f"has its head up to entry {last.entry} kept by {', '.join(names)}."
+    else:
+        yield "has no head that others keep, so nobody else would notice if it were turned back."
+    if books.set_back:
+        yield f"has times that go back (a clock was set) before entry {books.set_back[0]}."
 
 
 def ledger_section(
@@ -61,6 +88,12 @@ def ledger_section(
         ]
         headings = ["ledger of", "entries", "hash of the last entry", "check", "left for life"]
         parts.append(table("Ledgers", headings, lines))
+        remarks = [
+            tag("li", f"The ledger of {state.party} {one} ", source.mark)
+            for state, source in states
+            for one in state.remarks
+        ]
+        parts.append(tag("ul", *remarks))
     else:
         words = (
             "No ledger was given. Each party has its own, and names it with --ledger; its last "

@@ -7,14 +7,16 @@ from math import ceil, floor, log10
 
 from spinney.report.page.markup import Html, join_html, tag
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
-"""Okabe and Ito's colours, which colour-blind readers can tell apart; `looks.js` has the same."""
+COLOURS = ("#0072b2", "#b86e00", "#009e73", "#cc79a7", "#4393c3", "#d55e00", "#8a7a00", "#767676")
+"""Okabe and Ito's hues, which colour-blind readers can tell apart, each with a contrast of at least
+3 to white and to black; `looks.js` has the same."""
 
 STYLE_OF_MODEL = {
-    "alone": ("#999999", "o"),
+    "alone": ("#767676", "o"),
     "together": ("#0072b2", "o"),
-    "pooled": ("#e69f00", "d"),
+    "pooled": ("#b86e00", "d"),
 }
+NO_NOISE = " (no noise)"
 OTHER_STYLE = ("#009e73", "d")
 _LEFT, _WIDTH, _LINE = 130, 560, 46
 
@@ -105,7 +107,7 @@ def round_steps(low: float, high: float) -> list[float]:
 
 def _mark(mark: Dot, x: Scale, y: float) -> Html:
     assert mark.value is not None
-    colour, shape = STYLE_OF_MODEL.get(mark.model, OTHER_STYLE)
+    colour, shape = style_of(mark.model)
     words = f"{mark.model}: {mark.value:.4f}"
     interval = join_html()
     if mark.interval is not None:
@@ -122,8 +124,13 @@ def _shape(shape: str, x: float, y: float, colour: str) -> Html:
 
 
 def _key(model: str, x: float) -> Html:
-    colour, shape = STYLE_OF_MODEL.get(model, OTHER_STYLE)
+    colour, shape = style_of(model)
     return join_html(_shape(shape, x + 6, 14, colour), tag("text", model, x=x + 16, y=18))
+
+
+def style_of(model: str) -> tuple[str, str]:
+    """Return the colour and the shape of a model's marks; that it has no noise changes neither."""
+    return STYLE_OF_MODEL.get(model.removesuffix(NO_NOISE), OTHER_STYLE)
 
 
 def short(text: str, most: int = 20) -> str:

@@ -35,6 +35,7 @@ def how_it_went(report: ReportFacts) -> Html:
         line = [("best score", list(report.history))]
         chart = curve("Best score of each generation", steps, line)
         parts.append(tag("div", chart, class_="small"))
+    parts += _losses(report)
     rounds = table(
         "Every round",
         ["round", "question", "sent to the parties", "sent by them", "seconds", "answered"],
@@ -45,6 +46,22 @@ def how_it_went(report: ReportFacts) -> Html:
     shown = table("Settings", ["setting", "value"], settings)
     parts.append(tag("details", tag("summary", "Settings"), shown))
     return join_html(*parts)
+
+
+def _losses(report: ReportFacts) -> list[Content]:
+    """Return how the loss of boosted trees fell, over all parties and at each."""
+    charts: list[Content] = []
+    told = (
+        ("Mean loss of all parties' rows, by batches of trees", report.curves),
+        ("Mean loss of each party's training rows", report.own_curves),
+    )
+    for title, curves in told:
+        # The loss after the last batch is not told of all kinds of rows.
+        n = min(map(len, curves.values()), default=0)
+        if n > 1:
+            lines = [(name, list(line[:n])) for name, line in curves.items()]
+            charts.append(tag("div", curve(title, list(range(n)), lines), class_="small"))
+    return charts
 
 
 def _lost(report: ReportFacts) -> Html:

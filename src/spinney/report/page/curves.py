@@ -11,12 +11,27 @@ _LINE = 20
 Series = Sequence[tuple[str, Sequence[float]]]  # a name, and one number per position
 
 
-def curve(title: str, at: Sequence[float], series: Series) -> Html:
-    """Return a line chart over numbers."""
+def curve(
+    title: str,
+    at: Sequence[float],
+    series: Series,
+    ends: tuple[float, float] | None = None,
+    *,
+    reach: Sequence[float] | None = None,
+) -> Html:
+    """Return a line chart over numbers.
+
+    `ends` are those of the scale, else of the values; `reach` is how far noise may have moved the
+    first line.
+    """
     values = [v for _, line in series for v in line]
+    if reach is not None:
+        first = series[0][1]
+        values += [v + s * r for v, r in zip(first, reach, strict=True) for s in (-1, 1)]
     if not values:
         return join_html()
-    x_low, x_high, y_low, y_high = min(at), max(at), min(values), max(values)
+    x_low, x_high = min(at), max(at)
+    y_low, y_high = ends or (min(values), max(values))
 
     def point(place: float, value: float) -> tuple[float, float]:
         across, up = _part(place, x_low, x_high), _part(value, y_low, y_high)
@@ -29,6 +44,12 @@ def curve(title: str, at: Sequence[float], series: Series) -> Html:
         tag("text", _number(at[0]), x=_LEFT, y=122, class_="soft"),
         tag("text", _number(at[-1]), x=_RIGHT, y=122, text_anchor="end", class_="soft"),
     ]
+    if reach is not None:
+        held = list(zip(at, series[0][1], reach, strict=True))
+        around = [point(p, v + r) for p, v, r in held]
+        around += [point(p, v - r) for p, v, r in reversed(held)]
+        way = " ".join(f"{x},{y}" for x, y in around)
+        parts.append(tag("polygon", points=way, fill=_ink(0), opacity="0.2"))
     for number, (name, line) in enumerate(series):
         points = [point(p, v) for p, v in zip(at, line, strict=True)]
         way = " ".join(f"{x},{y}" for x, y in points)
@@ -40,12 +61,14 @@ def curve(title: str, at: Sequence[float], series: Series) -> Html:
     return _figure(title, parts, 126, series)
 
 
-def marks(title: str, at: Sequence[str], series: Series) -> Html:
-    """Return a chart with one line per category and one mark per series."""
+def marks(
+    title: str, at: Sequence[str], series: Series, ends: tuple[float, float] | None = None
+) -> Html:
+    """Return a chart with one line per category and one mark per series; `ends` as in `curve`."""
     values = [v for _, line in series for v in line]
     if not values:
         return join_html()
-    low, high = min(values), max(values)
+    low, high = ends or (min(values), max(values))
     left, bottom = 96, _LINE * len(at) + 8
     parts: list[Content] = [
         tag("line", x1=left, y1=bottom, x2=_RIGHT, y2=bottom, class_="axis"),

@@ -8,7 +8,7 @@ from spinney.report.page.charts import bar
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.privacy import in_words
 from spinney.report.render import size
-from spinney.report.verdicts import not_pooled
+from spinney.report.verdicts import noise_in_words, not_pooled
 
 _LABELS = {  # by the setting `labels` of a vertical job
     "shared": "The label of every row left its party",
@@ -19,6 +19,8 @@ _LABELS = {  # by the setting `labels` of a vertical job
 def what_left(report: ReportFacts) -> Html:
     """Return the section."""
     parts: list[Content] = [tag("p", _lead(report), class_="lead")]
+    if report.of_simulation:
+        parts.append(tag("p", report.of_simulation))
     if apart := not_pooled(report):
         parts.append(tag("p", apart))
     parts.append(_statistics(report.disclosures))
@@ -46,10 +48,8 @@ def _lead(report: ReportFacts) -> str:
         if report.is_private:
             return f"{words} Every label was randomised once before it left, and charged."
         return f"Not differentially private: no noise was added. {words}"
-    if report.is_private:
-        return "Noise was added to what left the parties, and charged to each party's ledger."
-    rows = "" if report.holders else " No row left its party."
-    return f"Not differentially private: no noise was added.{rows}"
+    rows = "" if report.holders or report.is_private else " No row left its party."
+    return f"{noise_in_words(report)}{rows}"
 
 
 def _statistics(disclosures: tuple[DisclosureRow, ...]) -> Html:

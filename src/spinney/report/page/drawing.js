@@ -274,7 +274,7 @@ class Drawing {
   /* Facts that only some models have: the noise on a node's counts, the party that owns a split. */
   extra(node) {
     const { deviation, columns, feature } = this.forest;
-    const noise = deviation ? `, counts ± ${shortNumber(Number(deviation[node].toPrecision(2)))}` : "";
+    const noise = deviation ? `, ${this.forest.head.base === null ? "counts" : "value"} ± ${shortNumber(Number(deviation[node].toPrecision(2)))}` : "";
     const holder = this.forest.isLeaf(node) ? null : columns[feature[node]].holder;
     return noise + (holder ? `, asked by ${holder}` : "");
   }

@@ -183,7 +183,11 @@ function shortNumber(x) {
 
 function outcomeOf(forest, values) {
   const classes = forest.head.classes;
-  if (!classes) return `${forest.head.label} ${shortNumber(values[0])}`;
+  if (!classes) {
+    const number = shortNumber(values[0]);
+    if (forest.head.base === null) return `${forest.head.label} ${number}`;
+    return `${values[0] < 0 ? "" : "+"}${number} ${forest.head.label}`; // a boosted tree adds it
+  }
   const best = values.indexOf(Math.max(...values));
   return `${classes[best]} ${(100 * values[best]).toFixed(1)} %`;
 }

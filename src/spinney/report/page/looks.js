@@ -1,7 +1,7 @@
 "use strict";
 /* The parts of a drawing: elements, distinguishable colours, text that fits. */
 
-const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+const COLOURS = ["#0072b2", "#b86e00", "#009e73", "#cc79a7", "#4393c3", "#d55e00", "#8a7a00", "#767676"];
 const TEXTURES = ["", "M0 6L6 0", "M0 3H6", "M0 0L6 6M0 6L6 0"]; // drawn on the colours of later classes
 const SVG = "http://www.w3.org/2000/svg";
 

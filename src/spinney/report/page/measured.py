@@ -19,7 +19,7 @@ def measured(report: ReportFacts) -> Html:
         tag("h3", "Measured with noise"),
         tag("p", measured_in_words(report)),
         *(_chart(found, name) for name in _DRAWN),
-        _numbers(found),
+        numbers(found),
     ]
     first = found.parts[0]
     if first.confusion:
@@ -37,7 +37,8 @@ def _chart(found: PrivateQuality, name: str) -> Html:
     return dots(f"{capital(word_of(name))}, with 95 % intervals", lines)
 
 
-def _numbers(found: PrivateQuality) -> Html:
+def numbers(found: PrivateQuality) -> Html:
+    """Return all measures with their intervals as a table."""
     names = list(dict.fromkeys(name for part in found.parts for name in part.measures))
     lines: list[list[Content]] = [
         [part.of, *(_cell(name, part) for name in names)] for part in found.parts

@@ -20,6 +20,7 @@ from spinney.protocols.model import ForestModel
 from spinney.tables.schema import Label
 from spinney.trees.forest import Forest
 from spinney.trees.layout import join_forests
+from spinney.trees.leaf_counts import NodeNoise
 from spinney.typing import Integers
 
 MOST_BYTES = 4_600_000
@@ -84,9 +85,14 @@ def scores_of(model: ForestModel) -> tuple[ForestModel, float]:
     what = "log odds" if base.size == 1 else "score"
     named = Label(f"{what} of {label.name} = {label.classes[-1]}", "number")
     schema = replace(model.schema, label=named)
+    noise = model.noise
+    if noise is not None:
+        tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_start))
+        is_kept = tree % base.size == base.size - 1
+        noise = NodeNoise(noise.counts[is_kept], noise.gain[is_kept])
     values = np.ascontiguousarray(kept.value[:, -1:])
-    forest = replace(kept, value=values)
-    return replace(model, forest=forest, schema=schema, boosted=None), float(base[-1])
+    named_model = replace(model, schema=schema, boosted=None, noise=noise)
+    return replace(named_model, forest=replace(kept, value=values)), float(base[-1])
 
 
 def _packed(

@@ -20,10 +20,21 @@ from spinney.report.page.disclosed import what_left
 from spinney.report.page.markup import Content, Html, join_html, tag, void
 from spinney.report.page.packed_trees import PackedTrees, pack_trees
 from spinney.report.page.quality import worth_it
+from spinney.report.page.shapes import curves_of
 from spinney.report.page.special import special_of
 from spinney.report.page.why import why
+from spinney.report.render import size
+from spinney.report.verdicts import joinings, noise_in_words, word_of
 from spinney.report.words import capital, some
 
+_IN_NOTEBOOK = (  # nothing outside the report changes
+    ".spinney-report{max-width:60rem;font:14px/1.5 system-ui,sans-serif}"
+    ".spinney-report table{border-collapse:collapse;margin:.5rem 0}"
+    ".spinney-report th,.spinney-report td{text-align:left;padding:.2rem .8rem .2rem 0;"
+    "border-bottom:1px solid #8c959f;vertical-align:top}"
+    ".spinney-report .bar{display:inline-block;height:.6rem;background:#0072b2}"
+    ".spinney-report .lead{font-size:1.1em}"
+)
 _SCRIPTS = ("forest.js", "looks.js", "drawing.js", "controls.js")
 
 
@@ -37,7 +48,7 @@ def page_of(
     sections: list[tuple[str, str, Html]] = [
         ("worth", "Was it worth it?", worth_it(report)),
         ("left", "What left the parties?", what_left(report)),
-        ("why", "Why?", why(report, classes)),
+        ("why", "Why?", join_html(why(report, classes), curves_of(model))),
         ("trees", "The trees", _trees(report, model)),
         ("course", "How it went", how_it_went(report)),
     ]
@@ -74,7 +85,9 @@ def page_of(
 def summary_of(report: ReportFacts) -> str:
     """Return the first two sections, for a notebook."""
     parts = [tag("h3", "Was it worth it?"), worth_it(report)]
-    return tag("div", _header(report), _early_end(report), *parts, what_left(report))
+    style = tag("style", Html(_IN_NOTEBOOK))
+    shown = (_header(report), _early_end(report), *parts, what_left(report))
+    return tag("div", style, *shown, class_="spinney-report")
 
 
 def _head(report: ReportFacts, script: str) -> Html:
@@ -103,8 +116,54 @@ def _header(report: ReportFacts) -> Html:
         if report.n_trees
         else "No tree was finished."
     )
-    title = report.protocol.replace("_", " ")
-    return tag("header", tag("h1", capital(title)), tag("p", words, class_="soft"))
+    title = capital(report.protocol.replace("_", " "))
+    about = report.subject
+    if about is None:
+        return tag("header", tag("h1", title), tag("p", words, class_="soft"))
+    told = (
+        f"{title}, {about.day}: {some(about.n_rows, 'row', 'rows')} of "
+        f"{some(about.n_columns, 'column', 'columns')}. "
+    )
+    return tag(
+        "header",
+        tag("h1", f"{about.job}: predicts {about.label}"),
+        tag("p", told, words, class_="soft"),
+        _first_answers(report),
+    )
+
+
+def _first_answers(report: ReportFacts) -> Html:
+    """Answer, before anything else, what a reader asks first."""
+    told = joinings(report.quality) if len(report.parties) > 1 else ()
+    worth = "; ".join(f"{one.overall} by {word_of(one.score)}" for one in told)
+    answers = {
+        "Was it worth it?": capital(worth or "not measured") + ".",
+        "What left?": f"{_share_that_left(report)} {noise_in_words(report)}",
+        "Who is trusted?": _trusted(report),
+    }
+    lines = (tag("p", tag("strong", asked), f" {said}") for asked, said in answers.items())
+    return tag("div", *lines, class_="answers")
+
+
+def _share_that_left(report: ReportFacts) -> str:
+    """Say how much left, beside how large a table is; no cell has to be among it."""
+    assert report.subject is not None
+    most = max(report.bytes_up.values(), default=0)
+    cells = report.subject.n_rows * report.subject.n_columns / max(len(report.parties), 1)
+    share = most / max(4 * cells, 1)
+    times = f"{100 * share:.0f} % of" if share < 1 else f"{share:.1f} times"
+    return (
+        f"At most {size(most)} from a party, {times} the size of its table: "
+        f"{some(len(report.disclosures), 'kind', 'kinds')} of statistics, listed below."
+    )
+
+
+def _trusted(report: ReportFacts) -> str:
+    """Say whom the parties trusted, by what each saw."""
+    seen = " ".join(entry.seen_by for entry in report.disclosures)
+    if "not masked" in seen or "party by party" in seen:
+        return "The coordinator: it could read single parties' answers. All parties see the sums."
+    return "No one with a single party's counts: sums were masked. All parties see the sums."
 
 
 def _early_end(report: ReportFacts) -> Html:

@@ -3,10 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from spinney.report.facts import PartyQuality, ReportFacts
-from spinney.report.page.charts import Dot, dots
+from spinney.report.page.charts import NO_NOISE, Dot, dots
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.page.measured import measured
-from spinney.report.verdicts import LESS_IS_BETTER, score_names, verdict, why_not_judged, word_of
+from spinney.report.verdicts import (
+    FEWEST,
+    LESS_IS_BETTER,
+    joinings,
+    score_names,
+    verdict,
+    why_not_judged,
+    word_of,
+)
 from spinney.report.words import capital
 
 MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
@@ -22,7 +30,8 @@ def worth_it(report: ReportFacts) -> Html:
     found = report.quality
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
-    parts: list[Content] = [tag("p", verdict(report), class_="lead")]
+    told = [one.in_words() for one in joinings(found)] if len(report.parties) > 1 else []
+    parts: list[Content] = [tag("p", words, class_="lead") for words in told or [verdict(report)]]
     parts.append(tag("p", f"Scores are on each party's own {rows} rows.", _intervals(found)))
     for score in score_names(found):
         lines = [
@@ -32,13 +41,16 @@ def worth_it(report: ReportFacts) -> Html:
         better = ", less is better" if score in LESS_IS_BETTER else ""
         title = f"{capital(word_of(score))} at each party{better}"
         parts.append(dots(title, lines))
-    parts += [_numbers(found, words), measured(report)]
+    parts += [_judgements(found), _numbers(found, words), measured(report)]
     return join_html(*parts)
 
 
 def words_of_models(report: ReportFacts) -> Words:
     """Return the name of each model in a report."""
-    return _PERSONAL if report.history else MODELS  # each party then has a tree of its own
+    words = _PERSONAL if report.history else MODELS  # each party then has a tree of its own
+    if not report.is_private:
+        return words
+    return {model: f"{word}{NO_NOISE}" if model else word for model, word in words.items()}
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:
@@ -57,7 +69,23 @@ def _dot(quality: PartyQuality, model: str, score: str, words: Words) -> Dot:
 def _intervals(found: Sequence[PartyQuality]) -> str:
     if not any(q.intervals for q in found):
         return ""
-    return " Lines are 95 % bootstrap intervals over those rows."
+    return (
+        " Lines are 95 % bootstrap intervals over those rows; a party with fewer than "
+        f"{FEWEST} rows of a class has none."
+    )
+
+
+def _judgements(found: Sequence[PartyQuality]) -> Html:
+    """Return what joining did at each party, by each score."""
+    told = joinings(found)
+    if not told:
+        return join_html()
+    headings = ["party", *(f"by {word_of(one.score)}" for one in told)]
+    lines: list[list[Content]] = [
+        [q.party, *(one.parties.get(q.party, "-") for one in told)] for q in found
+    ]
+    lines.append(["overall", *(one.overall for one in told)])
+    return table("What joining did", headings, lines)
 
 
 def _numbers(found: Sequence[PartyQuality], words: Words) -> Html:

@@ -6,6 +6,15 @@ from spinney.report.page.charts import bar
 from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.tree_text import tree_text
 
+_NOISE_ELSEWHERE = {
+    "perturbed_input": "Every row behind this model carries noise (perturbed input), once, before "
+    "anything was counted. The counts of those rows are exact, so the model was hardened like one "
+    "without noise.",
+    "randomised_labels": "Every label behind this model carries noise (randomised labels). How "
+    "many rows a node holds does not, so the model was hardened like one without noise; class "
+    "counts are estimates.",
+}
+
 
 def special_of(report: ReportFacts, model: ForestModel | None) -> Html:
     """Return what a reader must know first about this kind of model."""
@@ -25,10 +34,12 @@ def special_of(report: ReportFacts, model: ForestModel | None) -> Html:
 def _noise(report: ReportFacts, model: ForestModel | None) -> Html:
     privacy = report.settings.get("privacy")
     told: dict[str, object] = privacy if isinstance(privacy, dict) else {}
-    how = str(told.get("mechanism", "noise")).replace("_", " ")
-    words = (
+    mechanism = str(told.get("mechanism", "noise"))
+    how = mechanism.replace("_", " ")
+    words = _NOISE_ELSEWHERE.get(
+        mechanism,
         f"Every count behind this model carries noise ({how}). Shares of rows, class bars and leaf "
-        "values below are noisy too; a leaf with few rows may be noise alone."
+        "values below are noisy too; a leaf with few rows may be noise alone.",
     )
     if model is not None and model.noise is not None:
         words += " Each node of the drawing shows how much: ± is one standard deviation."

@@ -11,7 +11,7 @@ _SHOWN = 20
 
 def why(report: ReportFacts, classes: tuple[object, ...] | None) -> Html:
     """Return the section."""
-    found, explained = report.importances, report.explanation
+    found, explained = _ranked(report.importances), report.explanation
     if not found:
         return tag("p", "There is no model to explain.")
     parts: list[Content] = [tag("p", _words(found, explained)), _importances(found[:_SHOWN])]
@@ -23,7 +23,10 @@ def why(report: ReportFacts, classes: tuple[object, ...] | None) -> Html:
         said = _what_is_said(explained.dependence[0], classes)
         n = f"{explained.n_rows:,} {explained.rows} rows of all parties"
         parts.append(tag("p", f"{said} over {n}, with one column set to each value in turn."))
-        charts = (_dependence(one, classes) for one in explained.dependence)
+        drawn = _drawn(len(explained.dependence[0].outputs[0]))
+        values = [row[o] for one in explained.dependence for row in one.outputs for o in drawn]
+        ends = min(values), max(values)
+        charts = (_dependence(one, classes, ends) for one in explained.dependence)
         parts.append(tag("div", *charts, class_="small"))
     parts.append(
         tag(
@@ -36,8 +39,14 @@ def why(report: ReportFacts, classes: tuple[object, ...] | None) -> Html:
     return join_html(*parts)
 
 
+def _ranked(found: tuple[Importance, ...]) -> tuple[Importance, ...]:
+    """Return the columns by permutation importance, where it was measured, else by impurity."""
+    return tuple(sorted(found, key=lambda one: (-(one.permutation or 0.0), -one.impurity)))
+
+
 def _words(found: tuple[Importance, ...], explained: Explanation | None) -> str:
-    text = f"{found[0].column} matters most by the decrease in impurity."
+    by = "the decrease in impurity" if explained is None else "permutation importance"
+    text = f"{found[0].column} matters most by {by}."
     if explained is None:
         return f"{text} The job did not measure permutation importance at the parties."
     return (
@@ -66,15 +75,18 @@ def _loss(one: Importance, most: float) -> list[Content]:
     return [f"{one.permutation:.4f} ± {one.spread or 0:.4f}", bar(one.permutation / most)]
 
 
-def _dependence(found: Dependence, classes: tuple[object, ...] | None) -> Html:
+def _dependence(
+    found: Dependence, classes: tuple[object, ...] | None, ends: tuple[float, float]
+) -> Html:
+    """Return a chart; all charts have the same scale, so that they can be compared."""
     series = [
         (str(classes[o]) if classes else "prediction", [values[o] for values in found.outputs])
         for o in _drawn(len(found.outputs[0]))
     ]
     numbers = [value for value in found.at if not isinstance(value, str)]
     if len(numbers) == len(found.at):
-        return curve(found.column, numbers, series)
-    return marks(found.column, [str(value) for value in found.at], series)
+        return curve(found.column, numbers, series, ends)
+    return marks(found.column, [str(value) for value in found.at], series, ends)
 
 
 def _drawn(n_outputs: int) -> range:

@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from time import monotonic, sleep
 from typing import Any, Final, Protocol
 
 import grpc
 
 from spinney import errors
-from spinney.errors import InternalError, PolicyError, ProtocolError, SpinneyError
+from spinney.errors import InternalError, PolicyError, ProtocolError, SpinneyError, StorageError
 from spinney.transport.remote import frames
 from spinney.transport.remote.frames import (
     Decision,
@@ -30,10 +29,12 @@ from spinney.transport.remote.frames import (
 )
 from spinney.transport.remote.kits import Address, Credentials
 from spinney.transport.remote.serving import OPTIONS, SERVICE
+from spinney.version import __version__
 
 _LOG: Final = logging.getLogger("spinney.party")
-_CONNECT_SECONDS: Final = 4.5
-_AGAIN_SECONDS: Final = 0.5
+_AUDIT: Final = logging.getLogger("spinney.audit")
+_CONNECT_SECONDS: Final = 4.0
+_LAST_SECONDS: Final = 0.5
 _ATTEND: Final = f"/{SERVICE}/attend"
 _REQUEST: Final = f"/{SERVICE}/request"
 
@@ -71,7 +72,7 @@ def attend(own: Credentials, place: str, party: Attending, connected: Callable[[
     """
     outgoing: SimpleQueue[RemoteFrame | None] = SimpleQueue()
     run, number = party.attempt
-    outgoing.put(Hello(frames.VERSION, place, run, number))
+    outgoing.put(Hello(frames.VERSION, place, run, number, __version__))
     address = own.address
     with _channel(own, address.port) as channel:
         call = channel.stream_stream(_ATTEND)(_sent(outgoing), wait_for_ready=False)
@@ -87,6 +88,9 @@ def attend(own: Credentials, place: str, party: Attending, connected: Callable[[
                         work.do(frame)
         except grpc.RpcError as error:
             raise ProtocolError(reason_of(error, address)) from None
+        except StorageError as error:
+            _AUDIT.warning("The coordinator sent what is no message: %s", error)
+            raise
         finally:
             work.close()
             outgoing.put(None)
@@ -152,15 +156,10 @@ def session(kit: Path) -> Iterator[Session]:
     own = Credentials.of(kit)
     with _channel(own, own.address.admin_port) as channel:
         opened = Session(channel, own.address)
-        until = monotonic() + _CONNECT_SECONDS
-        while True:  # a coordinator that is just being started is waited for
-            try:
-                opened.request(Present(), seconds=max(0.1, until - monotonic()))
-                break
-            except ProtocolError:
-                if monotonic() + _AGAIN_SECONDS > until:
-                    raise
-                sleep(_AGAIN_SECONDS)
+        try:  # a coordinator that is just being started is waited for
+            grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
+        except grpc.FutureTimeoutError:
+            opened.request(Present(), seconds=_LAST_SECONDS)  # which says why
         yield opened
 
 
@@ -180,7 +179,13 @@ def _sent(outgoing: "SimpleQueue[RemoteFrame | None]") -> Iterator[bytes]:
 
 def _channel(own: Credentials, port: int) -> Any:
     secure = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
-    options = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
+    options = (
+        *OPTIONS,
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.initial_reconnect_backoff_ms", 500),
+        ("grpc.max_reconnect_backoff_ms", 500),
+    )
     return grpc.secure_channel(f"{own.address.host}:{port}", secure, options)
 
 

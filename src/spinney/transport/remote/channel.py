@@ -28,6 +28,7 @@ class Limits:
     """Limits of time and size."""
 
     silence: float = 60.0  # seconds after which a silent party is lost
+    working: float = 3600.0  # seconds after which one that still works on an answer is lost
     message_bytes: int = codec.MESSAGE_LIMIT
 
 
@@ -160,6 +161,8 @@ class RemoteChannel(Channel):
                     self._heard_head(name, found.head)
                     answers[name] = found
                     hearing.answered.append(name)
+            if now - begin > self._limits.working:
+                break
             pending = [
                 name for name in pending if name not in answers and now - last_heard[name] < silence
             ]

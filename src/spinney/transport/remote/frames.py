@@ -43,6 +43,9 @@ class Hello(RemoteFrame, frozen=True):
     place: Annotated[str, msgspec.Meta(max_length=64)]
     run: Annotated[RunId, msgspec.Meta(max_length=64)]
     attempt: int
+    release: Annotated[
+        str, msgspec.Meta(max_length=32, pattern=r"\A[0-9A-Za-z.+]+\Z")
+    ]  # of Spinney
 
 
 class Decision(RemoteFrame, frozen=True):

@@ -27,6 +27,7 @@ from spinney.transport.remote.wire import (
 )
 
 _LOG: Final = logging.getLogger("spinney.party")
+_AUDIT: Final = logging.getLogger("spinney.audit")
 
 
 class Resident:
@@ -83,7 +84,7 @@ class Resident:
         try:
             envelope = open_message(data, Envelope, self._limit)
         except SpinneyError as error:
-            _LOG.warning("A message was refused: %s", error)
+            _AUDIT.warning("A message of the coordinator was refused: %s", error)
             yield codec.encode(refusal(nowhere, error))
             return
         assert isinstance(envelope, Envelope)
@@ -93,7 +94,7 @@ class Resident:
             try:
                 answer = self._begun(envelope).result(self._hold)
             except SpinneyError as error:
-                _LOG.warning("Question %d was refused: %s", envelope.number, error)
+                _note_refused(envelope, error)
                 yield codec.encode(refusal(envelope, error))
                 return
             except NotYetError:
@@ -171,8 +172,12 @@ class Resident:
             body, head = codec.encode(reply), self._head()
             return Answer(*here, REPLY, type(reply).__name__, "", body, head)
         except SpinneyError as error:
-            _LOG.warning("Question %d was refused: %s", envelope.number, error)
+            _note_refused(envelope, error)
             return refusal(envelope, error)
         except Exception as error:  # noqa: BLE001  its text may hold data, and stays here
             _LOG.exception("Question %d failed.", envelope.number)
             return refusal(envelope, error)
+
+
+def _note_refused(envelope: Envelope, error: SpinneyError) -> None:
+    _AUDIT.warning("Question %d of the coordinator was refused: %s", envelope.number, error)

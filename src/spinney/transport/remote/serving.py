@@ -6,6 +6,7 @@ the refusal is logged with the peer's name.
 """
 
 import logging
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from spinney.transport.remote.attendance import Attendance, PartyStream
 from spinney.transport.remote.certificates import PARTY, Peer, holder_of
 from spinney.transport.remote.frames import Done, Hello, Refused, RemoteFrame, Unwelcome, Welcome
 from spinney.transport.remote.kits import Credentials
+from spinney.version import __version__
 
 AUDIT: Final = logging.getLogger("spinney.audit")
 _LOG: Final = logging.getLogger("spinney.coordinator")
@@ -30,6 +32,8 @@ _STREAMS: Final = 64  # threads: two for each party, one for each request
 _AT_ONCE: Final = 4  # requests, or greetings, of one peer
 _HELLO_SECONDS: Final = 10.0
 _TAKE_SECONDS: Final = 60.0  # for a piece of a frame
+_SAMPLE: Final = 1 << 14  # bytes of a piece that are compressed to try
+_WORTH: Final = 0.95
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", frames.SMALL),
@@ -84,15 +88,14 @@ class Server:
             pool,
             options=_SERVER_OPTIONS,
             maximum_concurrent_rpcs=_STREAMS,
-            compression=grpc.Compression.Gzip,  # models and questions shrink; answers would not
+            compression=grpc.Compression.Gzip,  # of what shrinks; see `_watched`
         )
         handlers = {
             "attend": grpc.stream_stream_rpc_method_handler(self._attend),
             "request": grpc.stream_stream_rpc_method_handler(self._request),
         }
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, handlers),)
-        )
+        known = grpc.method_handlers_generic_handler(SERVICE, handlers)
+        self._server.add_generic_rpc_handlers((known, _Unknown()))
         own = door.own
         pair = (own.key, own.certificate)
         secure = grpc.ssl_server_credentials([pair], own.authority, require_client_auth=True)
@@ -135,6 +138,9 @@ class Server:
         except SpinneyError as error:  # it may be let in at another time
             AUDIT.warning("The connection of %s was closed: %s", peer.name, error)
             context.abort(grpc.StatusCode.UNAVAILABLE, "The coordinator cannot let you in now.")
+        except grpc.RpcError:
+            _note_cut_off(peer)
+            return
         stream = self._attendance.enter(peer, hello)
         if stream is None:
             elsewhere = PolicyError(f"the start kit of {peer.name!r} is in use in another place")
@@ -160,6 +166,11 @@ class Server:
         hello = frames.decode(next(arriving, b""), Hello)
         if hello.version != frames.VERSION:
             raise PolicyError("it speaks another version of Spinney's messages")
+        if hello.release != __version__:  # parties derive what they are asked, as all others do
+            raise PolicyError(
+                f"it runs Spinney {hello.release} and the coordinator {__version__}; all sides of "
+                "a federation need the same version"
+            )
         return hello, arriving
 
     def _read(self, stream: PartyStream, arriving: Iterator[bytes]) -> None:
@@ -169,8 +180,8 @@ class Server:
                 stream.heard(frames.decode(data, frames.ANSWERS))
         except SpinneyError as error:
             AUDIT.warning("The connection of %s was closed: %s", stream.name, error)
-        except grpc.RpcError:
-            pass  # the connection ended
+        except grpc.RpcError:  # the connection ended, or a message was longer than any piece
+            AUDIT.info("The connection of %s ended.", stream.name)
         except Exception:  # noqa: BLE001  one party's stream must not end the others'
             _LOG.exception("The connection of %s failed.", stream.name)
         self._attendance.leave(stream)
@@ -181,8 +192,12 @@ class Server:
         """One request of a person: one message, and its answer in pieces."""
         peer = _peer(context)
         with self._counted(peer, context):
-            with _in_time(context, _HELLO_SECONDS):
-                data = next(coming, b"")
+            try:
+                with _in_time(context, _HELLO_SECONDS):
+                    data = next(coming, b"")
+            except grpc.RpcError:
+                _note_cut_off(peer)
+                return
             answer = frames.pieces(frames.encode(self._answered(peer, data)))
             yield from _watched(context, answer)
 
@@ -222,6 +237,29 @@ class Server:
             raise PolicyError(f"The coordinator refused you: {why}. Ask the coordinator.")
 
 
+class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    """Whatever is not one of the methods: refused, with the peer's name."""
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Return what answers a call of any method."""
+        del handler_call_details
+        return grpc.stream_stream_rpc_method_handler(_refuse_method)
+
+
+def _refuse_method(coming: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    del coming
+    peer = _peer(context)
+    AUDIT.warning("Refused %s (%s): there is no such method.", peer.name, peer.role)
+    context.abort(grpc.StatusCode.UNIMPLEMENTED, "There is no such method.")
+    yield b""
+
+
+def _note_cut_off(peer: Peer) -> None:
+    AUDIT.warning(
+        "Refused %s (%s): its message was too large, too late, or withdrawn.", peer.name, peer.role
+    )
+
+
 class _Limit:
     """How many bytes a party may send now: little before it is known, then what its stream says."""
 
@@ -247,8 +285,16 @@ def _in_time(context: Any, seconds: float) -> Iterator[None]:
 def _watched(context: Any, made: Iterator[bytes]) -> Iterator[bytes]:
     """Yield pieces; end the call of a peer that does not take one in time."""
     for piece in made:
+        if not _shrinks(piece):
+            context.disable_next_message_compression()
         with _in_time(context, _TAKE_SECONDS):  # gRPC comes back when the piece is on its way
             yield piece
+
+
+def _shrinks(piece: bytes) -> bool:
+    """Return whether compression is worth its time: models shrink, packed counts do not."""
+    sample = piece[:_SAMPLE]
+    return len(zlib.compress(sample, 1)) < _WORTH * len(sample)
 
 
 def _peer(context: Any) -> Peer:

@@ -21,30 +21,52 @@ SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the sam
 
 @inlined
 def cut_by_value(edges, column, lowest, highest, word):
-    """Return the first cut in [lowest, highest) at or above a value drawn uniformly in between."""
+    """Return the last cut in [lowest, highest) at or below a value drawn uniformly in the box.
+
+    Bin b holds values up to edge b. The last bin of a column has no edge; it is taken to be as wide
+    as the bin before, so that of few values, evenly spaced, every cut is as likely.
+    """
+    last = highest - 1
     below = np.float64(edges[column, lowest])
-    span = np.float64(edges[column, highest - 1]) - below
-    value = below + span * (np.float64(word >> np.uint64(11)) * _UNIT)
+    above = np.inf
+    if highest < edges.shape[1]:
+        above = np.float64(edges[column, highest])
+    if not np.isfinite(above):
+        above = np.float64(edges[column, last])
+        if last > lowest:
+            above += above - np.float64(edges[column, last - 1])
+    value = below + (above - below) * (np.float64(word >> np.uint64(11)) * _UNIT)
     a = lowest
-    b = highest - 1
+    b = last
     while a < b:
-        middle = (a + b) >> 1
-        if edges[column, middle] < value:
-            a = middle + 1
+        middle = (a + b + 1) >> 1
+        if edges[column, middle] <= value:
+            a = middle
         else:
-            b = middle
+            b = middle - 1
     return a
+
+
+@inlined
+def _cut_by_bin(lowest, highest, draw, n_draws, word):
+    """Return a cut in [lowest, highest), drawn uniformly among the bins of the draw's share."""
+    span = highest - lowest
+    begin = lowest + span * (draw - 1) // (n_draws - 1)
+    end = lowest + span * draw // (n_draws - 1)
+    begin = min(begin, highest - 1)
+    return begin + np.int64(word % np.uint64(max(end - begin, 1)))
 
 
 @kernel
 def draw_cuts(
-    keys, low, high, n_bins, is_category, has_missing, edges, n_features, n_draws,
+    keys, low, high, n_bins, is_category, has_missing, edges, line, stage, n_features, draws,
     feature, cut, cells,
 ):  # fmt: skip
-    """Draw the features of each node in random order, and `n_draws` cuts of each.
+    """Draw the features of each node in random order, and `draws` cuts of each.
 
     The first cut of a feature is uniform in its values, as in the paper; the others are uniform in
-    its bins, for columns whose rows are concentrated in a small part of their range.
+    its bins, for columns whose rows are concentrated in a small part of their range. A node that
+    draws on (`stage`) draws other cuts; line k of it goes on where line k - 1 ended.
 
     `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have: its public box. A
     feature with only one bin in the box is skipped; if no other feature is left, one is kept, so
@@ -58,6 +80,8 @@ def draw_cuts(
             order[column] = column
         state = keys[node]
         taken = 0
+        n_draws = draws[node]
+        before = np.int64(line[node]) * n_features[node]  # usable features of the lines before
         for i in range(n_columns):
             if taken == n_features[node]:
                 break
@@ -69,9 +93,14 @@ def draw_cuts(
             lowest = np.int64(low[node, column])  # for a category, no path narrows the box
             highest = np.int64(high[node, column])
             is_constant = lowest == highest and not has_missing[column]
-            if is_constant and not (taken == 0 and i == n_columns - 1):
+            if is_constant and not (taken == 0 and line[node] == 0 and i == n_columns - 1):
+                continue
+            if before > 0:
+                before -= 1
                 continue
             word = mixed(keys[node] ^ SALT ^ mixed(np.uint64(column)))
+            if stage[node] > 0:
+                word = mixed(word ^ np.uint64(stage[node]))
             for draw in range(n_draws):
                 slot = taken * n_draws + draw
                 feature[node, slot] = column
@@ -82,7 +111,7 @@ def draw_cuts(
                     if draw == 0:
                         cut[node, slot] = cut_by_value(edges, column, lowest, highest, word)
                     else:
-                        cut[node, slot] = lowest + np.int64(word % np.uint64(highest - lowest))
+                        cut[node, slot] = _cut_by_bin(lowest, highest, draw, n_draws, word)
             taken += 1
         for slot in range(taken * n_draws, feature.shape[1]):
             feature[node, slot] = -1

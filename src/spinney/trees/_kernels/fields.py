@@ -7,7 +7,7 @@ which the compiler vectorises.
 
 import numpy as np
 
-from spinney.trees._kernels.compiling import inlined, kernel
+from spinney.trees._kernels.compiling import kernel, spliced
 from spinney.trees._kernels.packing import total_of
 
 _WORD_BITS = 64
@@ -16,7 +16,7 @@ _NOT_NAMED = 0xFF
 _MOST_WRAPS = 3
 
 
-@inlined
+@spliced
 def _bit_length(value):
     n = 0
     while value >> n:
@@ -24,19 +24,19 @@ def _bit_length(value):
     return n
 
 
-@inlined
+@spliced
 def _n_digits(n_cells, wraps):
     """Return how many cells of a slot have a digit: the first ones follow from sums."""
     return max(n_cells - (2 if wraps else 1), 0)
 
 
-@inlined
+@spliced
 def _has_sum(n_cells, wraps):
     """Return whether a slot has a weighted sum."""
     return wraps > 0 and n_cells > 1
 
 
-@inlined
+@spliced
 def _cost(cells, bits, wraps, index_bits):
     """Return how many bits the slots of a run take; -1: their cells cannot be named."""
     cost = np.int64(0)
@@ -62,7 +62,7 @@ def choose_bits(cells, held, index_bits, bits):
                     least, bits[node, k] = cost, m
 
 
-@inlined
+@spliced
 def _room(group, bits, most, used, filled):
     """Return the first group, from one on, with room for a row of numbers up to `most`; fill it.
 
@@ -205,7 +205,7 @@ def pack(
                     here, to = here + 1, 0
 
 
-@inlined
+@spliced
 def _gather(counters, n, step, slot):
     """Write every `step`-th counter side by side; two classes are vectorised."""
     if step == 2:
@@ -216,7 +216,7 @@ def _gather(counters, n, step, slot):
             slot[c] = counters[c * step]
 
 
-@inlined
+@spliced
 def _scatter(slot, n, step, counters):
     """Write numbers to every `step`-th counter."""
     if step == 2:
@@ -227,7 +227,7 @@ def _scatter(slot, n, step, counters):
             counters[c * step] = slot[c]
 
 
-@inlined
+@spliced
 def _sum(slot, n):
     total = np.uint64(0)
     for c in range(n):
@@ -235,7 +235,7 @@ def _sum(slot, n):
     return total
 
 
-@inlined
+@spliced
 def _weighed(slot, weights, n):
     total = np.uint64(0)
     for c in range(n):
@@ -243,14 +243,14 @@ def _weighed(slot, weights, n):
     return total
 
 
-@inlined
+@spliced
 def _add_digits(digits, lanes, n, shift):
     place = np.uint64(shift)
     for j in range(n):
         lanes[j] += np.uint64(digits[j]) << place
 
 
-@inlined
+@spliced
 def _take_digits(words, row_word, row_shift, n_lanes, row, lane, slot, c, n, bits):
     """Read the digits of a slot from cell `c` on."""
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
@@ -267,18 +267,18 @@ def _take_digits(words, row_word, row_shift, n_lanes, row, lane, slot, c, n, bit
         row, lane = row + 1, 0
 
 
-@inlined
+@spliced
 def _add_whole(words, at, value):
     words[at >> 6] += value << np.uint64(at & 63)
 
 
-@inlined
+@spliced
 def _take_whole(words, at, bits):
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     return np.int64((words[at >> 6] >> np.uint64(at & 63)) & mask)
 
 
-@inlined
+@spliced
 def _unwrap(slot, n, total, weighed, bits, wraps, weights, places, wrapped):
     """Find the first two cells of a slot and its wrapped cells; return how many wrapped.
 
@@ -305,7 +305,7 @@ def _unwrap(slot, n, total, weighed, bits, wraps, weights, places, wrapped):
     return n_wrapped
 
 
-@inlined
+@spliced
 def _take_off(words, row_word, row_shift, n_lanes, row, digit, bits):
     """Take off the one that a digit carried into the digit above it."""
     row += digit // n_lanes

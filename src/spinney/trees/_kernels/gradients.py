@@ -103,17 +103,35 @@ def poisson_gradients(scores, target, floor, table, first, last, gradient, curva
 
 
 @kernel
-def poisson_loss(scores, target, floor, table, chosen):
+def weigh(share, first, last, gradient, curvature):
+    """Multiply the gradients of rows with their weights, in steps of 2^-16 of the largest."""
+    for k in range(gradient.shape[0]):
+        for i in range(first, last):
+            gradient[k, i] = (np.int64(gradient[k, i]) * np.int64(share[i])) >> 16
+            curvature[k, i] = (np.int64(curvature[k, i]) * np.int64(share[i])) >> 16
+
+
+@inlined
+def _weighed(loss, share, row):
+    """Return a row's loss times its weight."""
+    return (loss * np.int64(share[row])) >> 16 if share.shape[0] > 0 else loss
+
+
+@kernel
+def poisson_loss(scores, target, floor, table, chosen, share):
     """Return mean minus target times score over the chosen rows, in steps of 2^-24."""
     total = np.int64(0)
+    limit = EXP_LIMIT * SCORE_ONE
     for i in range(scores.shape[0]):
         if chosen[i]:
-            total += (_mean(scores[i], table) - ((_count(target[i], floor) * scores[i]) >> 24)) >> 6
+            score = min(max(scores[i], -limit), limit)  # times a count it must fit 64 bits
+            loss = _mean(score, table) - ((_count(target[i], floor) * score) >> 24)
+            total += _weighed(loss >> 6, share, i)
     return total
 
 
 @kernel
-def logistic_loss(scores, classes, weight, table, chosen):
+def logistic_loss(scores, classes, weight, table, chosen, share):
     """Return the log loss of two classes over the chosen rows, in steps of 2^-24."""
     limit = SIGMOID_LIMIT * SCORE_ONE
     total = np.int64(0)
@@ -124,12 +142,12 @@ def logistic_loss(scores, classes, weight, table, chosen):
             place = min(max(wrong, -limit), limit - 1)
             beyond = max(wrong - place, 0)
             loss = beyond + _between(table, place + limit, SIGMOID_SHIFT)
-            total += (loss * weight[label]) >> 16
+            total += _weighed((loss * weight[label]) >> 16, share, i)
     return total
 
 
 @kernel
-def softmax_loss(scores, classes, weight, table, logs, ln2, chosen):
+def softmax_loss(scores, classes, weight, table, logs, ln2, chosen, share):
     """Return the log loss of several classes over the chosen rows, in steps of 2^-24."""
     limit = EXP_LIMIT * SCORE_ONE
     total = np.int64(0)
@@ -139,26 +157,26 @@ def softmax_loss(scores, classes, weight, table, logs, ln2, chosen):
             top = scores[0, i]
             for k in range(1, scores.shape[0]):
                 top = max(top, scores[k, i])
-            share = np.int64(0)
+            shares = np.int64(0)
             for k in range(scores.shape[0]):
-                share += _between(table, min(top - scores[k, i], limit - 1), EXP_SHIFT)
+                shares += _between(table, min(top - scores[k, i], limit - 1), EXP_SHIFT)
             twice = 0
-            while share >> (31 + twice):
+            while shares >> (31 + twice):
                 twice += 1
-            place = (share >> twice) - ONE  # the share is (1 + place / 2^30) * 2^twice
+            place = (shares >> twice) - ONE  # the sum is (1 + place / 2^30) * 2^twice
             loss = top - scores[label, i] + twice * ln2 + _between(logs, max(place, 0), LOG_SHIFT)
-            total += (loss * weight[label]) >> 16
+            total += _weighed((loss * weight[label]) >> 16, share, i)
     return total
 
 
 @kernel
-def square_loss(scores, target, chosen):
+def square_loss(scores, target, chosen, share):
     """Return the sum of squared errors of the chosen rows, in steps of 2^-16 of the range."""
     total = np.int64(0)
     for i in range(scores.shape[0]):
         if chosen[i]:
             wrong = min(abs(scores[i] - target[i]), SCORE_ONE) >> 8
-            total += wrong * wrong
+            total += _weighed(wrong * wrong, share, i)
     return total
 
 
@@ -170,19 +188,21 @@ def _rounded(value, steps, coin):
 
 @kernel
 def draw_entries(
-    tree_key, row_keys, block_start, is_apart, keep, gradient, curvature, g_steps, h_steps,
-    counted, counted_ends, apart, apart_ends,
+    tree_key, row_keys, block_start, first, last, is_apart, keep, gradient, curvature,
+    g_steps, h_steps, counted, counted_ends, apart, apart_ends,
 ):  # fmt: skip
     """Fill the entries of one tree: the rows that it counts, and those that it only moves.
+
+    Those of a block begin where its rows begin. Only blocks `first` to `last` are filled.
 
     A row is counted if a hash of the tree's and its own key is below `keep` (of 2^32), unless it is
     set apart for all trees. Gradients are rounded by coins from the same hash.
     """
-    at = 0
-    beside = 0
     coin_mask = np.uint64((1 << 30) - 1)
-    for block in range(block_start.shape[0] - 1):
+    for block in range(first, last):
         base = block_start[block]
+        at = base
+        beside = base
         for row in range(base, block_start[block + 1]):
             word = mixed(tree_key ^ row_keys[row])
             out_of_bag = (word >> np.uint64(32)) >= keep

@@ -1,12 +1,12 @@
 """Copy the nodes of one level to their places in the finished forest.
 
-A tree's nodes are adjacent in their level and in the forest; `shift[tree]` maps an index in the
-level to an index in the forest.
+`place` maps an index in the level to an index in the forest; -1: there is no such node.
 """
 
 import numpy as np
 
 from spinney.trees._kernels.compiling import inlined, kernel
+from spinney.trees._kernels.level import STAYS
 
 
 @inlined
@@ -19,15 +19,17 @@ def _place_leaf(i, at, moments, left, out_moments):
 
 @kernel
 def lay_out_level(
-    tree, moments, is_open, shift, child_shift, level_feature, cut, level_threshold,
+    moments, is_open, place, child_place, level_feature, cut, level_threshold,
     level_missing_left, level_subset, edges, level_gain, n_sets,
     feature, threshold, left, missing_left, subset, gain, out_moments,
 ):  # fmt: skip
     """Write the nodes of a level whose open nodes are decided; sets are numbered from `n_sets`."""
     n_open = 0
     n_split = 0
-    for i in range(tree.shape[0]):
-        at = i + shift[tree[i]]
+    for i in range(place.shape[0]):
+        at = place[i]
+        if at < 0:
+            continue
         _place_leaf(i, at, moments, left, out_moments)
         if not is_open[i]:
             continue
@@ -36,8 +38,11 @@ def lay_out_level(
         column = level_feature[node]
         if column < 0:
             continue
+        if level_threshold.shape[0] == 0 and cut[node] == STAYS:
+            n_split += 1
+            continue
         feature[at] = column
-        left[at] = 2 * n_split + child_shift[tree[i]]
+        left[at] = child_place[2 * n_split]
         missing_left[at] = level_missing_left[node]
         gain[at] = level_gain[n_split]
         if level_subset[node] >= 0:
@@ -51,10 +56,11 @@ def lay_out_level(
 
 
 @kernel
-def lay_out_leaves(tree, moments, shift, left, out_moments):
+def lay_out_leaves(moments, place, left, out_moments):
     """Write the nodes of the deepest level."""
-    for i in range(tree.shape[0]):
-        _place_leaf(i, i + shift[tree[i]], moments, left, out_moments)
+    for i in range(place.shape[0]):
+        if place[i] >= 0:
+            _place_leaf(i, place[i], moments, left, out_moments)
 
 
 @kernel

@@ -9,6 +9,8 @@ import numpy as np
 from spinney.trees._kernels.compiling import kernel
 from spinney.trees._kernels.hashing import mixed
 
+STAYS = np.uint8(255)  # a cut that sends all rows left: the node stays open as it is
+
 
 @kernel
 def open_children(
@@ -18,7 +20,7 @@ def open_children(
     """Write the facts about the open children that follow from the decisions for their parents.
 
     A cut of a number narrows the bins that a child's rows can have; real thresholds (not `by_cut`)
-    leave the bins unchanged.
+    leave the bins unchanged. The left child of a node that stays is that node.
     """
     n_columns = low.shape[1]
     n_children = 0
@@ -27,12 +29,13 @@ def open_children(
         column = feature[node]
         if column < 0:
             continue
-        is_number = subset[node] < 0
+        stays = by_cut and cut[node] == STAYS
+        is_number = subset[node] < 0 and not stays
         for side in range(2):
             if child_open[n_children + side]:
                 child_tree[at] = tree[node]
-                child_key[at] = mixed(key[node] ^ np.uint64(side + 1))
-                child_phase_key[at] = phase_key[node] if shared_phase else child_key[at]
+                child_key[at] = key[node] if stays else mixed(key[node] ^ np.uint64(side + 1))
+                child_phase_key[at] = phase_key[node] if shared_phase or stays else child_key[at]
                 parent[at] = node
                 parent_cut[at] = column if is_number else -1
                 for k in range(n_columns):
@@ -59,7 +62,7 @@ def child_keys(parent_keys, out):
 
 @kernel
 def draw_slots(
-    keys, phase_keys, low, high, n_bins, is_category, has_missing, n_slots, most_cells,
+    keys, phase_keys, low, high, n_bins, is_category, has_missing, line, n_slots, most_cells,
     feature, add, shift, cells,
 ):  # fmt: skip
     """Draw the features of each node and divide the bins that its path leaves open into cells.
@@ -69,7 +72,7 @@ def draw_slots(
     so that a node's totals are always counted. A number's cell is `(bin + add) >> shift`, with a
     phase drawn by hash so that cuts can fall anywhere, and at most `most_cells` cells in a node;
     one more is for missing values. A category keeps one cell for each bin. Unused slots have
-    feature -1 and no cell.
+    feature -1 and no cell. Line k of a node goes on where line k - 1 ended.
     """
     n_columns = n_bins.shape[0]
     order = np.empty(n_columns, np.int32)
@@ -78,6 +81,7 @@ def draw_slots(
             order[column] = column
         state = keys[node]
         taken = 0
+        before = np.int64(line[node]) * n_slots  # usable features of the lines before
         for i in range(n_columns):  # Fisher-Yates, until enough usable features are found
             if taken == n_slots:
                 break
@@ -87,7 +91,10 @@ def draw_slots(
             order[other] = order[i]
             order[i] = column
             constant = low[node, column] == high[node, column] and not has_missing[column]
-            if constant and not (taken == 0 and i == n_columns - 1):
+            if constant and not (taken == 0 and line[node] == 0 and i == n_columns - 1):
+                continue
+            if before > 0:
+                before -= 1
                 continue
             feature[node, taken] = column
             if is_category[column]:

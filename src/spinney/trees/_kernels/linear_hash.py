@@ -10,10 +10,15 @@ _SMALL = np.uint64(21)  # bits; 2048 products of such a value and a key fit 64 b
 
 
 @inlined
+def _whole(low, high, prime):
+    """Return `low` plus 2^32 times `high`, modulo a prime."""
+    return (low % prime + ((high % prime) << _HALF) % prime) % prime
+
+
+@inlined
 def _add_block(total, low, high, outer, prime):
     """Add `low` plus 2^32 times `high`, times the block's key, modulo a prime."""
-    whole = (low % prime + ((high % prime) << _HALF) % prime) % prime
-    return (total + whole * np.uint64(outer)) % prime
+    return (total + _whole(low, high, prime) * np.uint64(outer)) % prime
 
 
 @kernel
@@ -21,8 +26,8 @@ def hash_blocks(values, inner, outer, primes, first, last, totals):
     """Add the sums of outer[i] * inner[j] * values[i * n + j], modulo each prime, for blocks i.
 
     A block has as many values as there are inner keys, n, at most 2048. Values are not negative;
-    they, the keys and the primes fit 32 bits. The number of primes is even: a value that is read
-    is used twice.
+    the keys and the primes fit 32 bits. The number of primes is even: a value that is read is used
+    twice.
     """
     n = inner.shape[1]
     for block in range(first, last):
@@ -41,7 +46,7 @@ def hash_blocks(values, inner, outer, primes, first, last, totals):
                     value = np.uint64(part[i])
                     low_a += value * np.uint64(keys_a[i])
                     low_b += value * np.uint64(keys_b[i])
-            else:
+            elif bits >> _HALF == 0:
                 for i in range(part.shape[0]):
                     value = np.uint64(part[i])
                     product_a = value * np.uint64(keys_a[i])
@@ -50,5 +55,24 @@ def hash_blocks(values, inner, outer, primes, first, last, totals):
                     high_a += product_a >> _HALF
                     low_b += product_b & _LOW
                     high_b += product_b >> _HALF
+            else:  # the low halves and, times 2^32, the high halves
+                upper_a, top_a = np.uint64(0), np.uint64(0)
+                upper_b, top_b = np.uint64(0), np.uint64(0)
+                for i in range(part.shape[0]):
+                    low, high = np.uint64(part[i]) & _LOW, np.uint64(part[i]) >> _HALF
+                    product_a = low * np.uint64(keys_a[i])
+                    product_b = low * np.uint64(keys_b[i])
+                    low_a += product_a & _LOW
+                    high_a += product_a >> _HALF
+                    low_b += product_b & _LOW
+                    high_b += product_b >> _HALF
+                    product_a = high * np.uint64(keys_a[i])
+                    product_b = high * np.uint64(keys_b[i])
+                    upper_a += product_a & _LOW
+                    top_a += product_a >> _HALF
+                    upper_b += product_b & _LOW
+                    top_b += product_b >> _HALF
+                high_a += _whole(upper_a, top_a, primes[a])
+                high_b += _whole(upper_b, top_b, primes[b])
             totals[a] = _add_block(totals[a], low_a, high_a, outer[a, block], primes[a])
             totals[b] = _add_block(totals[b], low_b, high_b, outer[b, block], primes[b])

@@ -144,7 +144,7 @@ def _best_set(
 @kernel
 def best_newton_splits(
     sums, first, last, feature, add, shift, cells, offset, is_category, has_missing,
-    units, least, low, high, direction,
+    units, least, low, high, direction, is_bare,
     total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
 ):  # fmt: skip
     """Find the best cut of nodes `first` to `last`; `best_slot` is -1 if there is none.
@@ -153,7 +153,8 @@ def best_newton_splits(
     they are all the same. `total` receives each node's rows, gradients and curvatures. `units` are
     that zero, what a gradient and a curvature are worth, and the regularisation; `least` the fewest
     rows and curvature of a child; `low` and `high` bound the values of a node's children, and
-    `direction` (-1, 0 or 1) says how a column's values may change the prediction.
+    `direction` (-1, 0 or 1) says how a column's values may change the prediction. A gain is the
+    score of a cut minus that of the node or, if `is_bare`, the score of the cut alone.
     """
     zero, unit_g, unit_h, l2 = units
     lefts = np.zeros((3, 256))
@@ -205,4 +206,4 @@ def best_newton_splits(
                         best_left[node, k] = np.int64(lefts[k, cell])
                     missing_left = side == 1 if n_missing > 0 else 2 * best_left[node, 0] > whole[0]
                     _keep_cut(kept, node, slot, cell, missing_left, add, shift)
-        best_gain[node] = best - parent
+        best_gain[node] = best if is_bare else best - parent

@@ -81,45 +81,58 @@ def packed_bits_of_sums(sums, run_ends):
     return weight_bits, sum_bits
 
 
-@kernel
-def packed_bits_of_spread(sums, run_ends, column):
-    """Return how many bits `pack` writes for the runs' means of a column, and for its spread.
+@inlined
+def _ones(value, k):
+    """Return how many bits a number takes besides its parameter's low bits and a zero."""
+    ones = value >> k
+    return ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
 
-    The spread is what a sum differs from the weight times its run's mean: twice that if it is
-    above, twice that less one if it is below. Only cells with a weight have one.
+
+@kernel
+def packed_bits_of_spreads(sums, run_ends):
+    """Return how many bits `pack` writes for weights, and for means and spreads of two sums.
+
+    A spread is what a sum differs from the weight times its run's mean: twice that if it is above,
+    twice that less one if it is below. Only cells with a weight have one.
     """
     n_runs = run_ends.shape[0]
-    means = np.zeros(n_runs, np.int64)
-    spread_bits = np.int64(0)
+    means = np.zeros((2, n_runs), np.int64)
+    weight_bits, g_bits, h_bits = np.int64(0), np.int64(0), np.int64(0)
     begin = np.int64(0)
     for run in range(n_runs):
         end = run_ends[run]
-        weight = np.int64(0)
-        total = np.int64(0)
-        held = np.int64(0)
+        weight, g, h, held = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for i in range(begin, end):
-            if sums[i, 0] > 0:
-                weight += sums[i, 0]
-                total += sums[i, column]
-                held += 1
-        mean = total // weight if held > 0 else np.int64(0)
-        means[run] = mean
-        spread = np.int64(0)
+            weight += sums[i, 0]
+            g += sums[i, 1]
+            h += sums[i, 2]
+            held += sums[i, 0] > 0
+        if held > 0:  # sums are 0 where the weight is
+            means[0, run] = g // weight
+            means[1, run] = h // weight
+        g_mean, h_mean = means[0, run], means[1, run]
+        g, h = np.int64(0), np.int64(0)
         for i in range(begin, end):
-            if sums[i, 0] > 0:
-                apart = sums[i, column] - sums[i, 0] * mean
-                spread += (apart << 1) ^ (apart >> 63)
-        k = _parameter(spread, held)
-        spread_bits += _PARAMETER_BITS + held * (k + 1)
+            apart = sums[i, 1] - sums[i, 0] * g_mean
+            g += (apart << 1) ^ (apart >> 63)
+            apart = sums[i, 2] - sums[i, 0] * h_mean
+            h += (apart << 1) ^ (apart >> 63)
+        k, g_k, h_k = _parameter(weight, end - begin), _parameter(g, held), _parameter(h, held)
+        weight_bits += _PARAMETER_BITS + (end - begin) * (k + 1)
+        g_bits += _PARAMETER_BITS + held * (g_k + 1)
+        h_bits += _PARAMETER_BITS + held * (h_k + 1)
         for i in range(begin, end):
-            if sums[i, 0] > 0:
-                apart = sums[i, column] - sums[i, 0] * mean
-                ones = ((apart << 1) ^ (apart >> 63)) >> k
-                spread_bits += ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
+            weight_bits += _ones(np.int64(sums[i, 0]), k)
+            apart = sums[i, 1] - sums[i, 0] * g_mean
+            g_bits += _ones((apart << 1) ^ (apart >> 63), g_k)
+            apart = sums[i, 2] - sums[i, 0] * h_mean
+            h_bits += _ones((apart << 1) ^ (apart >> 63), h_k)
         begin = end
     whole = np.empty(1, np.int64)
     whole[0] = n_runs
-    return packed_bits(means, whole), spread_bits
+    return (
+        weight_bits, packed_bits(means[0], whole), g_bits, packed_bits(means[1], whole), h_bits
+    )  # fmt: skip
 
 
 @inlined
@@ -239,26 +252,6 @@ def total_of(counters, n, step):
     return total, signs
 
 
-@kernel
-def totals_of(counters, cells, totals):
-    """Write the totals of each node by class; return whether all its slots have them."""
-    n_classes = totals.shape[1]
-    begin = np.int64(0)
-    totals[:] = -1
-    for node in range(cells.shape[0]):
-        for n in cells[node]:
-            for k in range(n_classes):
-                found, signs = total_of(counters[begin + k :], n, n_classes)
-                if n and totals[node, k] < 0:
-                    totals[node, k] = found
-                if n and (found != totals[node, k] or signs < 0):
-                    return False
-            begin += n * n_classes
-        for k in range(n_classes):
-            totals[node, k] = max(totals[node, k], np.int64(0))
-    return True
-
-
 @inlined
 def _slot_bits(slot, n, step, rows):
     """Return how many bits one class of a slot takes."""
@@ -277,17 +270,30 @@ def _slot_bits(slot, n, step, rows):
 
 
 @kernel
-def histogram_bits(counters, cells, totals):
-    """Return how many bits `pack_histograms` writes."""
+def measure_histograms(counters, cells, totals):
+    """Write each node's totals by class; return how many bits `pack_histograms` writes.
+
+    -1: the slots of a node differ in their totals, or a counter is negative.
+    """
     n_classes = totals.shape[1]
     bits, begin = np.int64(0), np.int64(0)
+    totals[:] = -1
     for node in range(cells.shape[0]):
         for n in cells[node]:
             for k in range(n_classes):
-                if n and totals[node, k]:
-                    slot = counters[begin + k :]
-                    bits += _slot_bits(slot, np.int64(n), n_classes, totals[node, k])
+                if n == 0:
+                    continue
+                slot = counters[begin + k :]
+                found, signs = total_of(slot, n, n_classes)
+                if totals[node, k] < 0:
+                    totals[node, k] = found
+                if found != totals[node, k] or signs < 0:
+                    return np.int64(-1)
+                if found:
+                    bits += _slot_bits(slot, np.int64(n), n_classes, found)
             begin += n * n_classes
+        for k in range(n_classes):
+            totals[node, k] = max(totals[node, k], np.int64(0))
     return bits
 
 

@@ -97,16 +97,18 @@ def _place(child, node, block, begin, middle, end, child_starts, child_ends):
 
 @kernel
 def partition(
-    codes, block_start, n_columns, entries, starts, ends, first, last,
+    codes, block_start, n_columns, entries, starts, ends, blocks, first, last,
     feature, cut, missing_left, subset, bin_sets, child, child_starts, child_ends,
 ):  # fmt: skip
     """Split the segments of nodes `first` to `last` in place: left rows first, in stable order.
+
+    Only those in a range of blocks are split.
 
     `child` gives a node's left and right child among the open nodes, -1 if it is not open. The rows
     of a node without open children are not needed any more.
     """
     aside = np.empty(_longest(block_start), np.uint32)
-    for block in range(block_start.shape[0] - 1):
+    for block in range(blocks[0], blocks[1]):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):
             if child[node, 0] < 0 and child[node, 1] < 0:
@@ -145,12 +147,12 @@ def partition(
 
 @kernel
 def partition_values(
-    values, block_start, n_columns, entries, starts, ends, first, last,
+    values, block_start, n_columns, entries, starts, ends, blocks, first, last,
     feature, threshold, missing_left, subset, bin_sets, child, child_starts, child_ends,
 ):  # fmt: skip
     """Split segments as `partition` does, by real thresholds instead of bins."""
     aside = np.empty(_longest(block_start), np.uint32)
-    for block in range(block_start.shape[0] - 1):
+    for block in range(blocks[0], blocks[1]):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):
             if child[node, 0] < 0 and child[node, 1] < 0:

@@ -7,6 +7,9 @@ Scores are written so that larger is better and a gain is `score - score of the 
 - variance: D^2 / (N n_left n_right), D = s_left N - S n_left, already a gain
 
 Ties go to the first slot, then to the lowest cut. The same sums give the same cut everywhere.
+
+A node without a cut says why: no column tells its rows apart (`ALIKE`), so that another column may;
+or one does, but no cut of it is allowed (`APART`).
 """
 
 import math
@@ -14,7 +17,10 @@ import math
 import numpy as np
 
 from spinney.trees._kernels.compiling import inlined, kernel
+from spinney.trees._kernels.logarithm import log2
 
+ALIKE = -1
+APART = -2
 _WORD = np.uint64(1)
 
 
@@ -23,7 +29,7 @@ def _f(weight, table):
     """Return x log2 x, from the table if it is long enough; it is empty unless x is whole."""
     if 0.0 <= weight < table.shape[0]:  # a party may lie: never index outside the table
         return table[np.int64(weight)]
-    return weight * math.log2(weight) if weight > 0.0 else 0.0
+    return weight * log2(weight) if weight > 0.0 else 0.0
 
 
 @inlined
@@ -220,17 +226,35 @@ def _keep_set(kept, node, slot, order, n_left, n_used, missing_cell, rest_left):
             best_set[node, code >> 6] &= ~bit
 
 
+@inlined
+def _why_none(counts, width, node, feature, cells, offset):
+    """Return whether a column tells a node's rows apart; `width` counters of a cell are rows."""
+    for slot in range(feature.shape[1]):
+        if feature[node, slot] < 0:
+            break
+        n_held = 0
+        for cell in range(cells[node, slot]):
+            for k in range(width):
+                if counts[offset[node, slot] + cell, k] != 0:
+                    n_held += 1
+                    break
+        if n_held > 1:
+            return APART
+    return ALIKE
+
+
 @kernel
 def best_class_splits(
     counts, first, last, feature, add, shift, cells, offset, is_category, has_missing,
-    class_weight, is_gini, table, min_leaf, least_share, root_weight,
+    class_weight, is_gini, table, only_first, min_leaf, least_share, root_weight,
     total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
 ):  # fmt: skip
-    """Find the best cut of nodes `first` to `last`; `best_slot` is -1 if there is none.
+    """Find the best cut of nodes `first` to `last`; `best_slot` is below 0 if there is none.
 
     `counts` is (cells, classes); the other inputs describe the level's slots. `total` receives
     each node's class counts. Each side must have `min_leaf` rows and `least_share` of its tree's
-    `root_weight` (0 at the roots, whose weight is computed here).
+    `root_weight` (0 at the roots, whose weight is computed here). Where `only_first`, the first
+    slot that has a cut is taken.
     """
     n_classes = counts.shape[1]
     flat = counts.reshape(-1)
@@ -261,7 +285,7 @@ def best_class_splits(
         least = least_share * of_tree
         for slot in range(feature.shape[1]):
             column = feature[node, slot]
-            if column < 0:
+            if column < 0 or (only_first[node] and best_slot[node] >= 0):
                 break
             at = offset[node, slot]
             n_cells = cells[node, slot]
@@ -323,6 +347,8 @@ def best_class_splits(
                             for c in range(n_classes):
                                 best_left[node, c] = left[c]
         best_gain[node] = best - parent
+        if best_slot[node] < 0:
+            best_slot[node] = _why_none(counts, n_classes, node, feature, cells, offset)
 
 
 @inlined
@@ -335,13 +361,14 @@ def _variance_gain(sum_left, n_left, sum_all, n_all):
 @kernel
 def best_mean_splits(
     sums, first, last, feature, add, shift, cells, offset, is_category, has_missing,
-    least_rows, least_share, root_weight,
+    only_first, least_rows, least_share, root_weight,
     total, best_slot, best_cut, best_missing_left, best_gain, best_left, best_set,
 ):  # fmt: skip
     """Find the best cut of nodes `first` to `last` by variance.
 
     `sums` is (cells, 2): weights and fixed-point target sums. Sums are first centred on the node's
     mean in whole numbers, so that no precision is lost if the mean is large and the spread small.
+    A cut without gain counts only if the targets surely differ: equal ones have a whole mean.
     """
     share = np.zeros(256)
     kept = (best_slot, best_cut, best_missing_left, best_set)
@@ -362,10 +389,10 @@ def best_mean_splits(
         min_leaf = max(least_rows, math.ceil(least_share * of_tree))
         middle = s_all // n_all
         s_rest = s_all - n_all * middle
-        best = 0.0
+        best = 0.0 if s_rest == 0 else -1.0
         for slot in range(feature.shape[1]):
             column = feature[node, slot]
-            if column < 0:
+            if column < 0 or (only_first[node] and best_slot[node] >= 0):
                 break
             at = offset[node, slot]
             n_cells = cells[node, slot]
@@ -409,4 +436,6 @@ def best_mean_splits(
                         _keep_set(kept, node, slot, order, i + 1, n_used, missing_cell, rest_left)
                         best_left[node, 0] = n_left
                         best_left[node, 1] = s_left
-        best_gain[node] = best
+        best_gain[node] = max(best, 0.0)
+        if best_slot[node] < 0:
+            best_slot[node] = _why_none(sums, 1, node, feature, cells, offset)

@@ -1,6 +1,8 @@
 """An estimator's model is evaluated with noise: what is told, what it costs, what is refused."""
 
+from copy import copy
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from spinney.errors import SettingError
 from spinney.privacy.budget import Unit
 from spinney.protocols.private_evaluation.cells import Cells, Subgroups
 from spinney.protocols.private_evaluation.settings import digest_of, evaluation_settings
+from spinney.report.privacy import epsilon_in_all
 from spinney.tables.schema import Column, Label, Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
@@ -54,6 +57,23 @@ def forest(rows):
 def held_out(rows):
     X, y, party = rows
     return X[2000:], y[2000:], party[2000:]
+
+
+def test_asked_twice_it_is_answered_once_and_other_questions_add_up(rows, forest):
+    record, own = Unit.RECORD_ADD_REMOVE.value, copy(forest)
+
+    def total():
+        return epsilon_in_all(own.report_.privacy, own.report_.evaluation_privacy)[record]
+
+    before, given = total(), held_out(rows)
+    first = own.evaluate(*given, epsilon=0.5)
+    assert total() - before == Fraction(1, 2)
+    assert own.evaluate(*given, epsilon=0.5) == first
+    assert total() - before == Fraction(1, 2)
+    assert own.evaluate(*given, epsilon=0.25) != first
+    assert total() - before == Fraction(3, 4)
+    together = f"Training and all evaluations together: epsilon {float(total()):.6g} for a record"
+    assert together in " ".join(str(own.report_).split())
 
 
 def test_with_a_large_epsilon_the_measures_are_scikit_learn_s(forest, rows):

@@ -100,6 +100,7 @@ def one_level(settings, seed=0):
         child_open=np.ones(2, np.bool_),
         child_bits=np.ones(2, np.uint8),
         child_derived=np.zeros(2, np.bool_),
+        child_lines=np.ones(2, np.uint16),
     )
 
 

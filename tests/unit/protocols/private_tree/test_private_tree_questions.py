@@ -15,7 +15,6 @@ from spinney.protocols.private_tree.messages import (
     BoundsAsk,
     CellsAsk,
     ProposalsAsk,
-    PublicTree,
     SidesAsk,
     TreeJoinAsk,
     TreeLeavesAsk,
@@ -31,6 +30,7 @@ from unit.protocols.private_tree.private_trees import (  # type: ignore[import-n
     SCHEMA,
     Run,
     joined,
+    one_level,
     paid,
     rows,
     tree_job,
@@ -82,14 +82,7 @@ def test_a_question_that_does_not_fit_is_refused_and_costs_nothing(what):
 
 def test_a_tree_deeper_than_the_job_is_refused():
     run, party, tree = joined("histograms", max_depth=1)
-    columns = PublicTree.of(SCHEMA, run.settings, 1).binning.columns
-    (level,) = random_levels(columns, 1, 1, np.random.default_rng(0))
-    open_again = level.replaced(
-        child_open=np.ones(2, np.bool_),
-        child_bits=np.ones(2, np.uint8),
-        child_derived=np.zeros(2, np.bool_),
-    )
-    deeper = TreeSoFar(**(vars_of(tree) | {"levels": (open_again,)}))
+    deeper = TreeSoFar(**(vars_of(tree) | {"levels": (one_level(run.settings),)}))
     with pytest.raises(ProtocolError, match="the tree has 1 levels"):
         party.answer(CellsAsk(deeper, np.ones((2, 4), np.bool_)))
 

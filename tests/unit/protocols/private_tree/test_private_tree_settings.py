@@ -8,8 +8,10 @@ from spinney.errors import SettingError
 from spinney.protocols import private_forest
 from spinney.protocols.private_forest.budget import bins_of
 from spinney.protocols.private_forest.budget import plan_of as forest_plan_of
+from spinney.protocols.private_tree.budget import TreePlan
 from spinney.protocols.private_tree.messages import PublicTree
 from spinney.protocols.private_tree.settings import choose_method, useful_depth
+from spinney.protocols.private_tree.spec import SPEC
 from spinney.tables.schema import Column, Label, Schema
 from unit.protocols.private_tree.private_trees import (  # type: ignore[import-not-found]
     SCHEMA,
@@ -88,29 +90,41 @@ def test_auto_chooses_by_public_sizes_alone_and_says_why():
         assert f"{n_rows} rows, {n_columns} columns, {n_parties} parties" in found.why
         return found.settings.method
 
-    assert method(1000) == "noisy_max"
+    assert method(1000) == "histograms"  # of ten columns, as good as proposals
+    assert method(1000, n_columns=40) == "propose"
     assert method(10_000_000) == "histograms"
     assert method(10_000_000, n_columns=2000) == "propose"
     assert method(1000, epsilon="10000") == "histograms"
-    assert "trusted with exact sums" in choose_method(tree_job("auto", n_rows=1000), 10, 5).why
+    why = choose_method(tree_job("auto", n_rows=1000), 40, 5).why
+    assert "method='noisy_max' would trust the coordinator with exact sums" in why
     with pytest.raises(SettingError, match="method='auto' chooses by the number of rows"):
         choose_method(tree_job("auto"), 10, 5)
 
 
-def test_auto_gives_its_levels_what_its_leaves_can_spare():
-    def leaf_share_and_depth(n_rows, n_columns=10, leaf_share="1/2", max_depth=5):
-        job = tree_job("auto", n_rows=n_rows, max_depth=max_depth)
-        job = replace(job, privacy=replace(job.privacy, leaf_share=leaf_share))
-        found = choose_method(job, n_columns, 5)
-        assert f"{found.settings.privacy.leaf_share} of epsilon for the leaves" in found.why
-        assert f"{found.settings.max_depth} levels deep" in found.why
-        return found.settings.privacy.leaf_share, found.settings.max_depth
+def test_auto_never_trusts_the_coordinator():
+    """Whatever the public facts are; the method that does is for those who name it."""
+    for n_rows in (30, 1000, 100_000):
+        for n_columns in (1, 12, 300):
+            for epsilon in ("1/10", "1", "20"):
+                job = tree_job("auto", epsilon, n_rows=n_rows)
+                found = choose_method(job, n_columns, 5)
+                assert found.settings.method in ("histograms", "propose")
+                assert not SPEC.shows(found.settings)
+    assert not SPEC.shows(tree_job("auto"))
+    assert SPEC.shows(tree_job("noisy_max")) == (
+        "shows the coordinator exact counts (method='noisy_max')"
+    )
 
-    assert leaf_share_and_depth(5000) == ("1/5", 5)
-    assert leaf_share_and_depth(1000, 50) == ("1/5", 2)
-    assert leaf_share_and_depth(150) == ("1/2", 2)  # 38 rows to a leaf: noise of 4 at half of it
-    assert leaf_share_and_depth(5000, leaf_share="1/10") == ("1/10", 5)  # at most what was said
-    assert leaf_share_and_depth(5000, max_depth=3) == ("1/5", 3)
+
+def test_with_delta_auto_takes_histograms_and_pure_choices_are_refused():
+    job = tree_job("auto", n_rows=1000)
+    job = replace(job, privacy=replace(job.privacy, delta="1/1000000"))
+    found = choose_method(job, 10, 5)
+    assert found.settings.method == "histograms"
+    assert "Gaussian noise" in found.why
+    for method in ("propose", "noisy_max"):
+        with pytest.raises(SettingError, match="cannot be added to a budget with delta"):
+            TreePlan(replace(job, method=method), 10, 2, 5)
 
 
 def test_a_tree_is_no_deeper_than_its_rows_are_good_for():

@@ -55,6 +55,7 @@ def test_a_party_holds_the_coordinator_to_one_tree():
         child_open=np.zeros(0, np.bool_),
         child_bits=np.zeros(0, np.uint8),
         child_derived=np.zeros(0, np.bool_),
+        child_lines=np.zeros(0, np.uint16),
     )
     with pytest.raises(PolicyError, match="a different tree of 1 levels"):  # the root a leaf, too
         party.answer(TreeLeavesAsk(TreeSoFar(**(facts | {"levels": (stump,)}))))

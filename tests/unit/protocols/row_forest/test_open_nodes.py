@@ -42,3 +42,12 @@ def test_of_too_many_open_nodes_the_largest_stay_open(monkeypatch, rows, forest,
 def test_forests_of_a_common_size_are_not_cut(rows, forest):
     forest.fit(*rows)  # warnings are errors here
     assert forest.model_.forest.n_nodes > 2 + 7 * 2 * 16
+
+
+@pytest.mark.parametrize("forest", FORESTS.values(), ids=FORESTS)
+def test_the_counters_of_a_level_are_bounded_too(monkeypatch, rows, forest):
+    """Ledgers keep every reply: letter to depth 20 took 10 GB within the other bound."""
+    monkeypatch.setattr(coordinator, "_COUNTERS_OF_LEVEL", 1)  # at least the roots stay open
+    with pytest.warns(SpinneyWarning, match="Noise kept so many nodes open"):
+        forest.fit(*rows)
+    assert forest.model_.forest.n_nodes <= 2 + 7 * 2 * 2

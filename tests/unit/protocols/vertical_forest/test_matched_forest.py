@@ -8,19 +8,14 @@ import pytest
 
 from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
 from spinney.protocols import vertical_forest
+from spinney.protocols.columns.matching_messages import CommonAsk
+from spinney.protocols.columns.messages import FinishAsk, GainAsk
+from spinney.protocols.columns.model import PART, PartialModel, join_model
+from spinney.protocols.columns.prediction import PartAsk
+from spinney.protocols.columns.seat import seats_in_one_process
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.vertical_forest import matched as matched_forest
-from spinney.protocols.vertical_forest.encrypted_messages import SealAsk
-from spinney.protocols.vertical_forest.matching_messages import CommonAsk
-from spinney.protocols.vertical_forest.messages import (
-    FinishAsk,
-    GainAsk,
-    LabelsAsk,
-    StartAsk,
-)
-from spinney.protocols.vertical_forest.model import PartialModel, join_model
-from spinney.protocols.vertical_forest.prediction import PartAsk
-from spinney.protocols.vertical_forest.seat import seats_in_one_process
+from spinney.protocols.vertical_forest.messages import LabelsAsk, SealAsk, StartAsk
 from spinney.protocols.vertical_forest.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
@@ -299,7 +294,7 @@ def test_a_party_that_was_stopped_knows_its_common_rows(when, name, tmp_path):
     matched_forest.train(InProcess(sides | {name: Stopping()}), settings)
     assert stopped
     parts = {one: side.finished_model for one, side in sides.items()}
-    saved = {one: PartialModel.load(tmp_path / one / matched_forest.PART) for one in parts}
+    saved = {one: PartialModel.load(tmp_path / one / PART) for one in parts}
     assert {n: p.to_bytes() for n, p in saved.items()} == {
         n: p.to_bytes() for n, p in parts.items()
     }

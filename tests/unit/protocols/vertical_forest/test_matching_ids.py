@@ -1,20 +1,18 @@
 """Matching: the same rows in the same order at all parties, and no id in any message."""
 
-import builtins
 import hashlib
 
 import numpy as np
 import pytest
 
-from spinney.errors import MissingExtraError, ProtocolError, SettingError, TableError
-from spinney.privacy import matching as privacy
+from spinney.errors import ProtocolError, SettingError, TableError
 from spinney.privacy.keys import KeyPair
 from spinney.privacy.matching import Ids, open_key, seal_key
-from spinney.protocols.vertical_forest.matching import count_shared, match
-from spinney.protocols.vertical_forest.matching_messages import CommonAsk, TagsAsk
-from spinney.protocols.vertical_forest.matching_party import MatchingParty
-from spinney.protocols.vertical_forest.seat import seats_in_one_process
-from spinney.protocols.vertical_forest.settings import MATCHINGS
+from spinney.protocols.columns.matching import count_shared, match
+from spinney.protocols.columns.matching_messages import CommonAsk, TagsAsk
+from spinney.protocols.columns.matching_party import MatchingParty
+from spinney.protocols.columns.seat import seats_in_one_process
+from spinney.protocols.columns.settings import MATCHINGS
 from spinney.transport import codec
 from spinney.transport.in_process import InProcess
 
@@ -165,25 +163,3 @@ def test_a_letter_is_for_one_party_only():
 def test_the_key_of_tags_changes_them():
     ids = Ids(["ann"])
     assert not np.array_equal(ids.tags(b"1" * 32), ids.tags(b"2" * 32))
-
-
-def test_damaged_psi_messages_are_refused():
-    client = privacy.PsiClient(Ids(BANK), reveal=True)
-    server = privacy.PsiServer(Ids(SHOP), reveal=True)
-    with pytest.raises(ProtocolError, match="damaged or from another run"):
-        server.respond(b"nonsense")
-    with pytest.raises(ProtocolError, match="damaged or from another run"):
-        client.common(b"non", b"sense")
-
-
-def test_the_missing_package_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name.startswith("private_set_intersection"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"pip install '\.\[matching\]'"):
-        privacy.PsiClient(Ids(BANK), reveal=True)

@@ -11,8 +11,9 @@ from spinney import VerticalForestClassifier, VerticalForestRegressor, deal_colu
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.schemes import new_key
-from spinney.protocols.vertical_forest.encrypted_messages import SealAsk, SumsAsk
-from spinney.protocols.vertical_forest.labels import LabelAccount
+from spinney.protocols.columns.encrypted_messages import SumsAsk
+from spinney.protocols.columns.labels import LabelAccount
+from spinney.protocols.vertical_forest.messages import SealAsk
 from spinney.tables.schema import Column, Label, Schema
 from spinney.transport.channel import Ask
 from unit.protocols.vertical_forest.vertical_parties import (  # type: ignore[import-not-found]

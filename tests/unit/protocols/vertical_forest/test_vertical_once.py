@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from spinney.errors import ProtocolError
+from spinney.protocols.columns.encrypted_messages import ChooseAsk, CutAsk
+from spinney.protocols.columns.prediction import JudgeAsk, LeavesAsk
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.vertical_forest.encrypted_messages import ChooseAsk, CutAsk
-from spinney.protocols.vertical_forest.prediction import JudgeAsk, LeavesAsk
 from spinney.transport import codec
 from unit.protocols.vertical_forest.vertical_parties import (  # type: ignore[import-not-found]
     side,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spinney.errors import PartyLostError, PolicyError, ProtocolError, StorageError
-from spinney.protocols.vertical_forest.model import PartialModel
-from spinney.protocols.vertical_forest.prediction import (
+from spinney.protocols.columns.model import PartialModel
+from spinney.protocols.columns.prediction import (
     PredictingParty,
     ValuesAsk,
     join_parts,
@@ -34,7 +34,10 @@ def test_a_forest_is_joined_only_if_all_agree(tmp_path):
     for use in (lambda: forest.model_, lambda: forest.save(tmp_path / "model"), *exports):
         with pytest.raises(PolicyError, match=words):
             use()
-    assert forest.predict(X).size == N  # the parties predict together all the same
+    found = forest.predict(X)  # the parties predict together all the same
+    assert found.size == N
+    assert np.array_equal(found, fitted().predict(X))
+    assert np.array_equal(found, forest.classes_[forest.predict_proba(X).argmax(axis=1)])
     assert not list(tmp_path.iterdir())
 
 

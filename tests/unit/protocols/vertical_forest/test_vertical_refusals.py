@@ -8,9 +8,9 @@ import pytest
 from spinney import VerticalForestClassifier
 from spinney.errors import ProtocolError, SchemaError, SettingError, TableError
 from spinney.protocols import vertical_forest
+from spinney.protocols.columns.messages import GainAsk, SplitAsk
+from spinney.protocols.columns.prediction import PartAsk
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.vertical_forest.messages import GainAsk, SplitAsk
-from spinney.protocols.vertical_forest.prediction import PartAsk
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label

@@ -10,13 +10,10 @@ import pytest
 
 from spinney.errors import PartyLostError, ProtocolError, StorageError
 from spinney.protocols import vertical_forest
+from spinney.protocols.columns.messages import FinishAsk, GainAsk
+from spinney.protocols.columns.prediction import JudgeAsk, LeavesAsk
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.vertical_forest.messages import (
-    FinishAsk,
-    GainAsk,
-    StartAsk,
-)
-from spinney.protocols.vertical_forest.prediction import JudgeAsk, LeavesAsk
+from spinney.protocols.vertical_forest.messages import StartAsk
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spinney.protocols import vertical_forest
+from spinney.protocols.columns.messages import GainAsk, SplitAsk
 from spinney.protocols.settings import ForestSettings
-from spinney.protocols.vertical_forest.messages import GainAsk, SplitAsk
 from spinney.transport.in_process import InProcess
 from unit.protocols.vertical_forest.vertical_parties import (  # type: ignore[import-not-found]
     job,

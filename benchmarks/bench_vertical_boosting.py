@@ -1,0 +1,132 @@
+"""Boosting over columns: against boosting over rows in the clear, and with encrypted labels.
+
+20,000 x 40, 20 columns at each of two parties, 32 bins, depth 6, trees one after another. Models
+are trained in turns. FedTree's encrypted mode is in bench_vertical.py.
+Run: python benchmarks/bench_vertical_boosting.py [--fast] [--threads 1] [--part clear]
+"""
+
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_classification
+
+from harness import (
+    CORES,
+    arguments,
+    foreign,
+    interleaved,
+    median,
+    ratio,
+    save,
+    table,
+    timed,
+    timed_by_cpu,
+)
+from spinney import HorizontalBoostingClassifier, VerticalBoostingClassifier
+from spinney.errors import PrivacyLeakWarning
+
+_PARTIES = {"bank": list(range(20)), "shop": list(range(20, 40))}
+_TREES: dict[str, Any] = {
+    "batch_trees": 1,
+    "learning_rate": 0.1,
+    "max_depth": 6,
+    "max_bins": 32,
+    "max_cells": 32,
+    "subsample": 1.0,
+    "colsample_bytree": 1.0,
+    "random_state": 0,
+}
+
+
+def rows(*, fast: bool) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_classification(500 if fast else 20_000, 40, n_informative=16, random_state=0)
+    return X.astype(np.float32), y
+
+
+def over_rows(data: Any, n_trees: int, threads: int) -> Any:
+    model = HorizontalBoostingClassifier(max_iter=n_trees, n_jobs=threads, **_TREES)
+    return model.fit(*data)
+
+
+def over_columns(data: Any, n_trees: int, threads: int, **more: Any) -> Any:
+    model = VerticalBoostingClassifier(
+        max_iter=n_trees,
+        n_jobs=threads,
+        column_party=_PARTIES,
+        label_party="bank",
+        **(_TREES | more),
+    )
+    return model.fit(*data)
+
+
+def clear(threads: int, repeats: int, *, fast: bool) -> list[dict[str, Any]]:
+    """Compare 100 trees over two parties' columns with 100 trees over rows at one party."""
+    data, n_trees = rows(fast=fast), 5 if fast else 100
+    cases = {
+        "over rows, 1 party": partial(over_rows, data, n_trees, threads),
+        "over columns, 2 parties": partial(over_columns, data, n_trees, threads),
+    }
+    for case in cases.values():
+        case()  # kernels are compiled, memory is touched
+    clock = timed if threads > 1 else timed_by_cpu
+    samples, models = interleaved(cases, repeats, clock=clock)
+    first = samples["over rows, 1 party"]
+    expected = models["over rows, 1 party"].model_.to_bytes()
+    return [
+        {
+            "booster": name,
+            "seconds": median(own),
+            "times as long as over rows": 1.0 / ratio(first, own),
+            "same bytes": _over_rows_bytes(models[name]) == expected,
+            "foreign": foreign(own),
+        }
+        for name, own in samples.items()
+    ]
+
+
+def encrypted(threads: int, *, fast: bool) -> list[dict[str, Any]]:
+    """Grow two trees with encrypted labels, of all rows and of a sample."""
+    data, found = rows(fast=fast), []
+    over_columns(data, 1, threads)  # kernels are compiled
+    for name, share in (("all rows", 1.0), ("half of the rows", 0.5)):
+        work = partial(over_columns, data, 2, threads, labels="encrypted", subsample=share)
+        sample, model = timed(work)
+        plain = over_columns(data, 2, threads, subsample=share)
+        found.append(
+            {
+                "tree of": name,
+                "seconds a tree": model.report_.seconds["growing"] / 2,
+                "cpu s a tree": sample.cpu / 2,
+                "MB down a tree": sum(model.report_.bytes_down.values()) / 2e6,
+                "MB up a tree": sum(model.report_.bytes_up.values()) / 2e6,
+                "same as in the clear": _over_rows_bytes(model) == _over_rows_bytes(plain),
+                "foreign": sample.foreign,
+            }
+        )
+    return found
+
+
+def _over_rows_bytes(model: Any) -> bytes:
+    return replace(model.model_, protocol="horizontal_boosting").to_bytes()
+
+
+def main() -> None:
+    options = arguments(__doc__, threads=CORES, repeats=5, part="all")
+    warnings.simplefilter("ignore", PrivacyLeakWarning)
+    tables: dict[str, Any] = {}
+    if options.part in {"all", "clear"}:
+        repeats = 1 if options.fast else options.repeats
+        tables["clear"] = clear(options.threads, repeats, fast=options.fast)
+        table(f"labels in the clear, {options.threads} threads", tables["clear"])
+    if options.part in {"all", "encrypted"}:
+        tables["encrypted"] = encrypted(options.threads, fast=options.fast)
+        table("encrypted labels, 2048 bits", tables["encrypted"])
+    if not options.fast and options.part == "all":
+        save("bench_vertical_boosting", "median over turns", tables, threads=options.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""`spinney tune`: settings by cross-validation over parties."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spinney.errors import SettingError
+from spinney.simulation.tuning import Tuned, tune
+
+
+def tune_job(job: Path, tries: Sequence[str], n_folds: int) -> Tuned:
+    """Tune a job, over the values that the command line names or over those of its protocol."""
+    return tune(job, dict(map(_parsed, tries)) or None, n_folds)
+
+
+def _parsed(text: str) -> tuple[str, list[Any]]:
+    """Return a setting and its values, from "max_depth=4,8"."""
+    name, mark, values = text.partition("=")
+    if not (name and mark and values):
+        raise SettingError(f"--try must be a setting and its values, max_depth=4,8; got {text!r}.")
+    return name.strip(), [_value(one.strip()) for one in values.split(",")]
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

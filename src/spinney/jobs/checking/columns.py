@@ -1,0 +1,249 @@
+"""Judge a column by its profile: what it is, how to read it, or why it is left out."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spinney.jobs.checking.notes import Choices, Note, share, some, some_cells
+from spinney.tables.describe import FEW_VALUES, MAX_UNDECLARED
+from spinney.tables.files import name_in_sql, text_in_sql
+from spinney.tables.profile import COMMA, GROUPED, ColumnProfile
+from spinney.tables.schema import Kind
+
+NEAR: Final = 0.9  # so many cells alike make a column near-numeric, or dates
+FEW_ROWS: Final = 5  # rarer values are not written into a job file
+_ODD_TEXTS: Final = 5  # so many different words mean "missing"; more are codes
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a column is read; `kind` is None if it is left out."""
+
+    name: str
+    kind: Kind | None
+    expression: str | None = None  # SQL in place of the column itself
+    ends: tuple[float, float] | None = None
+    values: tuple[tuple[object, int], ...] = ()  # categories and their rows
+    notes: tuple[Note, ...] = ()
+    is_id: bool = False
+    n_values: int = 0  # different values, before any is joined
+
+
+def use_of(profile: ColumnProfile, choices: Choices) -> Use:
+    """Return how to read a column, with a note on everything that is not plain."""
+    return replace(_judged(profile, choices), n_values=profile.n_distinct)
+
+
+def _judged(profile: ColumnProfile, choices: Choices) -> Use:
+    name = profile.name
+    if name in choices.drop:
+        return Use(name, None)
+    if profile.type == "other" or not profile.n_known:
+        what = "holds no value" if not profile.n_known else "holds lists, structures or bytes"
+        return _left_out(profile, f"{what}; it was left out.", "Drop it or convert it.")
+    dates = _as_dates(profile, choices)
+    if dates is not None:
+        return dates
+    if profile.n_distinct == 1 and not profile.n_missing:
+        return _left_out(
+            profile, "has one value in all rows; it was left out.", "It can tell nothing apart."
+        )
+    if profile.type == "boolean" or _says_true_or_false(profile):
+        return Use(name, "boolean")
+    number = _as_number(profile, choices)
+    return number if number is not None else _as_category(profile)
+
+
+def _left_out(profile: ColumnProfile, seen: str, remedy: str, *, is_id: bool = False) -> Use:
+    note = Note("left out", profile.name, f"Column {profile.name!r} {seen}", remedy)
+    return Use(profile.name, None, notes=(note,), is_id=is_id)
+
+
+def _says_true_or_false(profile: ColumnProfile) -> bool:
+    texts = {str(value).lower() for value, _ in profile.values}
+    return profile.n_distinct <= 4 and bool(texts) and texts <= {"true", "false"}
+
+
+def _as_dates(profile: ColumnProfile, choices: Choices) -> Use | None:
+    column = name_in_sql(profile.name)
+    if profile.type == "moment":
+        expression, written = f"epoch(TRY_CAST({column} AS TIMESTAMP)) / 86400", "dates or times"
+    else:
+        best = max(profile.formats, key=lambda pair: pair[1], default=("", 0))
+        if profile.type != "text" or best[1] < NEAR * profile.n_known:
+            return None
+        forms = dict.fromkeys((best[0], "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"))
+        read = ", ".join(
+            f"try_strptime(CAST({column} AS VARCHAR), {text_in_sql(form)})" for form in forms
+        )
+        expression, written = f"epoch(coalesce({read})) / 86400", f"dates written as {best[0]}"
+        if ("%d/%m/%Y", best[1]) in profile.formats and ("%m/%d/%Y", best[1]) in profile.formats:
+            written += " (or with the month first: every cell reads both ways)"
+    if choices.dates == "drop":
+        return _left_out(profile, f"holds {written}; it was left out.", "As --dates drop asks.")
+    note = Note(
+        "changed",
+        profile.name,
+        f"Column {profile.name!r} holds {written}; they are read as days since 1970-01-01.",
+        f"To leave it out: --dates drop, or --drop {profile.name!r}.",
+    )
+    return Use(profile.name, "number", expression, None, notes=(note,))
+
+
+def _as_number(profile: ColumnProfile, choices: Choices) -> Use | None:
+    if profile.n_numbers < NEAR * profile.n_known or profile.n_odd_texts > _ODD_TEXTS:
+        return None
+    name, column = profile.name, name_in_sql(profile.name)
+    use = Use(name, "number", ends=_ends(profile))
+    if _tells_rows_apart(profile):
+        return _left_out(
+            profile,
+            "is unique in every row; it was left out as an identifier.",
+            "To use it, list it among the columns of a job file.",
+            is_id=True,
+        )
+    text = f"CAST({column} AS VARCHAR)"
+    notes: list[Note] = []
+    cases: list[str] = []
+    is_decimal = profile.n_comma > 0 or choices.decimal == ","
+    if profile.n_comma or profile.n_grouped:
+        comma, grouped = (
+            f"regexp_matches({text}, '{COMMA}')",
+            f"regexp_matches({text}, '{GROUPED}')",
+        )
+        if is_decimal:
+            number = f"replace(replace({text}, '.', ''), ',', '.')"
+            cases.append(f"WHEN {comma} THEN TRY_CAST({number} AS DOUBLE)")
+        else:
+            number = f"replace({text}, ',', '')"
+            cases.append(f"WHEN {grouped} THEN TRY_CAST({number} AS DOUBLE)")
+        what = "decimals" if is_decimal else "thousands"
+        other = "." if is_decimal else ","
+        notes.append(
+            Note(
+                "changed",
+                name,
+                f"Column {name!r} holds numbers with a comma before the {what}; they are read so.",
+                f"If that is wrong: --decimal {other!r}.",
+            )
+        )
+    if profile.odd:
+        n_odd = profile.n_known - profile.n_numbers
+        words = " ".join(f"--na {text!r}" for text, _ in profile.odd[:3])
+        notes.append(
+            Note(
+                "changed",
+                name,
+                f"Column {name!r} holds numbers, but for {some(n_odd, 'cell', 'cells')} "
+                f"({share(n_odd, profile.n_known)}): {some_cells(profile.odd)}; they are read as "
+                "missing.",
+                f"Correct them, or confirm that they mean missing: {words}.",
+            )
+        )
+    if not (cases or profile.odd):
+        return use
+    rest = f"TRY_CAST({text} AS DOUBLE)"
+    expression = f"CASE {' '.join(cases)} ELSE {rest} END" if cases else rest
+    return replace(use, expression=expression, notes=tuple(notes))
+
+
+def _ends(profile: ColumnProfile) -> tuple[float, float] | None:
+    if profile.low is None or profile.high is None:
+        return None
+    return (float(profile.low), float(profile.high))
+
+
+def _tells_rows_apart(profile: ColumnProfile) -> bool:
+    """Return whether whole numbers differ in every row, so that a split may single out a row."""
+    n, low, high = profile.n_rows, profile.low, profile.high
+    if not (profile.n_distinct == profile.n_whole == n > 1) or low is None or high is None:
+        return False
+    return n > FEW_VALUES or high - low == n - 1
+
+
+def _as_category(profile: ColumnProfile) -> Use:
+    name = profile.name
+    if profile.n_distinct == profile.n_rows > 1:
+        return _left_out(
+            profile,
+            "is unique in every row; it was left out as an identifier.",
+            "To use it, list it among the columns of a job file.",
+            is_id=True,
+        )
+    if profile.n_distinct > max(FEW_VALUES, profile.n_known / 2):
+        return _left_out(
+            profile,
+            "is different in almost every row, like free text; it was left out.",
+            "To use it, group its values first.",
+        )
+    if profile.n_distinct > MAX_UNDECLARED:
+        return _left_out(
+            profile,
+            f"has {profile.n_distinct} different values, more than {MAX_UNDECLARED}; it was left "
+            "out.",
+            "Group its values, or declare them as categories in a job file.",
+        )
+    values, mapping = merged_spellings(profile.values)
+    notes = []
+    if mapping:
+        notes.append(spelling_note("Column", name, mapping))
+    if profile.n_numbers >= profile.n_known / 2 and profile.type == "text":
+        notes.append(
+            Note(
+                "look",
+                name,
+                f"Column {name!r} mixes numbers and text ({some_cells(profile.odd)}) and is read "
+                "as a category.",
+                "If it is a number, name the texts that mean missing with --na.",
+            )
+        )
+    expression = mapped(name, mapping) if mapping else None
+    return Use(name, "category", expression, values=values, notes=tuple(notes))
+
+
+def merged_spellings(
+    values: tuple[tuple[object, int], ...],
+) -> tuple[tuple[tuple[object, int], ...], dict[str, str]]:
+    """Join values that differ only in case or spaces; return them and what becomes what."""
+    groups: dict[object, list[tuple[object, int]]] = defaultdict(list)
+    for value, n in values:
+        key = " ".join(value.split()).casefold() if isinstance(value, str) else value
+        groups[key].append((value, n))
+    joined, mapping = [], {}
+    for group in groups.values():
+        best = max(group, key=lambda pair: pair[1])[0]
+        if isinstance(best, str):
+            best = best.strip() or best
+            mapping.update({str(value): best for value, _ in group if value != best})
+        joined.append((best, sum(n for _, n in group)))
+    return tuple(joined), mapping
+
+
+def mapped(name: str, mapping: dict[str, str]) -> str:
+    """Return SQL that writes some of a column's values another way."""
+    column = name_in_sql(name)
+    cases = " ".join(
+        f"WHEN {text_in_sql(old)} THEN {text_in_sql(new)}" for old, new in mapping.items()
+    )
+    return f"CASE {column} {cases} ELSE {column} END"
+
+
+def spelling_note(what: str, name: str, mapping: dict[str, str]) -> Note:
+    """Tell which values were joined."""
+    shown = ", ".join(f"{old!r} as {new!r}" for old, new in list(mapping.items())[:4])
+    more = ", ..." if len(mapping) > 4 else ""
+    return Note(
+        "changed",
+        name,
+        f"{what} {name!r} spells values in several ways; read {shown}{more}.",
+        "If they are different, rename them in the table.",
+    )
+
+
+def outward(ends: tuple[float, float]) -> tuple[float, float]:
+    """Return a range of round numbers around another, so that it shows no row's value."""
+    low, high = ends
+    size = max(abs(low), abs(high)) or 1.0
+    unit = 10.0 ** (math.floor(math.log10(size)) - 1)
+    return math.floor(low / unit) * unit, math.ceil(high / unit) * unit

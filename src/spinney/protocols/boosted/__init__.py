@@ -1,0 +1,1 @@
+"""What boosted trees have in common, whether parties hold different rows or different columns."""

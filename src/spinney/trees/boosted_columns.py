@@ -1,0 +1,169 @@
+"""The rows of boosted trees over columns: each tree has all rows, of which it counts some.
+
+Row entries are those of boosted trees over rows, `row in block | gradient << 16 | curvature << 24`.
+Nobody but the owner of a column can send a row down its cut, so that all rows move with the trees,
+also those that a tree does not count: these have a gradient that no row has.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees._kernels.rows import ROW_MASK
+from spinney.trees.binning import BinnedTable
+from spinney.trees.boosting import Sampling, Segments, draw_segments
+from spinney.trees.frontier import Slots, asked_slots, line_sums
+from spinney.trees.losses import Gradients, Units
+from spinney.trees.own_columns import OwnNodes, OwnSplits
+from spinney.trees.partition import Partition
+from spinney.trees.rows import Standing
+from spinney.typing import Bools, Integers
+
+_G_SHIFT = np.uint32(16)
+_H_SHIFT = np.uint32(24)
+
+
+@dataclass(frozen=True)
+class RowsOfTrees:
+    """The rows of a batch of trees at their roots, and how row entries are read."""
+
+    table: BinnedTable
+    units: Units
+    standing: Standing
+    n_counted: Integers  # of each tree
+    counts_all: bool  # whether every tree counts every row
+
+    @property
+    def _g_mask(self) -> np.uint32:
+        return np.uint32(0xFF if self.units.h_steps else 0xFFFF)
+
+    def counted(self, held: Standing) -> Segments:
+        """Return the counted rows of some nodes."""
+        if self.counts_all:
+            return Segments(held.entries, held.starts, held.ends)
+        mask = self._g_mask
+        is_counted = (held.entries >> _G_SHIFT) & mask != mask
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_counted, dtype=np.int64)])
+        return Segments(held.entries[is_counted], before[held.starts], before[held.ends])
+
+    def count(self, held: Standing) -> Integers:
+        """Return how many rows of some nodes are counted."""
+        counted = self.counted(held)
+        return line_sums(counted.ends - counted.starts)
+
+    def sums(self, held: Standing) -> Integers:
+        """Return rows, gradients and curvatures of some nodes, (n_nodes, 3)."""
+        counted, units = self.counted(held), self.units
+        rows = line_sums(counted.ends - counted.starts)
+        gradient, curvature = self._fields(counted.entries)
+        g = _segment_sums(gradient, counted) - units.g_steps * rows
+        h = _segment_sums(curvature, counted) if units.h_steps else rows
+        return np.stack([rows, g, h], axis=1)
+
+    def fields(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the gradients and curvatures of all trees' counted rows, tree after tree.
+
+        They are in the rows' order until rows are moved.
+        """
+        return self._fields(self.counted(self.standing).entries)
+
+    def _fields(self, entries: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        return (entries >> _G_SHIFT) & self._g_mask, entries >> _H_SHIFT
+
+    def places(self) -> NDArray[np.int32]:
+        """Return the place of each tree's rows among all counted rows; -1: not counted.
+
+        It must be called before any row is moved.
+        """
+        mask = self._g_mask
+        is_counted = ((self.standing.entries >> _G_SHIFT) & mask != mask).reshape(
+            self.n_counted.size, -1
+        )
+        place = np.cumsum(is_counted.ravel(), dtype=np.int32).reshape(is_counted.shape) - 1
+        return np.where(is_counted, place, -1).astype(np.int32)
+
+    def leaves_of(
+        self, leaves: Segments, tree: Integers, rows: Integers
+    ) -> list[NDArray[np.uint32]]:
+        """Return the leaf, by its number, of some rows in each tree."""
+        blocks = self.table.block_start
+        found = np.zeros((self.n_counted.size, self.table.n_rows), np.uint32)
+        for leaf, (starts, ends) in enumerate(zip(leaves.starts, leaves.ends, strict=True)):
+            for block, (first, last) in enumerate(zip(starts, ends, strict=True)):
+                at = blocks[block] + (leaves.entries[first:last] & ROW_MASK).astype(np.int64)
+                found[tree[leaf], at] = leaf
+        return list(found[:, rows])
+
+
+@dataclass(frozen=True)
+class OwnKin:
+    """Open nodes of which some are derived from their parents and siblings."""
+
+    slots: Slots
+    derived: Bools
+    parent: Integers
+    parent_cut: NDArray[np.int32]  # own numeric column that split the parent, -1: another
+
+    @cached_property
+    def asked(self) -> Slots:
+        """The slots that are counted."""
+        return asked_slots(self.slots, self.derived, self.parent_cut)
+
+
+@dataclass(frozen=True)
+class Kinship:
+    """How the open nodes follow from those of the level before."""
+
+    parent: Integers
+    parent_cut: NDArray[np.int32]
+    parent_bits: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, before: OwnNodes, partition: Partition, own: OwnSplits) -> "Kinship":
+        """Return who is whose child, after a level's partition."""
+        parents = np.flatnonzero(partition.split)
+        parent = parents[np.flatnonzero(partition.child_open) >> 1]
+        cut = np.full(before.tree.size, -1, np.int32)
+        number = ~before.columns.is_category[own.feature]
+        cut[own.node[number]] = own.feature[number]
+        return cls(parent, cut[parent], before.bits[parent])
+
+    def derive(self, nodes: OwnNodes, slots: Slots) -> OwnKin:
+        """Return which nodes need not be counted: the heavier of two siblings with like cells."""
+        cells, above = nodes.draws.cells(nodes.bits), nodes.draws.cells(self.parent_bits)
+        alike = (cells == above) & nodes.draws.shared_phase
+        first = np.flatnonzero(self.parent[1:] == self.parent[:-1])
+        first = first[alike[first] & alike[first + 1]]
+        derived = np.zeros(cells.size, np.bool_)
+        derived[first + (nodes.weight[first + 1] >= nodes.weight[first])] = True
+        return OwnKin(slots, derived, self.parent, self.parent_cut)
+
+
+def draw_rows_of_trees(
+    table: BinnedTable, sampling: Sampling, gradients: Gradients, units: Units, n_threads: int
+) -> RowsOfTrees:
+    """Put all rows at the root of every tree, those that it counts with their gradients."""
+    parts = draw_segments(table, sampling, gradients, units, n_threads)
+    n_trees, n_rows = sampling.keys.size, table.n_rows
+    origin = (np.arange(n_trees) * n_rows)[:, None]
+    starts, ends = origin + table.block_start[:-1], origin + table.block_start[1:]
+    counted = line_sums(parts[0].ends - parts[0].starts)
+    if np.all(counted == n_rows):
+        held = Standing(parts[0].entries, starts, ends)
+        return RowsOfTrees(table, units, held, counted, counts_all=True)
+    none = np.uint32(0xFF if units.h_steps else 0xFFFF) << _G_SHIFT
+    entries = np.empty(n_trees * n_rows, np.uint32)
+    for part, mark in zip(parts, (np.uint32(0), none), strict=True):
+        for tree in range(n_trees):
+            for block, first in enumerate(starts[tree]):
+                own = part.entries[part.starts[tree, block] : part.ends[tree, block]]
+                entries[first + (own & ROW_MASK).astype(np.int64)] = own | mark
+    return RowsOfTrees(table, units, Standing(entries, starts, ends), counted, counts_all=False)
+
+
+def _segment_sums(values: NDArray[np.uint32], held: Segments) -> Integers:
+    """Return the sum of the values in each node's segments."""
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
+    return line_sums(before[held.ends] - before[held.starts])

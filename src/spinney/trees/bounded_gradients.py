@@ -1,0 +1,252 @@
+"""What a row adds to its leaf in private boosting: whole numbers with a public bound.
+
+A record is in one leaf of a tree, so it moves that leaf's sums by what it adds. With S = 2**12:
+
+=============  ====================================  ===============  ================
+loss           a row adds                            absolute, sum    squares, sum
+=============  ====================================  ===============  ================
+two classes    S g, S c h                            S                S**2
+more classes   S g of each class, S / 2              5/2 S            9/4 S**2
+squared error  S g / b, S / 3                        4/3 S            10/9 S**2
+=============  ====================================  ===============  ================
+
+Two classes: g = p - y and h = p (1 - p), so |g| + h <= 1 - (1 - |g|)**2 <= 1: with c = 1 the
+curvature is free in the sum of absolute values. With c = 3, g**2 + 9 h**2 <= 1, so it is free in
+the sum of squares. More classes: the |g| add up to 2 (1 - p_y) <= 2, their squares to at most 2.
+Squared error: g is clipped to b. Every number is rounded towards zero, which only lowers the sums.
+`tests/unit/trees/test_bounded_gradients.py` tries all of this on neighbouring tables.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.trees.posterior import Prior
+from spinney.typing import Floats, Integers
+
+SCALE = 1 << 12
+VALUE_BITS = 24  # leaf values are whole numbers of 2**-24
+_CLIP = 0.25  # b: residuals beyond an eighth of the range count as that
+_RANGE_STEPS = 2**24 - 1  # of a target that is given in fixed point
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How much a record moves numbers: the sum of absolute changes, and of their squares."""
+
+    absolute: Fraction
+    squared: Fraction
+
+
+class BoundedLoss(ABC):
+    """What is minimised, by sums to which one record adds little."""
+
+    link: ClassVar[str]
+    prior: ClassVar[Prior]
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """How many scores a row has."""
+
+    @property
+    @abstractmethod
+    def n_sums(self) -> int:
+        """How many numbers a leaf has."""
+
+    @property
+    @abstractmethod
+    def moved(self) -> Moved:
+        """How much a record moves the sums of one tree."""
+
+    @property
+    @abstractmethod
+    def base_moved(self) -> Moved:
+        """How much a record moves the sums behind the first scores."""
+
+    @property
+    @abstractmethod
+    def n_base(self) -> int:
+        """How many numbers the first scores follow from."""
+
+    @abstractmethod
+    def base_sums(self, target: NDArray[Any]) -> Integers:
+        """Return the sums behind the first scores, (n_base,)."""
+
+    @abstractmethod
+    def base(self, sums: Integers, deviation: float) -> Floats:
+        """Return the first scores, (n_outputs,), from noisy sums."""
+
+    @abstractmethod
+    def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
+        """Return what each row adds to its leaf, (n_sums, n_rows)."""
+
+    @abstractmethod
+    def read(
+        self, sums: Floats, variance: float, base_sums: Integers
+    ) -> tuple[Floats, Floats, float]:
+        """Return gradients, curvatures (n_outputs, n_leaves) and the variance of a gradient.
+
+        Given are noisy sums, (n_sums, n_leaves), the variance of each, and the noisy sums behind
+        the first scores.
+        """
+
+
+def leaf_sums(added: Integers, leaf: Integers, n_leaves: int) -> Integers:
+    """Return the sums of every leaf, (n_sums, n_leaves)."""
+    found = [np.bincount(leaf, line, n_leaves) for line in added]
+    return np.rint(np.stack(found)).astype(np.int64)  # exact: they stay far below 2**53
+
+
+def _towards_zero(values: Floats) -> Integers:
+    return np.trunc(values).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class TwoClasses(BoundedLoss):
+    """The log loss of two classes; `weight` is c."""
+
+    weight: int
+    link = "logistic"
+    prior = Prior(0.5, 1.0, 3.0)
+    n_outputs = 1
+    n_sums = 2
+    n_base = 2
+    moved = Moved(Fraction(SCALE), Fraction(SCALE**2))
+    base_moved = Moved(Fraction(1), Fraction(1))
+
+    def base_sums(self, target: NDArray[Any]) -> Integers:
+        """Return the rows of each class."""
+        return np.bincount(target, minlength=2).astype(np.int64)
+
+    def base(self, sums: Integers, deviation: float) -> Floats:
+        """Return the log odds of the second class."""
+        held = np.maximum(sums, 1.0 + deviation)
+        return np.log(held[1:] / held[:1])
+
+    def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
+        """Return S g and S c h of each row."""
+        odds = np.exp(-np.abs(scores[0]))
+        less, more = odds / (1.0 + odds), 1.0 / (1.0 + odds)
+        is_first = scores[0] < 0
+        share, other = np.where(is_first, less, more), np.where(is_first, more, less)
+        gradient = np.where(target == 1, -other, share)
+        return _towards_zero(SCALE * np.stack([gradient, self.weight * share * other]))
+
+    def read(
+        self, sums: Floats, variance: float, base_sums: Integers
+    ) -> tuple[Floats, Floats, float]:
+        """Return gradients and curvatures."""
+        del base_sums
+        return sums[:1] / SCALE, sums[1:] / (SCALE * self.weight), variance / SCALE**2
+
+
+@dataclass(frozen=True)
+class ManyClasses(BoundedLoss):
+    """The log loss of several classes; half a count takes the place of curvatures."""
+
+    n_classes: int
+    link = "softmax"
+    prior = Prior(0.5, 1.0, 3.0)
+    moved = Moved(Fraction(5 * SCALE, 2), Fraction(9 * SCALE**2, 4))
+    base_moved = Moved(Fraction(1), Fraction(1))
+
+    @property
+    def n_outputs(self) -> int:
+        """How many scores a row has."""
+        return self.n_classes
+
+    @property
+    def n_sums(self) -> int:
+        """How many numbers a leaf has."""
+        return self.n_classes + 1
+
+    @property
+    def n_base(self) -> int:
+        """How many numbers the first scores follow from."""
+        return self.n_classes
+
+    def base_sums(self, target: NDArray[Any]) -> Integers:
+        """Return the rows of each class."""
+        return np.bincount(target, minlength=self.n_classes).astype(np.int64)
+
+    def base(self, sums: Integers, deviation: float) -> Floats:
+        """Return the logarithm of each class's share."""
+        held = np.maximum(sums, 1.0 + deviation)
+        logs: Floats = np.log(held / held.sum())
+        return logs
+
+    def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
+        """Return S g of each class, and S / 2."""
+        shares = np.exp(scores - scores.max(axis=0))
+        shares /= shares.sum(axis=0)
+        found = np.empty((self.n_classes + 1, target.size), np.int64)
+        found[:-1] = _towards_zero(
+            SCALE * (shares - (np.arange(self.n_classes)[:, None] == target))
+        )
+        found[-1] = SCALE // 2
+        return found
+
+    def read(
+        self, sums: Floats, variance: float, base_sums: Integers
+    ) -> tuple[Floats, Floats, float]:
+        """Return gradients, and curvatures as if every row had the classes' shares of all rows."""
+        rows = sums[-1:] / (SCALE // 2)
+        deviation = np.sqrt(variance) / SCALE
+        held = np.maximum(base_sums, 1.0 + deviation)
+        share = (held / held.sum())[:, None]
+        return sums[:-1] / SCALE, rows * share * (1.0 - share), variance / SCALE**2
+
+
+@dataclass(frozen=True)
+class ClippedSquares(BoundedLoss):
+    """Half the squared error of a number, in units of half its range, from -1 to 1."""
+
+    link = "identity"
+    prior = Prior(0.15, 0.05, 1.0)
+    n_outputs = 1
+    n_sums = 2
+    n_base = 2
+    moved = base_moved = Moved(Fraction(SCALE + SCALE // 3), Fraction(SCALE**2 + (SCALE // 3) ** 2))
+
+    def base_sums(self, target: NDArray[Any]) -> Integers:
+        """Return the sum of S t, and of S / 3."""
+        total = int(_towards_zero(SCALE * _of_range(target)).sum())
+        return np.array([total, target.size * (SCALE // 3)], np.int64)
+
+    def base(self, sums: Integers, deviation: float) -> Floats:
+        """Return the mean target."""
+        rows = max(float(sums[1]) / (SCALE // 3), 1.0 + deviation / SCALE)
+        mean: Floats = np.clip(np.array([sums[0] / SCALE / rows]), -1.0, 1.0)
+        return mean
+
+    def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
+        """Return S g / b and S / 3 of each row."""
+        gradient = np.clip(scores[0] - _of_range(target), -_CLIP, _CLIP) / _CLIP
+        rows = np.full(target.size, SCALE // 3)
+        return np.stack([_towards_zero(SCALE * gradient), rows])
+
+    def read(
+        self, sums: Floats, variance: float, base_sums: Integers
+    ) -> tuple[Floats, Floats, float]:
+        """Return gradients and numbers of rows."""
+        del base_sums
+        unit = _CLIP / SCALE
+        return sums[:1] * unit, sums[1:] / (SCALE // 3), variance * unit**2
+
+
+def _of_range(target: NDArray[Any]) -> Floats:
+    """Return fixed-point targets as numbers from -1 to 1."""
+    share: Floats = target / _RANGE_STEPS * 2.0 - 1.0
+    return share
+
+
+def loss_of(n_classes: int, *, is_pure: bool) -> BoundedLoss:
+    """Return the loss of a label: 0 classes for a number."""
+    if n_classes == 0:
+        return ClippedSquares()
+    return TwoClasses(1 if is_pure else 3) if n_classes == 2 else ManyClasses(n_classes)

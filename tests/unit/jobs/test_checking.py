@@ -1,0 +1,254 @@
+"""`spinney check` says what is in a table, what would go wrong, and what to do."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spinney import load_model
+from spinney.errors import SettingError, TableError
+from spinney.jobs.checking.notes import Choices
+from spinney.jobs.checking.table import check_table
+
+N = 60
+RANDOM = np.random.default_rng(0)
+AGE = [str(age) for age in RANDOM.integers(18, 40, N)]
+ILL = ["yes" if int(age) > 28 else "no" for age in AGE[:-6]] + ["no", "yes"] * 3
+
+
+def table_of(tmp_path, name="t.csv", **columns):
+    columns = {"age": AGE, **columns, "ill": columns.pop("ill", ILL)}
+    lines = [",".join(columns)]
+    quoted = (
+        [f'"{cell}"' if "," in cell else cell for cell in column] for column in columns.values()
+    )
+    lines += [",".join(row) for row in zip(*quoted, strict=True)]
+    text = "\n".join(lines) + "\n"
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def told(tmp_path, choices=None, task=None, **columns):
+    """Return the checked table's use of the first extra column, and all notes as one text."""
+    found = check_table(table_of(tmp_path, **columns), "ill", task, choices)
+    uses = {use.name: use for use in found.columns}
+    return uses.get(next(iter(columns))), " ".join(map(str, found.notes))
+
+
+MESSY = {
+    "one word among numbers": (
+        {"x": ["unknown", *AGE[1:]]},
+        "number",
+        "holds numbers, but for 1 cell (1.7 %): 'unknown' (1); they are read as missing",
+    ),
+    "thousands": (
+        {"x": [f"{1000 + 7 * (i % 50):,}" for i in range(N)]},
+        "number",
+        "a comma before the thousands; they are read so. If that is wrong: --decimal ','",
+    ),
+    "decimal commas": (
+        {"x": [f"0,{100 + i % 50}" for i in range(N)]},
+        "number",
+        "a comma before the decimals; they are read so. If that is wrong: --decimal '.'",
+    ),
+    "dates": (
+        {"x": [f"2024-03-{1 + i % 28:02d}" for i in range(N)]},
+        "number",
+        "dates written as %Y-%m-%d; they are read as days since 1970-01-01.",
+    ),
+    "dates with points": (
+        {"x": [f"{1 + i % 28:02d}.03.2024" for i in range(N)]},
+        "number",
+        "dates written as %d.%m.%Y",
+    ),
+    "dates that read both ways": (
+        {"x": [f"{1 + i % 12:02d}/03/2024" for i in range(N)]},
+        "number",
+        "or with the month first: every cell reads both ways",
+    ),
+    "an id of text": (
+        {"x": [f"P{i}" for i in range(N)]},
+        None,
+        "'x' is unique in every row; it was left out as an identifier",
+    ),
+    "a record number": (
+        {"x": [str(90210 + 37 * i * i) for i in range(N)]},
+        None,
+        "'x' is unique in every row; it was left out as an identifier",
+    ),
+    "free text": (
+        {"x": [f"note {i // 1.5}" for i in range(N)]},
+        None,
+        "is different in almost every row, like free text; it was left out",
+    ),
+    "a long list of values": (
+        {"x": [f"v{i % 300}" for i in range(900)], "age": AGE * 15, "ill": ILL * 15},
+        None,
+        "has 300 different values, more than 255; it was left out",
+    ),
+    "a constant": ({"x": ["1"] * N}, None, "has one value in all rows; it was left out"),
+    "an empty column": ({"x": [""] * N}, None, "holds no value; it was left out"),
+    "several spellings": (
+        {"x": ["Eye", "eye ", "ear"] * (N // 3)},
+        "category",
+        "spells values in several ways; read 'eye ' as 'Eye'",
+    ),
+    "numbers and codes": (
+        {"x": [f"V{i % 9}" if i % 3 == 0 else str(i % 9) for i in range(N)]},
+        "category",
+        "mixes numbers and text",
+    ),
+    "a column that tells the label": (
+        {"x": ["1" if one == "yes" else "0" for one in ILL]},
+        "number",
+        "'x' alone tells the label 'ill' in nearly every row",
+    ),
+    "classes in several spellings": (
+        {"ill": [one if i % 2 else one.upper() + " " for i, one in enumerate(ILL)]},
+        None,
+        "The label 'ill' spells values in several ways",
+    ),
+    "labels that are missing": (
+        {"ill": ["", *ILL[1:]]},
+        None,
+        "The label 'ill' is missing in 1 row (1.7 %); what has no label was left out",
+    ),
+    "three positives": (
+        {"ill": ["yes"] * 3 + ["no"] * (N - 3)},
+        None,
+        "has the class 'yes' in 3 rows only",
+    ),
+    "classes that differ by a letter": (
+        {"ill": ["positive", "positve", "negative"] * (N // 3)},
+        None,
+        "nearly the same name: 'positive' and 'positve'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MESSY)
+def test_what_is_messy_is_told_with_a_remedy(tmp_path, case):
+    columns, kind, words = MESSY[case]
+    use, notes = told(tmp_path, **columns)
+    assert words in notes
+    if use is not None:
+        assert use.kind == kind
+
+
+def test_a_plain_table_has_nothing_to_tell(tmp_path):
+    found = check_table(table_of(tmp_path), "ill")
+    assert [note for note in found.notes if note.weight != "look"] == []
+    assert found.used[0].ends == (float(min(map(int, AGE))), float(max(map(int, AGE))))
+
+
+def test_a_user_s_choices_are_kept(tmp_path):
+    dates = [f"2024-03-{1 + i % 28:02d}" for i in range(N)]
+    assert told(tmp_path, Choices(dates="drop"), x=dates)[0].kind is None
+    assert told(tmp_path, Choices(drop=("x",)), x=dates)[0].kind is None
+    use, notes = told(tmp_path, Choices(na=("unknown",)), x=["unknown", *AGE[1:]])
+    assert use.kind == "number"
+    assert "unknown" not in notes
+    with pytest.raises(SettingError, match="--dates must be days"):
+        Choices(dates="years")
+
+
+def test_an_amount_is_not_taken_for_classes(tmp_path):
+    amounts = [f"{i * 1.5:.2f}" for i in range(N)]
+    found = check_table(table_of(tmp_path, ill=amounts), "ill")
+    assert found.label is not None
+    assert found.label.task == "regression"
+    with pytest.raises(TableError, match="too many different values to be classes"):
+        check_table(table_of(tmp_path, ill=amounts), "ill", "classification")
+
+
+def test_compressed_tables_and_blank_headers_are_read(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    rows = "\n".join(f"{i},{age},{ill}" for i, (age, ill) in enumerate(zip(AGE, ILL, strict=True)))
+    path.write_bytes(gzip.compress(f",age,ill\n{rows}\n".encode()))
+    found = check_table(path, "ill")
+    assert [use.name for use in found.used] == ["age"]
+    assert found.row_id == "unnamed_1"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("t.xlsx", "is a spreadsheet, which Spinney does not read. Save the sheet as CSV"),
+        ("t.json", "does not end as a table does"),
+        ("t.db", "is a database. Say which rows, with a query: --query"),
+    ],
+)
+def test_files_that_are_no_tables_are_refused_in_words(tmp_path, name, words):
+    (tmp_path / name).write_text("?")
+    with pytest.raises(SettingError, match=words):
+        check_table(tmp_path / name, "ill")
+
+
+def test_a_check_writes_a_job_that_runs(place):
+    rows = [
+        (n, f"2024-03-{1 + n % 28:02d}", f"note {n}", *row) for n, row in enumerate(place.visits())
+    ]
+    rows[3] = (*rows[3][:4], "SECRET", rows[3][5])
+    place.csv("own.csv", rows, header=("", "seen", "note", "age", "ward", "ill"))
+    shown = place.run("check", "own.csv", "--label", "ill", "--write", "own.toml")
+    assert shown.exit_code == 0, shown.stderr
+    assert "Job     own.toml" in shown.stdout
+    job = (place.folder / "own.toml").read_text()
+    assert "SECRET" not in job
+    assert 'values = ["ear", "eye", "other"]' in job
+    run = place.run("simulate", "own.toml")
+    assert run.exit_code == 0, run.stderr
+    assert "Public facts were read" not in run.stderr
+    assert load_model("runs/own").model_.schema.names == ("seen", "age", "ward")
+    code, line = place.refused("check", "own.csv", "--label", "ill", "--write", "own.toml")
+    assert code == 10
+    assert "exists, and Spinney overwrites nothing" in line
+
+
+def test_a_check_without_a_label_and_for_machines(place):
+    shown = place.run("check", "visits.csv")
+    assert shown.exit_code == 0, shown.stderr
+    assert "Next: spinney check visits.csv --label NAME" in shown.stdout
+    found = json.loads(place.run("check", "visits.csv", "--label", "ill", "--json").stdout)
+    assert found["task"] == "classification"
+    assert [one["kind"] for one in found["columns"]] == ["number", "category"]
+    _, line = place.refused("check", "visits.csv", "--label", "ILL")
+    assert "Did you mean 'ill'?" in line
+
+
+def test_texts_that_mean_missing_are_missing_in_the_job_too(place):
+    rows = [
+        (*row[:1], "?" if n % 9 == 0 else row[1], row[2]) for n, row in enumerate(place.visits())
+    ]
+    rows[5] = ("unknown", *rows[5][1:])
+    place.csv("own.csv", rows)
+    given = ("--label", "ill", "--na", "unknown", "--na", "?")
+    told = place.run("check", "own.csv", *given, "--write", "own.toml")
+    assert told.exit_code == 0, told.stderr
+    for asked in (("own.toml",), ("own.csv", *given)):
+        run = place.run("simulate", *asked)
+        assert run.exit_code == 0, run.stderr
+    for name in ("own", "own-2"):
+        assert load_model(f"runs/{name}").model_.schema.column("ward").categories == ("ear", "eye")
+
+
+def test_a_label_with_one_class_is_refused(tmp_path):
+    with pytest.raises(TableError, match="has one class only"):
+        check_table(table_of(tmp_path, ill=["no"] * N), "ill")
+
+
+def test_the_page_of_messy_files_says_what_is_said():
+    """Every quoted phrase of the page's last column is one that a test here looks for."""
+    root = Path(__file__).parents[3]
+    page = (root / "docs/messy.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[3] for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 30
+    looked_for = "".join(
+        path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")
+    )
+    for phrase in (quoted for row in rows for quoted in re.findall(r'"([^"]+)"', row)):
+        assert phrase in looked_for, phrase

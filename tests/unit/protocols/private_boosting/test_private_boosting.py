@@ -1,0 +1,221 @@
+"""Private boosting: what it costs, what it answers once, what it refuses, what it chooses."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from spinney.errors import PolicyError, ProtocolError, SettingError
+from spinney.privacy.budget import Unit
+from spinney.privacy.ledger import Ledger
+from spinney.protocols import private_boosting
+from spinney.protocols.accounts.budget import budget_of
+from spinney.protocols.private_boosting.budget import plan_of
+from spinney.protocols.private_boosting.messages import (
+    BoostedSoFar,
+    BoostingJoinAsk,
+    FirstFactsAsk,
+    LeafSumsAsk,
+)
+from spinney.protocols.settings import PrivacySettings
+from spinney.tables.columns import MatrixColumns
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import MemoryTable
+from spinney.transport.in_process import InProcess
+
+SCHEMA = Schema(
+    (
+        Column("age", "number", (0.0, 100.0)),
+        Column("ward", "category", categories=("eye", "ear", "ent")),
+    ),
+    Label("ill", "class", ("no", "yes")),
+)
+COST = replace(SCHEMA, label=Label("cost", "number", range=(0.0, 10.0)))
+
+
+def privacy(**changes):
+    return PrivacySettings(**{"job": "job", "epsilon": "2", "tree_rows": "all"} | changes)
+
+
+def settings(**changes):
+    given = {"task": "classification", "privacy": privacy(), "n_passes": 2, "max_depth": 2}
+    return private_boosting.Settings(**given | changes)
+
+
+def table(schema=SCHEMA, n=60):
+    random = np.random.RandomState(0)
+    X = np.stack([random.uniform(0, 100, n), random.randint(0, 3, n)], axis=1).astype(np.float32)
+    y = (X[:, 0] > 50).astype(np.int32) if schema is SCHEMA else X[:, 0] / 10
+    return MemoryTable(schema, MatrixColumns(X), y)
+
+
+def party(held=None):
+    return private_boosting.Party(held or table(), n_jobs=1, ledger=Ledger.in_memory("north"))
+
+
+GAUSSIAN = {"privacy": privacy(delta="1/1000000")}
+
+
+@pytest.mark.parametrize("changes", [{}, GAUSSIAN, {"edges": "public"}, {"batch_trees": 3}])
+@pytest.mark.parametrize("n_parties", [1, 5])
+def test_all_releases_together_cost_the_budget_and_no_more(changes, n_parties):
+    asked = settings(**changes)
+    if n_parties > 1:
+        asked = replace(asked, privacy=replace(asked.privacy, in_shares=True, honest=3))
+    plan, _ = plan_of(SCHEMA, asked, n_parties)
+    costs = [spend.mechanism.cost(spend.n_values) for spend in plan.planned()]
+    assert sum(cost.amount for cost in costs) == budget_of(asked.privacy).amount
+    assert sum(cost.delta for cost in costs) < Fraction(1, 10**29)
+
+
+def asked_once(held, asked):
+    """Return a party that has joined, its first facts, and the question about its first trees."""
+    digest = held._rows.schema.digest()
+    held.answer(BoostingJoinAsk(asked, digest, 1))
+    facts = held.answer(FirstFactsAsk(asked, digest, 1)).counters
+    return LeafSumsAsk(BoostedSoFar(asked, digest, 1, facts, ()))
+
+
+def test_a_question_asked_twice_is_answered_once():
+    north = party()
+    question = asked_once(north, settings())
+    first, again = (north.answer(question).counters for _ in range(2))
+    assert np.array_equal(first, again)
+    ledger = north._rows.account(question).ledger
+    spent = ledger.spent("job", Unit.RECORD_ADD_REMOVE)
+    north.answer(question)
+    assert ledger.spent("job", Unit.RECORD_ADD_REMOVE) == spent
+
+
+def test_another_model_so_far_is_refused_and_nothing_is_drawn():
+    north = party()
+    question = asked_once(north, settings())
+    north.answer(question)
+    ledger = north._rows.account(question).ledger
+    spent = ledger.spent("job", Unit.RECORD_ADD_REMOVE)
+    other = replace(question.so_far, facts=question.so_far.facts + 1)
+    with pytest.raises(PolicyError, match="already asked about a different model of 0 batches"):
+        north.answer(LeafSumsAsk(other))
+    assert ledger.spent("job", Unit.RECORD_ADD_REMOVE) == spent
+
+
+def test_values_that_do_not_fit_the_job_are_refused():
+    north = party()
+    question = asked_once(north, settings())
+    for values in ((np.zeros((1, 3), np.int64),), (np.full((1, 4), 1 << 50),)):
+        with pytest.raises(ProtocolError, match=r"do not fit the job\. Nothing was released"):
+            north.answer(LeafSumsAsk(replace(question.so_far, values=values)))
+
+
+def test_a_job_on_other_terms_is_refused():
+    north = party()
+    question = asked_once(north, settings())
+    dearer = replace(question.so_far, settings=settings(n_passes=3))
+    with pytest.raises(PolicyError, match="does not match the terms"):
+        north.answer(LeafSumsAsk(dearer))
+
+
+@pytest.mark.parametrize("changes", [{}, GAUSSIAN, {"method": "pairs"}])
+def test_a_model_predicts_what_its_trees_add_up_to(changes):
+    asked = replace(
+        settings(**changes), privacy=replace(settings(**changes).privacy, epsilon="500")
+    )
+    trained = private_boosting.train(InProcess({"north": party(table(n=400))}), asked)
+    share = trained.model.predict(table(n=400).columns)[:, 1]
+    target = table(n=400).target
+    assert share[target == 1].mean() > share[target == 0].mean() + 0.3
+    assert trained.model.noise is not None
+    assert trained.model.forest.n_trees == 4
+
+
+def test_a_number_is_predicted_within_its_range():
+    asked = settings(task="regression", privacy=privacy(epsilon="500"), n_passes=6)
+    held = table(COST, 400)
+    trained = private_boosting.train(InProcess({"north": party(held)}), asked)
+    found = trained.model.predict(held.columns)[:, 0]
+    assert np.corrcoef(found, held.target)[0, 1] > 0.9
+    assert abs(found.mean() - held.target.mean()) < 0.5
+
+
+# --- what is chosen ------------------------------------------------------------------------------
+
+
+def test_auto_chooses_by_public_facts_alone_and_says_why():
+    asked = private_boosting.Settings(task="classification", privacy=privacy(), n_rows=10_000)
+    plan, choice = plan_of(SCHEMA, asked, 5)
+    assert (choice.method, plan.n_trees) == ("cyclic", 6)
+    assert "for about 10,000 rows, epsilon 2: a strength of 1e+04" in choice.why
+    _, assumed = plan_of(SCHEMA, replace(asked, n_rows=None), 5)
+    assert "4,000 rows (assumed, because n_rows is not given)" in assumed.why
+
+
+def test_rounds_stay_below_forty_however_many_columns_there_are():
+    wide = replace(SCHEMA, columns=tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(90)))
+    asked = private_boosting.Settings(task="classification", privacy=privacy(), n_rows=10**6)
+    _, choice = plan_of(wide, asked, 5)
+    assert choice.n_batches <= 36
+    assert sum(len(choice.in_batch(b)) for b in range(choice.n_batches)) == choice.n_trees
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": "0"}, "epsilon must be a positive finite number"),
+        ({"delta": "0"}, "delta must be a number between 0 and 1"),
+        ({"delta": "1/2"}, r"delta must be at most 0\.001: it is the chance that epsilon does not"),
+        ({"delta": "1/1000000", "epsilon": None, "epsilon_per_count": "1"}, "delta goes with eps"),
+    ],
+)
+def test_a_budget_out_of_range_is_refused(changes, words):
+    with pytest.raises(SettingError, match=words):
+        settings(privacy=privacy(**changes))
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (
+            replace(SCHEMA, columns=(Column("age", "number"),)),
+            "'age' has no declared range, and a private job may not read it",
+        ),
+        (replace(SCHEMA, label=Label("ill", "class")), "declares no classes"),
+        (
+            replace(SCHEMA, columns=(Column("ward", "category"),)),
+            "'ward' has no declared categories",
+        ),
+    ],
+)
+def test_public_facts_that_are_missing_are_refused(schema, words):
+    with pytest.raises(SettingError, match=words):
+        plan_of(schema, settings(), 1)
+
+
+def test_a_table_too_small_for_the_budget_is_refused_with_what_would_work():
+    asked = settings(privacy=privacy(epsilon="1/10"), n_rows=50)
+    with pytest.raises(SettingError) as refused:
+        plan_of(SCHEMA, asked, 5)
+    text = str(refused.value)
+    assert "n_rows=50 is too small a table for epsilon=0.1" in text
+    assert "expect an AUC of about 0.5" in text
+    assert "would begin to work" in text
+    needed = int(text.split("About ")[1].split(" rows", maxsplit=1)[0].replace(",", ""))
+    plan_of(SCHEMA, replace(asked, n_rows=needed + 1), 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": "best"}, "method must be 'auto' or 'cyclic' or 'pairs'; got 'best'"),
+        ({"learning_rate": 1.5}, "learning_rate must be above 0 and at most 1"),
+        ({"max_depth": 9}, "max_depth must be a whole number between 1 and 8"),
+        ({"edges": "exact"}, "edges must be 'private' or 'public'"),
+        ({"edge_share": "1"}, "edge_share must be above 0 and below 1"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes, words):
+    with pytest.raises(SettingError, match=words):
+        settings(**changes)
