@@ -73,6 +73,7 @@ from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask
+from spinney.transport.deflated import Deflated
 from spinney.transport.in_process import InProcess
 
 for found in pkgutil.walk_packages(spinney.protocols.__path__, "spinney.protocols."):
@@ -211,7 +212,7 @@ class Willing:
     def answer(self, ask):
         if isinstance(ask, OutcomeAsk):
             judged = Judged("all parties", "training", 60, (("accuracy", 0.5),))
-            return OutcomeReply(b"a model", (("Facts", "counts"),), (judged,), 0.5, ())
+            return OutcomeReply(Deflated(b"a model"), (("Facts", "counts"),), (judged,), 0.5, ())
         if isinstance(ask, AuditAsk):
             return AuditReply(waits=False, refused=True, reason="the smallest leaf is too small")
         if isinstance(ask, WithdrawAsk):

@@ -189,7 +189,7 @@ class Federation:
             return connected(self.root / "lead" / "kit")
         return []
 
-    def wait_until_connected(self, *names: str, seconds: float = 120) -> None:
+    def wait_until_connected(self, *names: str, seconds: float = 300) -> None:
         """Wait until these parties are heard, or all; the limit only ends a hang."""
         until = time.monotonic() + seconds
         while not set(names or self.parties) <= set(self.connected()):
@@ -250,7 +250,7 @@ class Federation:
             time.sleep(0.1)
         raise AssertionError(f"Waited in vain; the run stands so: {self.status(run)}")
 
-    def read_when_there(self, path: Path, seconds: float = 60) -> dict[str, Any]:
+    def read_when_there(self, path: Path, seconds: float = 300) -> dict[str, Any]:
         """Return a JSON file that is being written; the limit only ends a hang."""
         until = time.monotonic() + seconds
         while not path.exists():

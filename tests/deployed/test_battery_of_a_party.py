@@ -270,7 +270,7 @@ def test_one_run_submitted_twice_at_once_is_one_run(tmp_path_factory, caplog):
         kit = kits[number % 2]
         signature = KitIdentity(kit).sign(words_signed("raced", job))
         with calling.session(kit) as opened:
-            together.wait(30)
+            together.wait(300)
             try:
                 opened.request(Submit("raced", job, signature))
             except SettingError as error:

@@ -50,7 +50,7 @@ from spinney.transport.remote.kits import Address
 SOURCE = Path(__file__).parents[2] / "src"
 
 
-def wait(reached, seconds=60):
+def wait(reached, seconds=300):
     until = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < until
@@ -106,7 +106,7 @@ class Sides:
             yield process
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
 
     def status(self, side):
         told = CliRunner().invoke(app, [side, "status", str(self.files[side]), "--json"])
@@ -250,7 +250,7 @@ def test_a_process_that_was_killed_is_not_called_connected(sides):
         assert listening(north) == set()  # without [metrics], no port is open
         os.kill(north.pid, signal.SIGSTOP)
         os.kill(north.pid, signal.SIGKILL)
-        north.wait(30)
+        north.wait(120)
         said = sides.status("party")
         assert (said["process"], said["connection"]["state"]) == ("not running", "none")
         words = "The process ended unexpectedly; at .* it was connected."

@@ -55,7 +55,7 @@ class Held:
         def held(side, ask):
             if type(ask).__name__ == kind and party in side._record.folder.parts:
                 self.reached.set()
-                assert self.free.wait(60)
+                assert self.free.wait(300)
             return answer(side, ask)
 
         monkeypatch.setattr(Guarded, "answer", held)
@@ -90,7 +90,7 @@ def test_a_refusal_names_the_party_and_its_rule(served):
 def test_a_cut_connection_costs_no_attempt(served, monkeypatch):
     held = Held(monkeypatch, "LevelAsk")
     run = served.submit(job_called(served, "cut"))
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     served.attendance.dismiss("north")  # it connects again, and still works on the question
     held.free.set()
     status = served.over(run)
@@ -101,7 +101,7 @@ def test_a_party_that_was_started_again_is_noticed_at_once(served, monkeypatch):
     held = Held(monkeypatch, "LevelAsk")
     agreed = job_called(served, "again")
     run = served.submit(agreed)
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     served.restart("north", held.free)
     status = served.over(run)
     assert (status.state, status.attempt) == ("finished", 2), status
@@ -113,7 +113,7 @@ def test_a_party_that_was_started_again_is_noticed_at_once(served, monkeypatch):
 def test_a_coordinator_that_was_started_again_goes_on(served, monkeypatch):
     held = Held(monkeypatch, "LevelAsk")
     run = served.submit(job_called(served, "restart"))
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     before = served.keeper
     stopping = Event()
     monkeypatch.setattr("spinney.deployment.coordinator.keeper._END", 0.1)
@@ -134,7 +134,7 @@ def test_an_upgrade_in_the_middle_of_a_run_costs_it_nothing(served, monkeypatch,
     held = Held(monkeypatch, "LevelAsk")
     agreed = job_called(served, "upgrade", secure_sum="true")
     run = served.submit(agreed)
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     monkeypatch.setattr("spinney.transport.remote.calling.__version__", "9.9")
     served.restart("north", held.free)
     said = (
@@ -168,7 +168,7 @@ def test_who_follows_a_run_waits_for_a_coordinator_that_is_started_again(
     held = Held(monkeypatch, "LevelAsk")
     said: list[Status] = []
     run = served.submit(job_called(served, "followed"))
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     monkeypatch.setattr("spinney.deployment.coordinator.keeper._END", 0.1)
     with ThreadPoolExecutor(1) as pool:
         kit = served.folder / "lead" / "kit"
@@ -187,7 +187,7 @@ def test_who_follows_a_run_waits_for_a_coordinator_that_is_started_again(
 def test_an_abort_ends_a_run_in_the_middle_and_the_next_job_begins(served, monkeypatch):
     held = Held(monkeypatch, "LevelAsk")
     run = served.submit(job_called(served, "unwanted"))
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     status = client.abort(run[:8], served.folder / "lead" / "kit")
     assert status.state == "aborted"
     held.free.set()
@@ -207,7 +207,7 @@ def test_a_table_that_changed_pauses_the_run_and_its_return_lets_it_go_on(served
     held = Held(monkeypatch, "LevelAsk")
     agreed = job_called(served, "moved")
     run = served.submit(agreed)
-    assert held.reached.wait(60)
+    assert held.reached.wait(300)
     table.write_text("\n".join(original.read_text().splitlines()[:-1]) + "\n")
     served.restart("north", held.free)
     status = served.over(run)

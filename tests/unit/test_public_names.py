@@ -59,7 +59,7 @@ def loaded_by(code, *packages):
     """Return which of these packages a fresh process has loaded after some code."""
     code += f"; import sys; print(*sorted({set(packages)!r} & set(sys.modules)))"
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     return found.stdout.split()
 

@@ -22,6 +22,7 @@ from spinney.protocols.release_terms import Hardening
 from spinney.protocols.training import PartyClaim
 from spinney.protocols.verified.messages import Opened
 from spinney.transport.channel import Ask
+from spinney.transport.deflated import Deflated
 from spinney.transport.messages import message
 
 
@@ -158,7 +159,7 @@ class Judged:
 class OutcomeReply:
     """What a party derived while its coordinator was blind."""
 
-    model: bytes  # empty unless asked for
+    model: Deflated  # empty unless asked for
     steps: tuple[tuple[str, str], ...]  # each sum's question, and what it revealed to the parties
     quality: tuple[Judged, ...]
     score: float | None

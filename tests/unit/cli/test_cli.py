@@ -143,7 +143,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(place):
     ) as process:
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=60)
+        out, error = process.communicate(timeout=300)
     assert process.returncode == 130
     assert out == ""
     assert error.endswith("Interrupted; nothing was written.\n")

@@ -375,6 +375,6 @@ def test_no_reader_draws_a_bar_of_its_own():
         "    print(found.execute(sql).fetchall())"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert ended.stdout == "[(False,)]\n"

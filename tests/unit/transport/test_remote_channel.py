@@ -48,7 +48,7 @@ class Counting:
     def answer(self, ask):
         self.asked += 1
         if self.slow is not None:
-            assert self.slow.wait(30)
+            assert self.slow.wait(300)
         if self.error is not None:
             raise self.error
         return CountReply(np.array([self.number, ask.number], np.int64))

@@ -256,7 +256,7 @@ class Run:
         outcomes = wire.ask(OutcomeAsk(with_model=False), to=present)
         first = present[0]
         shown = wire.ask(OutcomeAsk(with_model=True), to=(first,))[first]
-        if digest_of(shown.model) != kept:
+        if digest_of(shown.model.data) != kept:
             raise ProtocolError(f"Party {first!r} sent another model than it derived.")
         rounds = tuple(
             replace(
@@ -268,7 +268,7 @@ class Run:
             for done, (question, reveals) in zip(journaled.rounds, shown.steps, strict=False)
         )
         training = Training(
-            ForestModel.from_bytes(shown.model, name="the parties' model"),
+            ForestModel.from_bytes(shown.model.data, name="the parties' model"),
             present,
             rounds,
             {"growing": monotonic() - begin},

@@ -63,6 +63,7 @@ from spinney.report.file_names import REPORT
 from spinney.tables.holding import Holding
 from spinney.tables.table import Table
 from spinney.transport.channel import Answering, Ask, Channel
+from spinney.transport.deflated import Deflated
 from spinney.typing import silent
 
 _LOG: Final = logging.getLogger("spinney.party")
@@ -411,9 +412,9 @@ class RunParty:
         if self._derivation is None or self._released is None:
             raise ProtocolError("This party has not yet kept a model. Nothing was released.")
         training = self._derivation.finished()
-        model = self._released if ask.with_model else b""
+        model = Deflated(self._released if ask.with_model else b"")
         self._record.disclose(
-            question=ask.called(), reveals=ask.reveals, protection="none", bytes=len(model)
+            question=ask.called(), reveals=ask.reveals, protection="none", bytes=len(model.data)
         )
         steps = tuple((r.question, r.reveals) for r in training.rounds if r.verb == "sum")
         claims = tuple(claim for claim in training.claims if claim.party == self._name)
