@@ -6,17 +6,18 @@ sends, the party's files stay as they were, its audit log says so, and the next 
 
 import hashlib
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import grpc
 import msgspec
 import pytest
 
-from deployed.handmade import ASKER, CLINICS, agreed_job  # type: ignore[import-not-found]
+from deployed.handmade import ASKER, CLINICS, agreed_job, write_party  # type: ignore[import-not-found]
 from deployed.served import Served  # type: ignore[import-not-found]
 from spinney.deployment.identity import KitIdentity
 from spinney.deployment.job import words_signed
@@ -286,3 +287,29 @@ def test_one_run_submitted_twice_at_once_is_one_run(tmp_path_factory, caplog):
     assert runs == ["raced"]
     assert submitter == names[found.index("") % 2]
     assert sum("Refused" in said and "already a run" in said for said in caplog.messages) == 7
+
+
+def test_an_end_that_meets_the_next_offer_does_not_lose_its_ledger(tmp_path):
+    """The end of an attempt reads the ledger; the next offer closes it, and waits for that."""
+    write_party(tmp_path, "north")
+    party: Any = AttendingParty(tmp_path / "north" / "party.toml")
+    steps, begun, free = [], Event(), Event()
+
+    class Heads:
+        def end(self, _):
+            begun.set()
+            assert free.wait(300)
+            steps.append("ended")
+
+    party._side = SimpleNamespace(heads=Heads(), close=lambda: steps.append("closed"))
+    party._resident = SimpleNamespace(close=lambda: None, wait=lambda _: True)
+    party._attempt = ("run", 1)
+    with ThreadPoolExecutor(2) as pool:
+        ending = pool.submit(party.end, "run", 1, (b"a head",))
+        assert begun.wait(300)
+        leaving = pool.submit(party._leave, 1.0)
+        assert not wait([leaving], 0.2).done
+        free.set()
+        ending.result()
+        leaving.result()
+    assert steps == ["ended", "closed"]

@@ -109,8 +109,9 @@ class Ledger:
         return cls.open(MEMORY, party, watch=watch)
 
     def close(self) -> None:
-        """Close the file."""
-        self._store.close()
+        """Close the file, once nobody reads or writes it: SQLite crashes if one thread does so."""
+        with self._lock:
+            self._store.close()
 
     def copy_to(self, path: Path) -> None:
         """Copy the ledger into a new file, whole and as it is at one moment."""

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from fractions import Fraction
+from threading import Event
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -309,3 +310,25 @@ def test_a_process_killed_at_any_step_has_paid_for_what_it_drew(tmp_path, step):
         for n in range(3):  # the job can still be finished within its budget
             ledger.answer(Question.of("q", n, b""), [Spend("counts", noise)], lambda _: b"later")
         assert ledger.spent("q", RECORD) == Fraction(3, 40)
+
+
+def test_a_ledger_is_closed_only_after_others_are_done_with_it(tmp_path):
+    """SQLite crashes the process if one thread closes what another one reads."""
+    begun, free = Event(), Event()
+
+    def hold(step):
+        if step == "allow: locked":
+            begun.set()
+            assert free.wait(300)
+
+    ledger = Ledger.open(tmp_path / "ledger.db", "north", watch=hold)
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(ledger.allow_for_life, "data", [Budget.pure(1)])
+        assert begun.wait(300)
+        closing_it = pool.submit(ledger.close)
+        assert not wait([closing_it], 0.2).done
+        free.set()
+        writing.result()
+        closing_it.result()
+    with pytest.raises(LedgerError, match=r"cannot be read or written\. Nothing was released"):
+        ledger.anchor()

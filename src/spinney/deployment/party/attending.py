@@ -89,11 +89,11 @@ class AttendingParty:
 
     def end(self, run: str, attempt: int, heads: Sequence[bytes] = (), why: str = "") -> None:
         """Stop taking part in an attempt; keep where the others' ledgers end."""
-        if (run, attempt) != self._attempt:
-            return
-        side = self._side
-        if side is not None:
-            side.heads.end(heads)
+        with self._lock:  # or the next offer would close the ledger under it
+            if (run, attempt) != self._attempt:
+                return
+            if self._side is not None:
+                self._side.heads.end(heads)
         if why:
             _LOG.warning("The attempt ended: %s", printable(why))
         self._leave(0.0)
