@@ -158,12 +158,9 @@ class RunParty:
         }
         if self._agreed.is_blind:  # its coordinator sees no step, and compares schemas beforehand
             at_the_end[SchemaAsk] = lambda ask: self._opened().answer(ask)
-        answer = at_the_end.get(type(ask))
-        if answer is None:
-            return self._inside.answer(ask)
         if not isinstance(ask, WithdrawAsk):
             self._steps.require_going_on()  # of a run that was withdrawn, nothing leaves
-        return answer(ask)
+        return at_the_end.get(type(ask), self._inside.answer)(ask)
 
     def close(self) -> None:
         """Let other jobs begin."""
