@@ -54,7 +54,7 @@ def test_all_columns_in_every_node_change_nothing():
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_a_curious_party_learns_no_more_from_tags_than_from_sums(rows, is_masked):
     """How often tags wrap around told which of two others holds a row, in 6 of 6 jobs."""
-    told = []
+    told: list[Any] = []
 
     def listening(_, ask):
         told.extend(opened.tags for opened in ask.before if opened.tags.shape == (TAG_WORDS,))

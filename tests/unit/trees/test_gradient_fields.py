@@ -46,7 +46,7 @@ def test_words_of_another_length_are_refused():
 
 @pytest.mark.parametrize("widths", [(63, 1, 0), (0, 5, 5), (0, 0, 0)])
 def test_counters_without_bits_are_written_nowhere(widths):
-    """Others may send counts where there is room for none; memory beyond the words is not theirs."""
+    """Others may send counts where there is room for none; they must not reach other memory."""
     places = np.empty((1, 3), np.int64)
     n_words = kernels.place(np.array([[1]], np.int32), np.array([[widths]], np.uint8), places)
     memory = np.zeros(n_words + 2, np.uint64)

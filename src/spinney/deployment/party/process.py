@@ -160,7 +160,8 @@ class RunParty:
             at_the_end[SchemaAsk] = lambda ask: self._opened().answer(ask)
         if not isinstance(ask, WithdrawAsk):
             self._steps.require_going_on()  # of a run that was withdrawn, nothing leaves
-        return at_the_end.get(type(ask), self._inside.answer)(ask)
+        answer = at_the_end.get(type(ask))
+        return self._inside.answer(ask) if answer is None else answer(ask)
 
     def close(self) -> None:
         """Let other jobs begin."""

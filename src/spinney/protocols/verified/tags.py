@@ -171,4 +171,5 @@ def _multiples(own: bytes, step: int, story: bytes) -> list[int]:
     if not own:
         return [0] * len(PRIMES)
     drawn = blake2b(encode_parts(step, story), key=own, digest_size=4 * len(PRIMES)).digest()
-    return (np.frombuffer(drawn, "<u4") % _MULTIPLES).tolist()
+    found: list[int] = (np.frombuffer(drawn, "<u4") % _MULTIPLES).tolist()
+    return found
