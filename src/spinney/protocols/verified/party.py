@@ -17,6 +17,7 @@ from spinney.protocols.verified.messages import (
     HiddenSums,
     Opened,
     StepAsk,
+    keep_hidden,
     keep_ring,
     step_reply,
     story_after,
@@ -177,7 +178,7 @@ class VerifyingParty:
         bits = [8 * vector.itemsize for vector in ring]
         words = ring_words(ring, bits, copy=not about.ring_is_fresh)
         self._keys.hide(self._number, self._story, self._name, words)
-        return HiddenReply(words, tag)
+        return keep_hidden(HiddenReply(words, tag), reply)
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         self._form = _form_of(vectors)
