@@ -31,13 +31,23 @@ from spinney.deployment.job import (
 )
 from spinney.deployment.party.policy import Policy
 from spinney.deployment.party.status import check
-from spinney.errors import BudgetError, PartyLostError, PolicyError, SettingError
+from spinney.deployment.questions import WithdrawAsk
+from spinney.errors import (
+    BudgetError,
+    PartyLostError,
+    PolicyError,
+    ProtocolError,
+    SettingError,
+)
 from spinney.jobs.file import load_job
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.ledger_store import Disclosed
+from spinney.protocols.columns.messages import HoldingsAsk
 from spinney.protocols.columns.model import PartialModel, join_model
+from spinney.protocols.columns.prediction import PartAsk
 from spinney.report.door import release
 from spinney.tables.frames import columns_of
+from spinney.typing import silent
 
 BOTH = ("bank", "shop")
 COLUMNS = {
@@ -243,3 +253,20 @@ def test_only_a_forest_over_columns_is_predicted_by_a_job(tmp_path):
         prediction_of(job, "run-1")
     with pytest.raises(SettingError, match="must name a model by its digest, or by its run's id"):
         msgspec.structs.replace(agreed_job(tmp_path), kind="predict", model="../run-1")
+
+
+def test_a_withdrawn_run_over_columns_gives_no_part_and_is_not_trained_again(both):
+    agreed = job_of(both, join_parts="true")
+    for attempt in (1, 2):
+        with closing(Sites(both, agreed, attempt=attempt)) as sites:
+            wire = sites.channel()
+            if attempt == 1:
+                settings = agreed.protocol_settings()
+                agreed.spec.train(wire, settings, n_jobs=1, progress=silent)
+                wire.ask(WithdrawAsk())
+            for ask in (PartAsk(), HoldingsAsk()):
+                for name in BOTH:
+                    with pytest.raises(ProtocolError, match="that nobody keeps it"):
+                        wire.ask(ask, to=(name,))
+    for name in BOTH:
+        assert not (both / name / "records" / "runs" / "run-1" / "part.spinney").exists()

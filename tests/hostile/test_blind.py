@@ -1,7 +1,9 @@
 """A blind coordinator adds words that it cannot read; the parties derive the model."""
 
 import json
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +21,9 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
+from spinney.deployment.job import Agreed
 from spinney.errors import ProtocolError, SchemaError, SettingError
+from spinney.protocols.secure_sums.channel import SecureParty
 from spinney.protocols.verified.messages import HiddenReply, HiddenSums, StepAsk
 from spinney.report.report import load_report
 from spinney.transport import codec
@@ -114,6 +118,32 @@ def test_a_private_job_is_paid_for_and_claimed_as_ever(tmp_path, case):
     told = {party for claim in report.privacy for party in claim.parties}
     assert told == set(CLINICS)
     assert any(claim.epsilon == "4" for claim in report.privacy)
+
+
+def test_a_private_job_that_lets_parties_leave_is_refused_whoever_wrote_it(tmp_path):
+    """A lead that writes its job by hand had sums opened with two of three shares of the noise."""
+    job = job_of(tmp_path, "private_forest", {"epsilon": 4})
+    said = msgspec.json.decode(job.to_bytes()) | {"quorum": 2}
+    with pytest.raises(SettingError, match="A private job needs all its parties until the end"):
+        Agreed.of_bytes(msgspec.json.encode(said))
+
+
+def test_noise_in_shares_is_all_there_before_a_hidden_sum_is_opened(tmp_path, monkeypatch):
+    """A party that hides its reply from the coordinator still knows how its noise is shared."""
+    few: list[str] = []
+    check = SecureParty._require_all_shares
+
+    def listening(self, unmask):
+        if unmask.round_number == 1:  # the job has one sum; then it says that it has ended
+            few.append(self._name)
+            with pytest.raises(ProtocolError, match="the sum has too little noise"):
+                check(self, replace(unmask, survivors=unmask.survivors[1:]))
+        return check(self, unmask)
+
+    monkeypatch.setattr(SecureParty, "_require_all_shares", listening)
+    clinics_in(tmp_path)
+    conducted(tmp_path, job_of(tmp_path, "private_forest", {"epsilon": 4}))
+    assert sorted(few) == sorted(CLINICS)
 
 
 def test_the_coordinator_s_disk_holds_no_sum(tmp_path):

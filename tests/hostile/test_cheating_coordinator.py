@@ -24,6 +24,7 @@ from spinney.protocols.verified.party import VerifyingParty
 from spinney.protocols.verified.tags import SumKeys
 
 NOT_THE_SUM = "is not what the parties replied"
+OWN = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,9 @@ class Remembered(list[Any]):
     def kept(self):
         return tuple(self)
 
+    def own(self):
+        return OWN
+
 
 def test_after_a_restart_stale_steps_are_neither_answered_nor_believed(tables):
     """What is told again of a finished step changes nothing; a finished step is not asked again."""
@@ -162,6 +166,7 @@ def test_after_a_restart_stale_steps_are_neither_answered_nor_believed(tables):
 
     run = forest(tables, change=listening, keys=keys)
     memory = run.parties["a"]._steps = Remembered()
+    run.parties["a"]._own = memory.own()
     answer = run.wire._answer
 
     def hearing(name, ask, sizes):
@@ -364,7 +369,7 @@ def test_questions_that_all_parties_see_are_checked_too(rows):
 def test_a_forged_tag_passes_once_in_the_size_of_the_field():
     """A coordinator that guesses tags of a changed sum passes as often as chance has it: never."""
     keys, sums = SumKeys.fresh(), np.arange(3000, dtype=np.int32)
-    tags: Any = sum(keys.tag(1, b"", name, [sums], n_threads=1) for name in NAMES)
+    tags: Any = sum(keys.tag(1, b"", name, [sums], own=OWN, n_threads=1) for name in NAMES)
     total = 3 * sums
     assert keys.is_sum(1, b"", NAMES, [total], tags, n_threads=1)
     changed = total.copy()
@@ -379,7 +384,7 @@ def test_a_forged_tag_passes_once_in_the_size_of_the_field():
     assert not keys.is_sum(1, b"", NAMES, [2 * total], 2 * tags, n_threads=1)
     # A value that is equal modulo one prime, or two, is not equal modulo the others.
     wide = total.astype(np.int64)
-    tags = sum(keys.tag(2, b"", name, [sums.astype(np.int64)], n_threads=1) for name in NAMES)
+    tags = sum(keys.tag(2, b"", name, [wide // 3], own=OWN, n_threads=1) for name in NAMES)
     assert keys.is_sum(2, b"", NAMES, [wide], tags, n_threads=1)
     primes = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
     for step in (*primes, *(a * b - 2**64 for a in primes for b in primes if a < b)):

@@ -105,6 +105,11 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
         msgspec.structs.force_setattr(self, "settings", ordered)
+        if self.quorum < len(self.parties) and self.protocol_settings().privacy is not None:
+            raise SettingError(
+                "A private job needs all its parties until the end, because a party that leaves "
+                "takes its noise with it. Drop quorum from [job]."
+            )
 
     def _require_evaluable(self) -> None:
         """Raise unless the job can evaluate with noise."""
@@ -305,9 +310,4 @@ def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
     )
     settings = agreed.protocol_settings()  # refuses invalid settings
     is_blind(agreed.spec, agreed.given, settings, len(parties))  # so does this
-    if quorum < len(parties) and settings.privacy is not None:
-        raise SettingError(
-            "A private job needs all its parties until the end, because a party that leaves takes "
-            "its noise with it. Drop quorum from [job]."
-        )
     return agreed

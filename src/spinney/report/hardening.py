@@ -5,9 +5,10 @@ It hides three things from a reader of the model: exact counts, leaves that desc
 people, and thresholds that equal one person's value to the last digit.
 
 A count is hidden only if the numbers beside it do not tell it: 0.167 of about 8 rows is 1 of 6. So
-predictions and gains of a node are as coarse as its count. A node that is told to hold 2^k rows
-divides them into lots of four; its shares are those lots', and no lot tells how many of its rows
-are of which class.
+predictions of a node are as coarse as its count. A node that is told to hold 2^k rows divides them
+into lots of four; its shares are those lots', and no lot tells how many of its rows are of which
+class. A gain, however coarse, would tell which of the few counts that are left it belongs to; so
+what is told is the gain that follows from the counts and predictions that are told.
 """
 
 from dataclasses import replace
@@ -25,7 +26,6 @@ from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
 
 _WEIGHT_STEPS = 8  # of a class's weight, in a doubling
-_GAIN_STEPS = 64  # between a power of two and the next
 
 
 def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, ...]]:
@@ -56,6 +56,8 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     if how.rounds_values:
         forest = replace(forest, value=_rounded_values(forest.value, how.value_digits, is_class))
         done.append(f"predictions of leaves rounded to {how.value_digits} digits")
+    if not how.exact_counts and has_counts:
+        forest = replace(forest, gain=_told_gains(forest))
     named, n_withheld = withhold(replace(model, forest=forest), how.smallest_leaf)
     if n_withheld:
         done.append(
@@ -242,7 +244,7 @@ def coarse_counts(moments: Integers, how: Hardening, *, is_class: bool) -> Integ
 
 
 def _coarse(forest: Forest, how: Hardening, is_class: bool) -> Forest:  # noqa: FBT001
-    """Return the forest with coarse counts, and predictions and gains that tell no more."""
+    """Return the forest with coarse counts, and predictions that tell no more."""
     moments = coarse_counts(forest.moments, how, is_class=is_class)
     power = moments.sum(axis=1)
     if is_class:
@@ -251,9 +253,17 @@ def _coarse(forest: Forest, how: Hardening, is_class: bool) -> Forest:  # noqa: 
         value = np.where(total > 0, shares / np.where(total > 0, total, 1.0), forest.value)
     else:
         value = _coarse_numbers(forest, power)
-    size = np.where(forest.gain == 0, 1.0, np.abs(forest.gain))
-    unit = _power_of_two(size) / np.clip(power // LOT, 1, _GAIN_STEPS)
-    return replace(forest, moments=moments, value=value, gain=np.rint(forest.gain / unit) * unit)
+    return replace(forest, moments=moments, value=value)
+
+
+def _told_gains(forest: Forest) -> Floats:
+    """Return how far each split moves its rows' predictions, squared, by what the forest tells."""
+    splits = np.flatnonzero(forest.feature >= 0)
+    left, rows = forest.left[splits].astype(np.int64), forest.moments.sum(axis=1).astype(np.float64)
+    apart = ((forest.value[left] - forest.value[left + 1]) ** 2).sum(axis=1)
+    gain = np.zeros(forest.n_nodes)
+    gain[splits] = apart / (1.0 / rows[left] + 1.0 / rows[left + 1])
+    return gain
 
 
 def _coarse_start(boosted: Boosted, forest: Forest, how: Hardening) -> Boosted:

@@ -83,6 +83,10 @@ class Ask(Generic[Reply]):
         vectors: tuple[Vector, ...] = reply.vectors()
         return vectors
 
+    def unhidden(self, reply: Any) -> Any:
+        """Return a reply as it was before it was hidden: how its noise is shared is seen there."""
+        return reply
+
     def laid_out(self, total: Any) -> Any:
         """Return a message that tells a sum of replies in the fewest bytes."""
         return total

@@ -1,5 +1,7 @@
 """A model before it leaves: small leaves closed, numbers rounded, no exact counts."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -227,6 +229,21 @@ def test_where_boosting_starts_tells_no_count(ward_table, ward_labels, label):
     assert fitting(left.boosted, range(int(power / 2**0.5) + 1, int(power * 2**0.5))) > 100
     columns = columns_of(ward_table, model.schema)
     assert np.abs(left.predict(columns) - model.predict(columns)).mean() < 0.1
+
+
+def test_gains_tell_no_more_than_the_counts_beside_them(model):
+    """A gain, even as a power of two, says which of the few possible counts are the true ones."""
+    random = np.random.default_rng(0)
+    other = replace(model.forest, gain=model.forest.gain * random.uniform(0.5, 2.0))
+    left, _ = release(model, Hardening())
+    assert release(replace(model, forest=other), Hardening())[0].to_bytes() == left.to_bytes()
+    moved = left.forest.gain[left.forest.feature >= 0]
+    assert np.all(moved >= 0.0)
+    assert np.count_nonzero(moved) > 0.5 * moved.size
+    roots = model.forest.tree_start[:-1]
+    if model.schema.label.kind == "class":  # counts of many rows are close to what they are
+        told = left.forest.gain[left.forest.tree_start[:-1]]
+        assert np.allclose(told, model.forest.gain[roots], rtol=0.6)
 
 
 def test_where_boosting_of_numbers_starts_is_rounded(ward_table, ward_labels):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import ProtocolError
+from spinney.trees._kernels import gradient_fields as kernels
 from spinney.trees.frontier import Slots
 from spinney.trees.gradient_fields import MOST_BITS, GradientFields
 
@@ -41,3 +42,14 @@ def test_words_of_another_length_are_refused():
         fields.counters(np.zeros(1, np.uint64))
     with pytest.raises(ProtocolError, match="do not have the cells"):
         fields.words(np.zeros((1, 3), np.int64))
+
+
+@pytest.mark.parametrize("widths", [(63, 1, 0), (0, 5, 5), (0, 0, 0)])
+def test_counters_without_bits_are_written_nowhere(widths):
+    """Others may send counts where there is room for none; they must not reach other memory."""
+    places = np.empty((1, 3), np.int64)
+    n_words = kernels.place(np.array([[1]], np.int32), np.array([[widths]], np.uint8), places)
+    memory = np.zeros(n_words + 2, np.uint64)
+    sent = np.where(np.array([widths]) == 0, 0x41414141, 0)
+    kernels.fill(sent, places, memory[:n_words])
+    assert not memory.any()

@@ -159,12 +159,10 @@ class RunParty:
         }
         if self._agreed.is_blind:  # its coordinator sees no step, and compares schemas beforehand
             at_the_end[SchemaAsk] = lambda ask: self._opened().answer(ask)
-        answer = at_the_end.get(type(ask))
-        if answer is None:
-            return self._inside.answer(ask)
         if not isinstance(ask, WithdrawAsk):
             self._steps.require_going_on()  # of a run that was withdrawn, nothing leaves
-        return answer(ask)
+        answer = at_the_end.get(type(ask))
+        return self._inside.answer(ask) if answer is None else answer(ask)
 
     def close(self) -> None:
         """Let other jobs begin."""

@@ -12,10 +12,13 @@ from typing import Final, Protocol
 
 from spinney.errors import ProtocolError, StorageError
 from spinney.files import replace_file
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import KEY_BYTES
 from spinney.protocols.verified.messages import Opened, story_after
 from spinney.transport import codec
 
 _SHARED: Final = "secret"
+_OWN: Final = "own"
 _ENDED: Final = "ended"
 _DERIVED: Final = "derived"
 
@@ -64,6 +67,13 @@ class StoredSteps:
             self._write(_SHARED, offered)
         return held or offered
 
+    def own(self) -> bytes:
+        """Return a secret of this party alone, with which a step asked again has the same tag."""
+        path = self._folder / _OWN
+        if not path.exists():
+            self._write(_OWN, secret_bytes(KEY_BYTES))
+        return path.read_bytes()
+
     def finish(self, digest: str) -> None:
         """Remember the finished model's digest; forget the steps that led to it, and the secret.
 
@@ -78,7 +88,8 @@ class StoredSteps:
         self._forget()
 
     def _forget(self) -> None:
-        for path in (*self._folder.glob("*.step"), self._folder / _SHARED):
+        secrets = (self._folder / name for name in (_SHARED, _OWN))
+        for path in (*self._folder.glob("*.step"), *secrets):
             path.unlink(missing_ok=True)
 
     def finished(self) -> str | None:

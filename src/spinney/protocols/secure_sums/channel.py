@@ -176,7 +176,7 @@ class SecureParty:
             )
         question = ask.unwrapped(self._known)
         reply = self._party.answer(question)
-        shares = shares_in(reply)
+        shares = shares_in(question.unhidden(reply))
         if shares and (shares.parties != len(settings.roster) or shares.honest < settings.honest):
             raise ProtocolError(
                 f"{shares.parties} parties share the noise, of which {shares.honest} must be "

@@ -161,6 +161,10 @@ class StepAsk(Ask[Any]):
         ring = _RINGS.get(reply, lambda: self.about.to_ring(reply.reply))
         return (*ring, reply.tag.copy())  # they are masked in place
 
+    def unhidden(self, reply: Any) -> Any:
+        """Return a reply as it was before it was hidden from a blind coordinator."""
+        return _HIDDEN.get(reply, lambda: reply) if self.verb == BLIND else reply
+
     def from_ring(self, sums: tuple[Vector, ...]) -> Any:
         """Return the sum of the replies, and of their tags."""
         if self.verb == BLIND:
@@ -174,10 +178,17 @@ _ABOUT: Final[Beside[Ask[Any]]] = Beside()
 _STORIES: Final[Beside[tuple[bytes, bytes]]] = Beside()  # before and after what a step came to
 _MEANINGS: Final[Beside[bytes]] = Beside()
 _RINGS: Final[Beside[tuple[Vector, ...]]] = Beside()  # of replies that are to be masked
+_HIDDEN: Final[Beside[Any]] = Beside()  # replies beside what hides them
 
 
 def _not_derived() -> Any:
     raise LookupError("The question of this step is not derived here.")
+
+
+def keep_hidden(hidden: HiddenReply, reply: Any) -> HiddenReply:
+    """Keep a reply beside the words that hide it."""
+    _HIDDEN.get(hidden, lambda: reply)
+    return hidden
 
 
 def keep_ring(reply: Any, ring: tuple[Vector, ...]) -> Any:

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from spinney.errors import ProtocolError, SpinneyError
+from spinney.privacy.entropy import secret_bytes
+from spinney.privacy.keys import KEY_BYTES
 from spinney.privacy.streams import ring_words
 from spinney.protocols.secure_sums.channel import require_unmasked
 from spinney.protocols.verified.derivation import Derivation, not_the_next
@@ -15,6 +17,7 @@ from spinney.protocols.verified.messages import (
     HiddenSums,
     Opened,
     StepAsk,
+    keep_hidden,
     keep_ring,
     step_reply,
     story_after,
@@ -39,6 +42,10 @@ class Steps(Protocol):
         """Return what the steps came to, from the first one on."""
         ...
 
+    def own(self) -> bytes:
+        """Return a secret of this party alone, the same in all attempts of the run."""
+        ...
+
     def end(self, why: str) -> None:
         """Remember that no further question of the run is answered."""
         ...
@@ -53,6 +60,10 @@ class NoSteps:
     def kept(self) -> Sequence[Opened]:
         """Return nothing."""
         return ()
+
+    def own(self) -> bytes:
+        """Return a new secret."""
+        return secret_bytes(KEY_BYTES)
 
     def end(self, why: str) -> None:
         """Forget it."""
@@ -101,6 +112,7 @@ class VerifyingParty:
         self._least = least
         self._is_blind = is_blind
         self._steps = steps or NoSteps()
+        self._own = b"" if derivation.is_shared else self._steps.own()
         self._number = 1  # of the step that comes next, or is answered again
         self._story = b""  # a digest of all that was told so far
         self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
@@ -166,12 +178,13 @@ class VerifyingParty:
         bits = [8 * vector.itemsize for vector in ring]
         words = ring_words(ring, bits, copy=not about.ring_is_fresh)
         self._keys.hide(self._number, self._story, self._name, words)
-        return HiddenReply(words, tag)
+        return keep_hidden(HiddenReply(words, tag), reply)
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         self._form = _form_of(vectors)
         n_threads = thread_count(None)
-        return self._keys.tag(self._number, self._story, self._name, vectors, n_threads=n_threads)
+        here = self._number, self._story
+        return self._keys.tag(*here, self._name, vectors, own=self._own, n_threads=n_threads)
 
     def _check(self, opened: Opened) -> None:
         """Raise unless what is told is what the parties replied."""

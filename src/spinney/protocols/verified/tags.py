@@ -17,6 +17,12 @@ before. Parties that were told different things have different keys, so the next
 
 Under masks a tag is masked like the numbers beside it, because a party that colludes with the
 coordinator knows the pads and would otherwise learn h_n of another party's reply.
+
+*Why the sum of the tags tells parties no more than S.* Tags are added up as whole numbers. Modulo
+the prime their sum follows from S, but how often it exceeds the prime depends on the single tags,
+which parties can compute for any replies that they suspect. So every party adds a secret multiple
+of the prime to its tag, out of 2^25: over two parties whose multiples one does not know, a
+difference of one is seen with a probability of at most 2^-25 a prime.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.privacy.entropy import secret_bytes
-from spinney.privacy.keys import KEY_BYTES, Words, derive_key, digest
+from spinney.privacy.keys import KEY_BYTES, Words, derive_key, digest, encode_parts
 from spinney.privacy.streams import add_stream, add_streams
 from spinney.transport.messages import Beside
 from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, n_hash_keys
@@ -35,6 +41,7 @@ from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, 
 Vector = NDArray[Any]  # of integers
 Tag = NDArray[np.uint64]  # (4,) a tag; or the sum of some parties' tags
 TAG_WORDS = len(PRIMES)
+_MULTIPLES = 1 << 25  # that hide how often a sum of tags exceeds its prime; 63 parties fit 64 bits
 
 
 class SumKeys:
@@ -56,12 +63,25 @@ class SumKeys:
         return cls(secret_bytes(KEY_BYTES), b"")
 
     def tag(
-        self, step: int, story: bytes, name: str, vectors: Sequence[Vector], *, n_threads: int
+        self,
+        step: int,
+        story: bytes,
+        name: str,
+        vectors: Sequence[Vector],
+        *,
+        own: bytes,
+        n_threads: int,
     ) -> Tag:
-        """Return a party's tag for its reply in a step, after all that `story` is a digest of."""
+        """Return a party's tag for its reply in a step, after all that `story` is a digest of.
+
+        `own` is a secret of this party alone, the same whenever it is asked again; in one process,
+        where nothing is hidden from anybody, it is empty.
+        """
         hashed = self._hashed(step, story, vectors, n_threads)
-        parts = zip(hashed, self._pad(step, story, name), PRIMES, strict=True)
-        return np.array([(h + pad) % prime for h, pad, prime in parts], np.uint64)
+        parts = zip(
+            hashed, self._pad(step, story, name), _multiples(own, step, story), PRIMES, strict=True
+        )
+        return np.array([(h + pad) % prime + times * prime for h, pad, times, prime in parts], "u8")
 
     def is_sum(
         self,
@@ -144,3 +164,12 @@ class SumKeys:
             job = digest(self._run, story)
             self._job = (story, job)
         return derive_key(self._secret, purpose, job=job, round_number=step, names=names)
+
+
+def _multiples(own: bytes, step: int, story: bytes) -> list[int]:
+    """Return how many times each prime a party adds to its tag."""
+    if not own:
+        return [0] * len(PRIMES)
+    drawn = blake2b(encode_parts(step, story), key=own, digest_size=4 * len(PRIMES)).digest()
+    found: list[int] = (np.frombuffer(drawn, "<u4") % _MULTIPLES).tolist()
+    return found

@@ -76,7 +76,8 @@ def slot_widths(
 def place(cells, widths, places):
     """Write the bit at which each counter begins, in the order of the cells; return the words.
 
-    A counter goes into the fullest of a few open words that has room for it.
+    A counter goes into the fullest of a few open words that has room for it. One without bits has
+    the place -1.
     """
     open_word = np.zeros(_OPEN, np.int64)
     room = np.zeros(_OPEN, np.int64)
@@ -87,6 +88,9 @@ def place(cells, widths, places):
             for _ in range(cells[node, slot]):
                 for k in range(widths.shape[2]):
                     wanted = np.int64(widths[node, slot, k])
+                    if wanted == 0:  # after a full word its place would be beyond the words
+                        places[at, k] = -1
+                        continue
                     best = -1
                     emptiest = 0
                     for i in range(_OPEN):
@@ -110,6 +114,8 @@ def fill(counters, places, words):
     """Add counters to their places in words that are 0."""
     for i in range(counters.shape[0]):
         for k in range(counters.shape[1]):
+            if places[i, k] < 0:
+                continue
             where = np.uint64(places[i, k])
             words[where >> np.uint64(6)] += np.uint64(counters[i, k]) << (where & np.uint64(63))
 
@@ -123,6 +129,9 @@ def read(words, cells, widths, places, counters):
             for _ in range(cells[node, slot]):
                 for k in range(widths.shape[2]):
                     n_bits = np.uint64(widths[node, slot, k])
+                    if n_bits == 0:
+                        counters[at, k] = 0
+                        continue
                     where = np.uint64(places[at, k])
                     value = words[where >> np.uint64(6)] >> (where & np.uint64(63))
                     if n_bits < 64:
