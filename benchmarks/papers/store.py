@@ -12,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from math import fsum
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,10 +65,12 @@ class Store:
                 known.setdefault(line["experiment"], []).append(line["seconds"])
         if not all(one.name in known for one, _ in wanted):
             return None
-        means = {name: sum(seconds) / len(seconds) for name, seconds in known.items()}
+        # fsum: from Python 3.12 on, `sum` rounds otherwise than before.
+        means = {name: fsum(seconds) / len(seconds) for name, seconds in known.items()}
         stored = (self._cells.get(one.key(cell), {}).get("seconds") for one, cell in wanted)
         pairs = zip(wanted, stored, strict=True)
-        return sum(means[one.name] if own is None else own for (one, _), own in pairs) / 3600
+        spent = fsum(means[one.name] if own is None else own for (one, _), own in pairs)
+        return round(spent / 3600, 6)
 
     def take(self, path: Path) -> int:
         """Take over the cells of a file of this form, with their runs; return how many are new."""

@@ -130,7 +130,10 @@ def test_nothing_is_shown_where_nobody_watches(capsys):
 
 def test_a_terminal_shows_levels_and_is_left_clean(place):
     place.job(n_estimators="800")
-    outer, inner = pty.openpty()
+    try:
+        outer, inner = pty.openpty()
+    except OSError:  # as in a chroot without /dev/pts
+        pytest.skip("there are no pseudo-terminals here")
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     with subprocess.Popen(
         [SPINNEY, "simulate", "job.toml"],
