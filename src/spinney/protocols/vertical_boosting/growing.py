@@ -23,7 +23,7 @@ from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import join_forests
 from spinney.trees.losses import Gradients
 from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
-from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits, join_best
+from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits
 from spinney.trees.partial import PartialForest, partial_forest
 from spinney.trees.partition import NO_TURNS, Partition, Turns
 from spinney.trees.split import BestSplits
@@ -143,14 +143,13 @@ class BoostedGrowing(Growing):
         if self.scores is not None:
             values = NewtonValues(self.units, self.job.settings.l2_regularization, batch.scale)
             bounds = None if self._bounds is None else self._bounds.of_leaves
-            held = [
-                moments[nodes]
-                for moments, (nodes, *_) in zip(self.moments, self._leaves, strict=True)
-            ]
-            value = values.whole(np.concatenate(held), bounds)
+            held, leaf = np.concatenate(self.moments), self._leaf_numbers()
+            value = values.whole(held[leaf], bounds)
             self._add_to_scores(value, batch.output_of_tree)
             if self._keeps_moments:
-                moments = self._with_values(value, values)
+                whole = values.whole(held)
+                whole[leaf] = value
+                moments = [np.hstack([held, whole[:, None]])]
         part = partial_forest(
             batch.n_trees, self.levels, self._own.binning, moments, None, gains=self._gains
         )
@@ -164,21 +163,15 @@ class BoostedGrowing(Growing):
         if self.number < self.job.settings.n_batches:
             self._begin_batch()
 
-    def _with_values(self, value: Integers, values: NewtonValues) -> list[Integers]:
-        """Return the moments of the nodes of each depth, and what a leaf there adds to scores."""
-        found, at = [], 0
-        for moments, (nodes, *_) in zip(self.moments, self._leaves, strict=True):
-            whole = values.whole(moments)
-            whole[nodes] = value[at : at + nodes.size]
-            at += nodes.size
-            found.append(np.hstack([moments, whole[:, None]]))
-        return found
+    def _leaf_numbers(self) -> Integers:
+        """Return the numbers of all leaves among the nodes of all depths."""
+        before = np.cumsum([0, *map(len, self.moments[:-1])])
+        leaves = zip(before, self._leaves, strict=True)
+        return np.concatenate([first + nodes for first, (nodes, *_) in leaves])
 
     def _add_to_scores(self, value: Integers, output: Integers) -> None:
         assert self.scores is not None
-        tree = np.concatenate(
-            [trees[nodes] for trees, (nodes, *_) in zip(self._trees, self._leaves, strict=True)]
-        )
+        tree = np.concatenate(self._trees)[self._leaf_numbers()]
         starts = np.concatenate([starts for _, starts, _ in self._leaves])
         ends = np.concatenate([ends for *_, ends in self._leaves])
         rows = Segments(self.nodes.standing.entries, starts, ends)
@@ -273,10 +266,10 @@ class BoostedGrowing(Growing):
 
     def search_own(self, slots: Slots) -> OwnBest:
         """Return the best own cut of each open node; cuts are compared by their scores."""
-        single = self._search(self._directions).best_of_slots(
+        found = self._search(self._directions).best_by_score(
             self._own_sums(slots), slots, self.nodes.columns, *self._limits()
         )
-        return join_best(slots, single)
+        return OwnBest(found.slot, found)
 
     def search_cells(
         self,
