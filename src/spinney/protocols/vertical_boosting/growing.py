@@ -16,7 +16,7 @@ from spinney.protocols.columns.job import OwnTable, Target, check_target
 from spinney.protocols.columns.level_seal import LevelSeal
 from spinney.protocols.columns.notebook import Notebook
 from spinney.protocols.vertical_boosting.job import BoostedJob, KnownObjective
-from spinney.trees.boosted_columns import Kinship, RowsOfTrees, draw_rows_of_trees
+from spinney.trees.boosted_columns import Kinship, OwnKin, RowsOfTrees, draw_rows_of_trees
 from spinney.trees.boosting import Sampling, Segments, add_leaf_values, gradient_sums
 from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.histogram import Above, add_derived
@@ -243,11 +243,14 @@ class BoostedGrowing(Growing):
         free = np.full(self.nodes.tree.size, np.inf)
         return -free, free
 
+    def kin(self, slots: Slots) -> OwnKin | None:
+        """Return which open nodes follow from their parents and siblings."""
+        return None if self._kinship is None else self._kinship.derive(self.nodes, slots)
+
     def _own_sums(self, slots: Slots) -> Integers:
         """Sum the gradients of the open nodes over the cells of own columns."""
         above = self._above.get(self.depth - 1)
-        kin = None if self._kinship is None or above is None else self._kinship
-        found = kin and kin.derive(self.nodes, slots)
+        found = None if above is None else self.kin(slots)
         sums = gradient_sums(
             self.table,
             self.nodes.columns,
