@@ -1,4 +1,4 @@
-"""Boosting over columns with encrypted labels on real processes: each side is killed, and goes on."""
+"""Boosting over columns on real processes, labels encrypted: each side is killed and goes on."""
 
 import json
 
