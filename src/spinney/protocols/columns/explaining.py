@@ -42,5 +42,5 @@ def own_importances(parts: Mapping[str, PartialModel]) -> dict[str, Floats]:
     for name, model in parts.items():
         own = model.part.feature >= 0
         found[name] = np.bincount(model.part.feature[own], gain[own], len(model.columns))
-    total = sum(float(shares.sum()) for shares in found.values())
-    return {name: shares / total if total > 0 else shares for name, shares in found.items()}
+    total = sum(float(shares.sum()) for shares in found.values()) or 1.0
+    return {name: shares / total for name, shares in found.items()}
