@@ -1,10 +1,12 @@
 """Boosting over columns: against boosting over rows in the clear, and with encrypted labels.
 
 20,000 x 40, 20 columns at each of two parties, 32 bins, depth 6, trees one after another. Models
-are trained in turns. FedTree's encrypted mode is in bench_vertical.py.
+are trained in turns. FedTree's encrypted mode is in bench_vertical.py. `--part memory` grows one
+encrypted tree over 1,000,000 x 20 and tells the memory of both sides together; it takes minutes.
 Run: python benchmarks/bench_vertical_boosting.py [--fast] [--threads 1] [--part clear]
 """
 
+import resource
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -52,13 +54,8 @@ def over_rows(data: Any, n_trees: int, threads: int) -> Any:
 
 
 def over_columns(data: Any, n_trees: int, threads: int, **more: Any) -> Any:
-    model = VerticalBoostingClassifier(
-        max_iter=n_trees,
-        n_jobs=threads,
-        column_party=_PARTIES,
-        label_party="bank",
-        **(_TREES | more),
-    )
+    chosen = _TREES | {"column_party": _PARTIES, "label_party": "bank"} | more
+    model = VerticalBoostingClassifier(max_iter=n_trees, n_jobs=threads, **chosen)
     return model.fit(*data)
 
 
@@ -109,6 +106,35 @@ def encrypted(threads: int, *, fast: bool) -> list[dict[str, Any]]:
     return found
 
 
+def memory(threads: int, *, fast: bool) -> list[dict[str, Any]]:
+    """Grow one tree with encrypted labels over many rows; both sides are in this process."""
+    n_rows = 5_000 if fast else 1_000_000
+    random = np.random.default_rng(0)
+    X = random.standard_normal((n_rows, 20), np.float32)
+    y = (X[:, 0] + X[:, 12] + random.standard_normal(n_rows) > 0).astype(int)
+    before = _peak_gigabytes()
+    parties = {"bank": list(range(10)), "shop": list(range(10, 20))}
+    work = partial(
+        over_columns, (X, y), 1, threads, labels="encrypted", column_party=parties, max_bins=255,
+        max_cells=17,
+    )  # fmt: skip
+    sample, model = timed(work)
+    return [
+        {
+            "rows": n_rows,
+            "GB with the table": _peak_gigabytes(),
+            "GB before": before,
+            "cpu s a tree": sample.cpu,
+            "MB down": sum(model.report_.bytes_down.values()) / 1e6,
+            "MB up": sum(model.report_.bytes_up.values()) / 1e6,
+        }
+    ]
+
+
+def _peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
 def _over_rows_bytes(model: Any) -> bytes:
     return replace(model.model_, protocol="horizontal_boosting").to_bytes()
 
@@ -124,6 +150,9 @@ def main() -> None:
     if options.part in {"all", "encrypted"}:
         tables["encrypted"] = encrypted(options.threads, fast=options.fast)
         table("encrypted labels, 2048 bits", tables["encrypted"])
+    if options.part == "memory":
+        tables["memory"] = memory(options.threads, fast=options.fast)
+        table("one encrypted tree, memory of both sides together", tables["memory"])
     if not options.fast and options.part == "all":
         save("bench_vertical_boosting", "median over turns", tables, threads=options.threads)
 

@@ -3,11 +3,14 @@
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
+    CLINICS,
+    EXAMPLES,
     Sites,
     agreed_job,
     attempt_of,
     clinics_in,
     coordinator_in,
+    write_party,
 )
 from deployed.one_process import models_of  # type: ignore[import-not-found]
 from spinney.deployment.coordinator.process import Run
@@ -45,3 +48,18 @@ def test_a_job_goes_on_between_two_batches(tmp_path, secure_sum):
     conducted(tmp_path, agreed, 2)
     model = (tmp_path / "runs" / "run-1" / "model.spinney").read_bytes()
     assert model == models_of(tmp_path, agreed)[""]
+
+
+def test_rows_count_as_much_as_a_party_s_column_of_weights_says(tmp_path):
+    """Here older patients count more."""
+    clinics_in(tmp_path)
+    for name in CLINICS:
+        source = f'source = "csv"\npath = "{EXAMPLES / name}.csv"\nrow_id = "visit"'
+        write_party(tmp_path, name, table=f'{source}\nrow_weight = "age"')
+    how = {"n_estimators": None, "max_iter": 2, "batch_trees": 1}
+    alike = agreed_job(tmp_path, 'protocol = "horizontal_boosting"', **how)
+    weighed = agreed_job(tmp_path, 'protocol = "horizontal_boosting"', largest_weight=120, **how)
+    conducted(tmp_path, weighed, 1)
+    model = (tmp_path / "runs" / "run-1" / "model.spinney").read_bytes()
+    assert model == models_of(tmp_path, weighed)[""]
+    assert model != models_of(tmp_path, alike)[""]

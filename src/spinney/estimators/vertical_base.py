@@ -196,18 +196,24 @@ class ColumnsEstimator(ForestEstimator):
         model = model or self.__dict__.get("_joined")
         if model is not None:
             return super()._predicted(X, model)
-        from spinney.protocols.columns.prediction import PredictingParty, predict_rows  # noqa: PLC0415  loads numba
+        from spinney.protocols.columns.prediction import predict_rows  # noqa: PLC0415  loads numba
+
+        roles: Roles = self.roles_
+        return predict_rows(roles, self._predicting(X), n_jobs=self.n_jobs)
+
+    def _predicting(self, X: Any) -> InProcess:
+        """Return the parties, each with its part of the trees and its columns of some rows."""
+        from spinney.protocols.columns.prediction import PredictingParty  # noqa: PLC0415  loads numba
 
         X = check_features(self, X, self.categorical_features, reset=False)
         columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
         values = columns.values(slice(None))
         parts: dict[str, PartialModel] = self.partial_models_
-        roles: Roles = self.roles_
         sides = {}
         for name, part in parts.items():
             own = VectorColumns(tuple(values[part.numbers])) if part.columns else None
             sides[name] = PredictingParty(part, own, values.shape[1], n_jobs=self.n_jobs)
-        return predict_rows(roles, InProcess(sides), n_jobs=self.n_jobs)
+        return InProcess(sides)
 
     def _agreed(self, parties: ColumnParties) -> None:
         """Raise unless `consent` is "all" or a list of parties."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.boosted import Binning, BoostedEstimator, StagedClasses, StagedNumbers
@@ -15,6 +16,7 @@ from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 
 if TYPE_CHECKING:
+    from spinney.protocols.training import Roles
     from spinney.typing import Floats, Integers
 
 
@@ -37,6 +39,27 @@ class _VerticalBoosting(BoostedEstimator, ColumnsEstimator):
 
     def _keep_training(self, training: Any) -> None:
         self._keep_curves(training)
+
+    @property
+    def own_importances_(self) -> dict[str, Floats]:
+        """Each party's own columns' shares of the gain of all trees; no part is joined for it."""
+        check_is_fitted(self, "partial_models_")
+        from spinney.protocols.columns.explaining import own_importances  # noqa: PLC0415
+
+        return own_importances(self.partial_models_)
+
+    def contributions(self, X: Any) -> dict[str, Floats]:
+        """Return how much each party's columns move each row's score, (n_rows, n_outputs).
+
+        They are Shapley values with parties as players: for every row they add up to its score
+        (log odds, or the target) minus the mean score of training rows. They take one round, as a
+        prediction does, and show no party another's columns.
+        """
+        check_is_fitted(self, "partial_models_")
+        from spinney.protocols.columns.explaining import contributions  # noqa: PLC0415  loads numba
+
+        roles: Roles = self.roles_
+        return contributions(roles, self._predicting(X), self.partial_models_[roles.label_party])
 
 
 class VerticalBoostingClassifier(StagedClasses, PredictsClasses, _VerticalBoosting):

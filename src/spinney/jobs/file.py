@@ -68,6 +68,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     query: str | None = None
     label: str | None = None
     row_id: str | None = None
+    row_weight: str | None = None
     columns: Columns | None = None
     cluster: str | None = None
     cluster_tls: str | None = None
@@ -78,6 +79,11 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingError(
                 "cluster_tls names certificates for a cluster, but the table names no cluster. "
                 "Add cluster, or drop cluster_tls."
+            )
+        if self.cluster is not None and self.row_weight is not None:
+            raise SettingError(
+                "row_weight names a column of weights, which the workers of a cluster do not read. "
+                "Drop cluster, or drop row_weight."
             )
 
 

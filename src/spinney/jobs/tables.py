@@ -240,6 +240,7 @@ def source_of(config: TableConfig, folder: Path) -> Source:
         config.query,
         config.row_id,
         padded=NOTHING in named,
+        row_weight=config.row_weight,
     )
 
 

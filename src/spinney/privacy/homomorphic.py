@@ -61,6 +61,10 @@ class AdditiveHE(Protocol):
         """Return the sum of each group; a group lists ciphertexts by index and is not empty."""
 
     @abstractmethod
+    def differences(self, wholes: Ciphertexts, parts: Ciphertexts) -> Ciphertexts:
+        """Return each of the wholes minus its part."""
+
+    @abstractmethod
     def packed(self, ciphertexts: Ciphertexts, n: int, width: int, per: int) -> Ciphertexts:
         """Pack numbers below 2^width side by side, `per` in a ciphertext; `per` divides `n`."""
 

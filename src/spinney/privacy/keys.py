@@ -10,7 +10,8 @@ Nothing here keeps state or communicates. Private keys never appear in a `repr` 
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from functools import cache, lru_cache
+from typing import Any, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -27,6 +28,7 @@ Words = NDArray[np.unsignedinteger]  # counters modulo 2^32 (uint32) or 2^64 (ui
 
 _LENGTH = struct.Struct("<q")
 KEY_BYTES = 32
+_SHA256 = SHA256()
 MAX_PARTIES = 63  # a set of parties fits the bits of one signed integer
 
 
@@ -252,21 +254,32 @@ class SharesReply:
 
 def encode_parts(*parts: str | bytes | int) -> bytes:
     """Return the parts as unambiguous bytes: kind, length and content of each."""
-    pieces = []
-    for part in parts:
-        if isinstance(part, int):
-            kind, content = b"i", str(part).encode()
-        elif isinstance(part, str):
-            kind, content = b"s", part.encode()
-        else:
-            kind, content = b"b", part
-        pieces += [kind, _LENGTH.pack(len(content)), content]
-    return b"".join(pieces)
+    return b"".join(
+        [
+            b"b" + _LENGTH.pack(len(part)) + part
+            if isinstance(part, bytes)
+            else _encode_public(part)
+            for part in parts
+        ]
+    )
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _encode_public(part: str | int) -> bytes:
+    """Return a name, a purpose or a number as bytes; secrets are bytes, and are not kept."""
+    kind, content = (b"i", str(part)) if isinstance(part, int) else (b"s", part)
+    return kind + _LENGTH.pack(len(content.encode())) + content.encode()
+
+
+@cache
+def name_of(kind: np.dtype[Any]) -> str:
+    """Return the name of a type of words, which numpy puts together anew at each call."""
+    return kind.name
 
 
 def digest(*parts: str | bytes | int) -> bytes:
     """Return the SHA-256 of the encoded parts."""
-    state = Hash(SHA256())
+    state = Hash(_SHA256)
     state.update(encode_parts(*parts))
     return state.finalize()
 
@@ -290,7 +303,7 @@ def derive_key(
         The party or the two parties that the key belongs to, in any order.
     """
     info = encode_parts("spinney secure sum 1", purpose, job, round_number, *sorted(names))
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
+    return HKDF(algorithm=_SHA256, length=KEY_BYTES, salt=None, info=info).derive(secret)
 
 
 def self_mask_key(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
@@ -325,6 +338,6 @@ def fingerprint(key: bytes, about: bytes, vectors: Iterable[Words]) -> bytes:
     tag = Poly1305(key)
     tag.update(about)
     for vector in vectors:
-        tag.update(encode_parts(vector.dtype.name, *vector.shape))
+        tag.update(encode_parts(name_of(vector.dtype), *vector.shape))
         tag.update(vector.reshape(-1).view(np.uint8).data)
     return tag.finalize()

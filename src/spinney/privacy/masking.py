@@ -58,6 +58,7 @@ from spinney.privacy.keys import (
     SumSettings,
     Words,
     digest,
+    name_of,
 )
 from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Revealed, check_pieces
 from spinney.privacy.streams import add_streams, ring_words
@@ -234,7 +235,7 @@ def _told(history: Sequence[int], about: bytes, words: Sequence[Words]) -> bytes
 
     Without the layout, a shorter vector would be masked by the beginning of a longer one's mask.
     """
-    layout = tuple(part for word in words for part in (word.dtype.name, word.size))
+    layout = tuple(part for word in words for part in (name_of(word.dtype), word.size))
     return _told_once(tuple(history), about, layout)
 
 

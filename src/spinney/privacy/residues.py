@@ -51,6 +51,26 @@ class Residues(AdditiveHE):
             found.append(total)
         return found
 
+    def differences(self, wholes: list[Any], parts: list[Any]) -> list[Any]:
+        """Return each of the wholes minus its part: all parts are inverted together (Montgomery).
+
+        One inversion costs some hundred multiplications, so that there is one for all.
+        """
+        modulus, before = self._modulus, [gmpy2.mpz(1)]
+        for part in parts:
+            before.append(before[-1] * part % modulus)
+        try:
+            inverse = gmpy2.invert(before[-1], modulus)
+        except ZeroDivisionError:
+            raise foreign_ciphertexts() from None
+        found = []
+        for whole, part, product in zip(
+            reversed(wholes), reversed(parts), before[-2::-1], strict=True
+        ):
+            found.append(whole * inverse * product % modulus)
+            inverse = inverse * part % modulus
+        return found[::-1]
+
     def packed(self, ciphertexts: list[Any], n: int, width: int, per: int) -> list[Any]:
         """Return numbers side by side, the first lowest."""
         modulus, shift = self._modulus, gmpy2.mpz(1) << width

@@ -16,6 +16,7 @@ from spinney.privacy.keys import Counters, Words
 _CHUNK = 1 << 18  # bytes; part of a stream is added while it is still in the core's cache
 _ZEROS = memoryview(bytes(_CHUNK))  # encrypting zeros in counter mode gives the stream itself
 _BLOCK = 16  # bytes of a cipher block
+_FROM_ZERO = CTR(bytes(_BLOCK))
 _PIECE = 1 << 20  # bytes per task of a thread
 _SPARE = 15  # `update_into` requires room for a block that counter mode never writes
 
@@ -89,13 +90,16 @@ def add_streams(vectors: Iterable[Words], masks: Sequence[tuple[bytes, bool]]) -
 def _add_few(parts: Sequence[Words], n_bytes: int, masks: Sequence[tuple[bytes, bool]]) -> None:
     """Add the streams to vectors of one chunk together; each stream is begun once."""
     buffer = bytearray(n_bytes + _SPARE)
+    at, streams = 0, []  # what of the stream belongs to which part
+    for part in parts:
+        little_endian = part.dtype.newbyteorder("<")
+        streams.append((part, np.frombuffer(buffer, little_endian, part.size, at)))
+        at += part.nbytes
     for key, subtract in masks:
-        Cipher(AES256(key), CTR(bytes(_BLOCK))).encryptor().update_into(_ZEROS[:n_bytes], buffer)
-        combine, at = np.subtract if subtract else np.add, 0
-        for part in parts:
-            words = np.frombuffer(buffer, part.dtype.newbyteorder("<"), part.size, at)
+        Cipher(AES256(key), _FROM_ZERO).encryptor().update_into(_ZEROS[:n_bytes], buffer)
+        combine = np.subtract if subtract else np.add
+        for part, words in streams:
             combine(part, words, out=part)
-            at += part.nbytes
 
 
 def _add_at(part: Words, start: int, masks: Sequence[tuple[bytes, bool]]) -> None:

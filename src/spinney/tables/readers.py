@@ -40,6 +40,7 @@ class Source:
     query: str | None = None
     row_id: str | None = None
     padded: bool = False
+    row_weight: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in get_args(Format):
@@ -114,9 +115,9 @@ def read_table(source: Source, schema: Schema, *, outside: Outside = "refuse") -
     stream = source.stream(schema, as_text=hides_faults)
     with _one_wording(hides_faults):
         names = stream.names()
-    require_columns(names, schema.names, schema.label.name, source.row_id)
+    require_columns(names, schema.names, schema.label.name, source.row_id, source.row_weight)
     with _one_wording(hides_faults):
-        return SourceTable.checked(schema, stream, source.row_id, outside)
+        return SourceTable.checked(schema, stream, source.row_id, outside, source.row_weight)
 
 
 @contextmanager
@@ -161,12 +162,13 @@ def findings_of_source(
     label_kind
         "class" or "number".
     columns
-        The columns to use. Default: all but the label and the row id.
+        The columns to use. Default: all but the label, the row id and the row weight.
     """
     stream = source.stream()
     found = stream.names()
-    names = tuple(columns or (name for name in found if name not in {label, source.row_id}))
-    require_columns(found, names, label, source.row_id)
+    roles = {label, source.row_id, source.row_weight}
+    names = tuple(columns or (name for name in found if name not in roles))
+    require_columns(found, names, label, source.row_id, source.row_weight)
     findings = [Findings()] * len(names)
     label_findings = Findings()
     n_rows = 0
@@ -183,10 +185,10 @@ def findings_of_source(
 
 
 def require_columns(
-    names: Sequence[str], columns: Sequence[str], label: str, row_id: str | None
+    names: Sequence[str], columns: Sequence[str], label: str, *others: str | None
 ) -> None:
     """Raise unless a table has these columns, once each; suggest similar names to its owner."""
-    wanted = (*columns, label, row_id)
+    wanted = (*columns, label, *others)
     missing = [name for name in wanted if name is not None and name not in names]
     if missing and missing != [label]:
         raise SchemaError(

@@ -25,6 +25,7 @@ def spool(table: Table) -> MemoryTable:
     target = np.empty(table.n_rows, dtype=np.int32 if is_class else np.float64)
     keys = np.empty(table.n_rows, dtype=np.uint64)
     ids = [np.empty(0, dtype=np.uint64)]
+    weights = [np.empty(0)]
     shape = (len(table.schema.columns), table.n_rows)
     with _room() as file:
         start = 0
@@ -32,13 +33,16 @@ def spool(table: Table) -> MemoryTable:
             rows = slice(start, start + len(batch.keys))
             target[rows], keys[rows] = batch.target, batch.keys
             ids += [] if batch.ids is None else [batch.ids]
+            weights += [] if batch.weight is None else [batch.weight]
             _write(file, batch.values, shape[1], start)
             start = rows.stop
         cells = np.empty((shape[0], 0), _CELL)  # an empty file cannot be mapped
         if table.n_rows:
             cells = np.asarray(np.memmap(file, _CELL, "r", shape=shape))
     known = np.concatenate(ids) if len(ids) > 1 else None
-    return MemoryTable(table.schema, VectorColumns(tuple(cells)), target, keys, ids=known)
+    weight = np.concatenate(weights) if len(weights) > 1 else None
+    features = VectorColumns(tuple(cells))
+    return MemoryTable(table.schema, features, target, keys, ids=known, weight=weight)
 
 
 def _room() -> BufferedRandom:

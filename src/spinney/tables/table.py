@@ -159,9 +159,7 @@ class MemoryTable:
         def fill(start: int) -> None:
             rows = slice(start, start + BATCH_ROWS)
             hashes[rows] = row_hashes(self.columns.values(rows), self.target[rows])
-            if self.weight is not None:  # equal rows that count differently are not exchangeable
-                weight = self.weight[rows]
-                hashes[rows] ^= np.where(weight == 1.0, np.uint64(0), mix(weight.view(np.uint64)))
+            hashes[rows] ^= _marks_of(None if self.weight is None else self.weight[rows])
 
         n_threads = self.n_threads or os.cpu_count()
         with ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-keys") as pool:
@@ -244,6 +242,7 @@ class SourceTable:
     keys: Keys
     fingerprint: int
     changes: Changes = field(default_factory=Counter)
+    row_weight: str | None = None  # the column that says how much each row counts
 
     @classmethod
     def checked(
@@ -252,14 +251,15 @@ class SourceTable:
         stream: Stream,
         row_id: str | None = None,
         outside: Outside = "refuse",
+        row_weight: str | None = None,
     ) -> "SourceTable":
         """Read all rows once, checking every cell, and return the table."""
         changes: Changes = Counter()
-        words, fingerprint = read_words(schema, stream, row_id, outside, changes)
+        words, fingerprint = read_words(schema, stream, row_id, outside, changes, row_weight)
         keys = row_keys(words)
         if not keys.size and outside == "refuse":
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
-        return cls(schema, stream, row_id, outside, keys, fingerprint, changes)
+        return cls(schema, stream, row_id, outside, keys, fingerprint, changes, row_weight)
 
     @property
     def n_rows(self) -> int:
@@ -270,13 +270,13 @@ class SourceTable:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)
         start = fingerprint = 0
-        reading = _Reading(self.schema, self.stream, self.row_id, self.outside)
+        reading = _Reading(self.schema, self.stream, self.row_id, self.outside, self.row_weight)
         for part in reading.parts(size, Counter()):  # what is changed was counted before
             fingerprint = part.added_to(fingerprint, start)
             stop = start + len(part.hashes)
             if stop > self.n_rows:
                 raise table_changed()
-            yield Batch(part.values, part.target, self.keys[start:stop], part.ids)
+            yield Batch(part.values, part.target, self.keys[start:stop], part.ids, part.weight)
             start = stop
         if start != self.n_rows or fingerprint != self.fingerprint:
             raise table_changed()
@@ -290,6 +290,7 @@ class _Part:
     target: NDArray[Any]
     hashes: Keys  # of the rows' content
     ids: Keys | None  # of the rows' ids
+    weight: Floats | None = None
 
     @property
     def words(self) -> Keys:
@@ -308,12 +309,14 @@ def read_words(
     row_id: str | None,
     outside: Outside = "refuse",
     changes: Changes | None = None,
+    row_weight: str | None = None,
 ) -> tuple[Keys, int]:
     """Read all rows once, checking every cell; return what identifies each, and their digest."""
     words = [np.empty(0, dtype=np.uint64)]
     start = fingerprint = 0
     counted: Changes = Counter() if changes is None else changes
-    for part in _Reading(schema, stream, row_id, outside).parts(BATCH_ROWS, counted):
+    reading = _Reading(schema, stream, row_id, outside, row_weight)
+    for part in reading.parts(BATCH_ROWS, counted):
         fingerprint = part.added_to(fingerprint, start)
         words.append(part.words)
         start += len(part.hashes)
@@ -328,28 +331,35 @@ class _Reading:
     stream: Stream
     row_id: str | None
     outside: Outside
+    row_weight: str | None = None
 
     def parts(self, size: int, changes: Changes) -> Iterator[_Part]:
         """Yield all rows in order, at most `size` at a time; count what is changed in them."""
         schema, row_id = self.schema, self.row_id
         wanted = [*schema.names, schema.label.name]
-        if row_id is not None and row_id not in wanted:
-            wanted.append(row_id)
+        for name in (row_id, self.row_weight):
+            if name is not None and name not in wanted:
+                wanted.append(name)
         for frame in self.stream.frames(wanted, size):
             cells_of_name = dict(zip(wanted, frame.cells, strict=True))
             features = Frame(schema.names, frame.cells[: len(schema.names)])
             label = cells_of_name[schema.label.name]
             ids = None if row_id is None else cells_of_name[row_id]
             if self.outside == "refuse":
-                yield self._checked(features, label, ids)
+                weight = self.row_weight and cells_of_name[self.row_weight]
+                yield self._checked(features, label, ids, weight or None)
             else:
                 yield self._changed(features, label, ids, changes)
 
-    def _checked(self, features: Frame, label: Cells, ids: Cells | None) -> _Part:
+    def _checked(
+        self, features: Frame, label: Cells, ids: Cells | None, weights: Cells | None
+    ) -> _Part:
         values = columns_of_frame(features, self.schema).values(slice(None))
         target = encode_target(label, self.schema.label)
         hashes = None if ids is None else hashes_of_ids(ids, name=str(self.row_id))
-        return _Part(values, target, row_hashes(values, target), hashes)
+        weight = None if weights is None else _weights_in(weights, str(self.row_weight))
+        content = row_hashes(values, target) ^ _marks_of(weight)
+        return _Part(values, target, content, hashes, weight)
 
     def _changed(self, features: Frame, label: Cells, ids: Cells | None, changes: Changes) -> _Part:
         """Return rows that all fit the schema, without those that have no label to count."""
@@ -360,6 +370,29 @@ class _Reading:
         values, target = np.ascontiguousarray(values[:, kept]), target[kept]
         own = None if hashes is None else hashes[kept]
         return _Part(values, target, row_hashes(values, target), own)
+
+
+def _marks_of(weight: Floats | None) -> Keys:
+    """Return what tells apart equal rows that count differently: they are not exchangeable."""
+    if weight is None:
+        return np.zeros(1, np.uint64)
+    return np.where(weight == 1.0, np.uint64(0), mix(weight.view(np.uint64)))
+
+
+def _weights_in(cells: Cells, name: str) -> Floats:
+    """Return how much each row counts; raise unless it is a number, and not negative."""
+    try:
+        weight = np.array(
+            [np.nan if one is None else float(one) for one in cells.objects()], np.float64
+        )
+    except (TypeError, ValueError):
+        weight = np.full(1, np.nan)
+    if not np.all(np.isfinite(weight) & (weight >= 0.0)):
+        raise TableError(
+            f"The row weight {name!r} must be a number in every row, finite and not negative. "
+            "Leave rows without one out, or name no row weight."
+        )
+    return weight
 
 
 def _hashes_or_draws(ids: Cells, values: Values, changes: Changes) -> Keys:

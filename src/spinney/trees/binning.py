@@ -37,7 +37,7 @@ class Binning:
     has_missing: Bools
     adaptive_bins: int = 0  # bins per number in an adaptive histogram, which has no edges
 
-    @property
+    @cached_property
     def columns(self) -> ColumnCells:
         """The facts about the columns that the trees need."""
         is_category = np.array([len(bins) > 0 for bins in self.bin_of_category])

@@ -11,9 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees._kernels import gradients as kernels
 from spinney.trees._kernels.rows import ROW_MASK
 from spinney.trees.binning import BinnedTable
-from spinney.trees.boosting import Sampling, Segments, draw_segments
+from spinney.trees.boosting import Sampling, Segments, add_leaf_values, draw_segments
 from spinney.trees.frontier import Slots, asked_slots, line_sums
 from spinney.trees.losses import Gradients, Units
 from spinney.trees.own_columns import OwnNodes, OwnSplits
@@ -43,34 +44,32 @@ class RowsOfTrees:
         """Return the counted rows of some nodes."""
         if self.counts_all:
             return Segments(held.entries, held.starts, held.ends)
-        mask = self._g_mask
-        is_counted = (held.entries >> _G_SHIFT) & mask != mask
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_counted, dtype=np.int64)])
-        return Segments(held.entries[is_counted], before[held.starts], before[held.ends])
+        taken, ends = np.empty_like(held.entries), np.empty_like(held.ends)
+        kernels.take_counted(held.entries, held.starts, held.ends, self._g_mask, taken, ends)
+        return Segments(taken, held.starts, ends)
 
     def count(self, held: Standing) -> Integers:
         """Return how many rows of some nodes are counted."""
-        counted = self.counted(held)
-        return line_sums(counted.ends - counted.starts)
+        return held.rows_of_node if self.counts_all else self.sums(held)[:, 0]
 
     def sums(self, held: Standing) -> Integers:
         """Return rows, gradients and curvatures of some nodes, (n_nodes, 3)."""
-        counted, units = self.counted(held), self.units
-        rows = line_sums(counted.ends - counted.starts)
-        gradient, curvature = self._fields(counted.entries)
-        g = _segment_sums(gradient, counted) - units.g_steps * rows
-        h = _segment_sums(curvature, counted) if units.h_steps else rows
-        return np.stack([rows, g, h], axis=1)
+        sums = np.empty((len(held.starts), 3), np.int64)
+        kernels.segment_gradients(held.entries, held.starts, held.ends, self._g_mask, sums)
+        sums[:, 1] -= self.units.g_steps * sums[:, 0]
+        if not self.units.h_steps:
+            sums[:, 2] = sums[:, 0]
+        return sums
 
     def fields(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """Return the gradients and curvatures of all trees' counted rows, tree after tree.
 
         They are in the rows' order until rows are moved.
         """
-        return self._fields(self.counted(self.standing).entries)
-
-    def _fields(self, entries: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        return (entries >> _G_SHIFT) & self._g_mask, entries >> _H_SHIFT
+        entries = self.standing.entries
+        gradient, curvature = (entries >> _G_SHIFT) & self._g_mask, entries >> _H_SHIFT
+        is_counted = gradient != self._g_mask
+        return gradient[is_counted], curvature[is_counted]
 
     def places(self) -> NDArray[np.int32]:
         """Return the place of each tree's rows among all counted rows; -1: not counted.
@@ -88,13 +87,10 @@ class RowsOfTrees:
         self, leaves: Segments, tree: Integers, rows: Integers
     ) -> list[NDArray[np.uint32]]:
         """Return the leaf, by its number, of some rows in each tree."""
-        blocks = self.table.block_start
-        found = np.zeros((self.n_counted.size, self.table.n_rows), np.uint32)
-        for leaf, (starts, ends) in enumerate(zip(leaves.starts, leaves.ends, strict=True)):
-            for block, (first, last) in enumerate(zip(starts, ends, strict=True)):
-                at = blocks[block] + (leaves.entries[first:last] & ROW_MASK).astype(np.int64)
-                found[tree[leaf], at] = leaf
-        return list(found[:, rows])
+        found = np.zeros((self.n_counted.size, self.table.n_rows), np.int64)
+        number = np.arange(len(leaves.starts))
+        add_leaf_values(self.table, leaves, tree, number, found, n_threads=1)
+        return list(found[:, rows].astype(np.uint32))
 
 
 @dataclass(frozen=True)
@@ -161,9 +157,3 @@ def draw_rows_of_trees(
                 own = part.entries[part.starts[tree, block] : part.ends[tree, block]]
                 entries[first + (own & ROW_MASK).astype(np.int64)] = own | mark
     return RowsOfTrees(table, units, Standing(entries, starts, ends), counted, counts_all=False)
-
-
-def _segment_sums(values: NDArray[np.uint32], held: Segments) -> Integers:
-    """Return the sum of the values in each node's segments."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
-    return line_sums(before[held.ends] - before[held.starts])

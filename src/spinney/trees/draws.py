@@ -83,7 +83,7 @@ class OpenKeys:
 
         n_threads = thread_count(None)
         run_ranges(task, equal_ranges(np.full(self.n_open, _DRAW_WORK), n_threads), n_threads)
-        if self.drawn is not None:
+        if self.drawn is not None and not (self.per_node >= 1.0 and self.drawn.all()):
             allowed = draw_share(self.drawn, self.key, self.per_node)
             may = np.take_along_axis(allowed, column.clip(0).astype(np.intp), axis=1)
             column = np.where(may, column, -1).astype(np.int32)

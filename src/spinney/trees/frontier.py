@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from spinney import seeds
 from spinney.errors import ProtocolError
 from spinney.trees._kernels import level as kernels
+from spinney.trees._kernels import siblings
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.level import Level
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's features
+_FEW_LINES = 32  # for each of their columns; then numpy's own sum of lines is faster
 _MOST_BITS = 40  # bits of a node's row count
 _WIDER = 8  # how many times as many columns a node draws that no drawn one could cut
 _FINER = 32  # and into how many cells it divides each of them, at least
@@ -118,7 +120,11 @@ class Draws:
 
     def cells(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return how many cells nodes get: about one per row or some rows, within limits."""
-        rows = 1 << (bits.astype(np.int64) - self.cell_bits).clip(0, 8)
+        return self._cells_of_bits[bits]
+
+    @cached_property
+    def _cells_of_bits(self) -> NDArray[np.uint8]:
+        rows = 1 << (np.arange(256) - self.cell_bits).clip(0, 8)
         return rows.clip(min(self.least_cells, self.max_cells), self.max_cells).astype(np.uint8)
 
     def cells_at(self, bits: NDArray[np.uint8], stage: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -351,26 +357,16 @@ def asked_slots(slots: Slots, derived: Bools, parent_cut: NDArray[np.int32]) -> 
     """
     if not derived.any():
         return slots
-    nodes = np.flatnonzero(derived)
-    cut = parent_cut[nodes, None]
-    match = (slots.feature[nodes] == cut) & (cut >= 0)
-    # A node's only slot may hold a column that its parent skipped because it cannot split.
-    match[:, 0] |= line_sums(slots.feature[nodes] >= 0) == 1
-    has_one, place = match.any(axis=1), match.argmax(axis=1)
-
-    def kept(array: NDArray[Any], unused: int) -> NDArray[Any]:
-        copy = array.copy()
-        copy[nodes] = unused
-        copy[nodes, 0] = np.where(has_one, array[nodes, place], unused)
-        return copy
-
-    return Slots.of(
-        kept(slots.feature, -1), kept(slots.add, 0), kept(slots.shift, 0), kept(slots.cells, 0)
-    )
+    kept = (slots.feature.copy(), slots.add.copy(), slots.shift.copy(), slots.cells.copy())
+    siblings.keep_asked(derived, parent_cut, *kept)
+    return Slots.of(*kept)
 
 
 def line_sums(table: NDArray[Any]) -> Integers:
     """Return the sum of each line; numpy's own sum is slow for many short lines."""
+    if len(table) < _FEW_LINES * table.shape[1]:
+        found: Integers = np.add.reduce(table, axis=1, dtype=np.int64)
+        return found
     sums = np.zeros(len(table), np.int64)
     for column in table.T:
         sums += column

@@ -22,6 +22,7 @@ from spinney.typing import Bools, Floats, Integers
 
 _WORTH_DERIVING = 0.1  # smallest share of the open nodes
 _MOST_BITS = np.uint8(40)
+_NO_ROWS = np.iinfo(np.int64).min  # of a node that is not open
 _LEAF_RUN = 64  # leaves that share a packing parameter
 _NO_THRESHOLDS = np.zeros(0, np.float32)
 _ROUNDING = 1e-12  # a gain this far below the least one asked for is rounding, not loss
@@ -267,7 +268,7 @@ class Growth:
         n_open = int(child_open.sum())
         if self._most_open is None or n_open <= self._most_open:
             return child_open
-        rows = np.where(child_open, self.rules.rows(moments), np.iinfo(np.int64).min)
+        rows = np.where(child_open, self.rules.rows(moments), _NO_ROWS)
         kept = np.zeros_like(child_open)
         kept[np.argsort(-rows, kind="stable")[: self._most_open]] = True
         self.n_closed += n_open - self._most_open

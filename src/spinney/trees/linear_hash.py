@@ -25,6 +25,7 @@ HashKeys = NDArray[np.uint32]  # (3, n)
 PRIMES: Final = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
 _FOR_SMALL: Final = 2  # primes for values of up to 32 bits
 _BLOCK: Final = 1024  # values; the keys of a block stay in the core's nearest cache
+_PER_ROW: Final = 64  # values whose hash costs about as much as counting a row
 
 
 def n_hash_keys(vectors: Sequence[Vector]) -> int:
@@ -82,7 +83,7 @@ def _hash_unsigned(
     primes: NDArray[np.uint64],
     n_threads: int,
 ) -> NDArray[np.int64]:
-    if n_threads == 1 or values.size // 8 <= LITTLE_WORK:
+    if n_threads == 1 or values.size // _PER_ROW <= LITTLE_WORK:
         found = np.zeros(primes.size, np.uint64)
         kernels.hash_blocks(values, inner, outer, primes, 0, outer.shape[1], found)
         return found.astype(np.int64)
@@ -93,6 +94,6 @@ def _hash_unsigned(
         kernels.hash_blocks(values, inner, outer, primes, first, last, totals)
         parts.append(totals)
 
-    work = np.full(outer.shape[1], _BLOCK // 8)
+    work = np.full(outer.shape[1], _BLOCK // _PER_ROW)
     run_ranges(task, equal_ranges(work, n_threads), n_threads)
     return np.sum(parts, axis=0, dtype=np.int64) if parts else np.zeros(primes.size, np.int64)

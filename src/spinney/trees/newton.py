@@ -1,6 +1,6 @@
 """Turn summed gradients into decisions: the best cut of every open node of a batch of trees."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,17 @@ class NewtonSearch:
     ) -> BestSplits:
         """Return the best cut of each node, whose children's values are within low and high."""
         return self._best(sums, slots, columns, low, high, is_bare=False)
+
+    def best_by_score(
+        self, sums: Counters, slots: Slots, columns: ColumnCells, low: Floats, high: Floats
+    ) -> BestSplits:
+        """Return the best cut of each node, as `best` does; its gain is the score of the cut.
+
+        Scores of different parties' columns are compared as they are; in gains, two different
+        scores might become equal.
+        """
+        found = self._best(sums, slots, columns, low, high, is_bare=True)
+        return replace(found, gain=np.where(found.slot >= 0, found.gain, -np.inf))
 
     def best_of_slots(
         self, sums: Counters, slots: Slots, columns: ColumnCells, low: Floats, high: Floats

@@ -17,7 +17,7 @@ from spinney.trees.frontier import ColumnCells, Draws, Slots, bit_lengths
 from spinney.trees.partition import Bytes, Partition, side_bytes, starts_of
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
-from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
+from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, shared_out
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 1 << 20  # histograms per task: searched while they are in the cache
@@ -131,7 +131,7 @@ class OwnNodes:
                 own.missing_left, subset, own.bin_set, begin, out,
             )  # fmt: skip
 
-        run_ranges(task, equal_ranges(sizes, TASKS_PER_THREAD * n_threads), n_threads)
+        run_ranges(task, shared_out(lambda: sizes, sizes.size, n_threads), n_threads)
         return out
 
     def exhausted(self, own: OwnSplits) -> Bools:
@@ -174,7 +174,7 @@ class OwnNodes:
                 begin, partition.sides, longest, left_ends, left_weight,
             )  # fmt: skip
 
-        run_ranges(task, equal_ranges(sizes, TASKS_PER_THREAD * n_threads), n_threads)
+        run_ranges(task, shared_out(lambda: sizes, sizes.size, n_threads), n_threads)
         starts = np.empty((2 * split.size, left_ends.shape[1]), np.int64)
         ends = np.empty_like(starts)
         starts[0::2], ends[0::2] = standing.starts[split], left_ends

@@ -5,7 +5,7 @@ other nodes it knows only that there is a cut. Proposition 1 of S2: the rows of 
 that every part allows there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -235,27 +235,16 @@ class Ownership:
 
 def intersect(ownership: Ownership, sets: Sequence[LeafSets], n_threads: int) -> NDArray[np.uint32]:
     """Return the leaf that all parties agree on: (n_trees, n_rows). Alg. 4, line 3."""
-    n_trees, n_rows = ownership.tree_start.size - 1, sets[0].n_rows
-    n_chunks = -(-n_rows // CHUNK)
-    for one in sets:
-        sound = one.n_rows == n_rows and one.ends.size == n_trees * n_chunks
-        sound = sound and bool(np.all(np.diff(one.ends, prepend=0) >= 0))
-        if not sound or (one.ends[-1] if one.ends.size else 0) != one.bits.size:
-            raise _misfit()
-    offset = np.cumsum([0, *(one.bits.size for one in sets)])
-    bits = np.concatenate([one.bits for one in sets])
+    every = _AllSets.of(ownership, sets)
+    n_trees, n_rows = every.n_trees, sets[0].n_rows
     leaves = np.zeros((n_trees, n_rows), np.uint32)
     good = np.ones(n_trees, np.bool_)
 
     def task(first: int, last: int) -> None:
         for tree in range(first, last):
-            for chunk in range(n_chunks):
-                at = chunk * n_trees + tree
-                begin = np.array([one.ends[at - 1] if at else 0 for one in sets]) + offset[:-1]
-                end = np.array([one.ends[at] for one in sets]) + offset[:-1]
-                rows = slice(chunk * CHUNK, min(n_rows, (chunk + 1) * CHUNK))
+            for rows, begin, end in every.chunks(tree):
                 good[tree] &= kernels.intersect_leaf_sets(
-                    bits, begin, end, rows.stop - rows.start, ownership.tree_start[tree],
+                    every.bits, begin, end, rows.stop - rows.start, ownership.tree_start[tree],
                     ownership.left, ownership.owner, ownership.depths[tree], leaves[tree, rows],
                 )  # fmt: skip
 
@@ -263,6 +252,58 @@ def intersect(ownership: Ownership, sets: Sequence[LeafSets], n_threads: int) ->
     if not good.all():
         raise _misfit()
     return leaves
+
+
+def share_out(
+    ownership: Ownership, sets: Sequence[LeafSets], cover: Integers, value: Floats
+) -> Floats:
+    """Return what each party's cuts add to each row's sum over trees.
+
+    The result is (n_parties, n_rows, n_outputs): Shapley values with parties as players. `cover`
+    are the rows of training in each node.
+    """
+    every = _AllSets.of(ownership, sets)
+    found = np.zeros((len(sets), sets[0].n_rows, value.shape[1]))
+    for tree in range(every.n_trees):
+        for rows, begin, end in every.chunks(tree):
+            if not kernels.share_out_leaves(
+                every.bits, begin, end, rows.stop - rows.start, ownership.tree_start[tree],
+                ownership.left, ownership.owner, cover, value, ownership.depths[tree],
+                found[:, rows],
+            ):  # fmt: skip
+                raise _misfit()
+    return found
+
+
+@dataclass(frozen=True)
+class _AllSets:
+    """The leaf sets of all parties, one after another."""
+
+    sets: Sequence[LeafSets]
+    n_trees: int
+    bits: NDArray[np.uint8]
+    offset: Integers  # where each party's bits begin
+
+    @classmethod
+    def of(cls, ownership: Ownership, sets: Sequence[LeafSets]) -> "_AllSets":
+        """Return sets that fit the trees; raise for others."""
+        n_trees, n_rows = ownership.tree_start.size - 1, sets[0].n_rows
+        for one in sets:
+            sound = one.n_rows == n_rows and one.ends.size == n_trees * -(-n_rows // CHUNK)
+            sound = sound and bool(np.all(np.diff(one.ends, prepend=0) >= 0))
+            if not sound or (one.ends[-1] if one.ends.size else 0) != one.bits.size:
+                raise _misfit()
+        offset = np.cumsum([0, *(one.bits.size for one in sets)])[:-1]
+        return cls(sets, n_trees, np.concatenate([one.bits for one in sets]), offset)
+
+    def chunks(self, tree: int) -> Iterator[tuple[slice, Integers, Integers]]:
+        """Yield each chunk of rows with the begins and ends of the parties' bits for a tree."""
+        n_rows = self.sets[0].n_rows
+        for number, first in enumerate(range(0, n_rows, CHUNK)):
+            at = number * self.n_trees + tree
+            begin = np.array([one.ends[at - 1] if at else 0 for one in self.sets]) + self.offset
+            end = np.array([one.ends[at] for one in self.sets]) + self.offset
+            yield slice(first, min(n_rows, first + CHUNK)), begin, end
 
 
 def _misfit() -> ProtocolError:

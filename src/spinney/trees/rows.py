@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class Standing:
     starts: Integers  # (n_open, n_blocks)
     ends: Integers
 
-    @property
+    @cached_property
     def rows_of_node(self) -> Integers:
         """How many entries each open node has."""
         return line_sums(self.ends - self.starts)

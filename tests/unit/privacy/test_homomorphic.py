@@ -53,6 +53,24 @@ def test_bucket_sums_are_bincounts(scheme):
 
 
 @each
+@pytest.mark.parametrize("n", [1, 7])
+def test_differences_are_those_of_the_numbers(scheme, n):
+    key = kept_key(scheme)
+    parts = np.random.RandomState(2).randint(0, 2**20, n).tolist()
+    wholes = [part * (place % 3 + 1) for place, part in enumerate(parts)]
+    found = key.decrypt(key.differences(key.encrypt(wholes), key.encrypt(parts)), 40)
+    assert found == [whole - part for whole, part in zip(wholes, parts, strict=True)]
+
+
+@each
+def test_a_number_without_an_inverse_is_refused(scheme):
+    key = kept_key(scheme)
+    one = key.encrypt([1])
+    with pytest.raises(ProtocolError, match="Ciphertexts belong to another key, are damaged"):
+        key.differences(one, [one[0] * 0])
+
+
+@each
 @pytest.mark.parametrize("n", [12, 200])
 def test_packed_sums_come_apart_again(scheme, n):
     key = kept_key(scheme)

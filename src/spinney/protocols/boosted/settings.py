@@ -178,6 +178,7 @@ class BoostingJobSettings(JobSettings, frozen=True, kw_only=True, omit_defaults=
     tol: int | float | None = None
     monotonic_cst: dict[str, int] | None = None
     interaction_cst: list[list[str]] | None = None
+    largest_weight: int | float | None = None
     secure_sum: bool | None = None
     honest: int | None = None
     message_limit: int | None = None
@@ -193,6 +194,8 @@ def boosting_settings(said: dict[str, Any], facts: JobFacts) -> Settings:
     said.setdefault("loss", LOSSES_OF[facts.task][0])
     if facts.task == "regression":  # as in the estimator
         said.setdefault("colsample_bytree", _REGRESSION_COLUMNS)
+    if "largest_weight" in said:
+        said["largest_weight"] = float(said["largest_weight"])
     said["monotonic_cst"] = tuple(sorted(said.pop("monotonic_cst", {}).items()))
     said["interaction_cst"] = tuple(map(tuple, said.pop("interaction_cst", ())))
     weights = said.pop("class_weight", None)

@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from spinney.privacy.homomorphic import (
     unpack,
 )
 from spinney.privacy.schemes import new_key, of_public_key, of_secret_key, scheme_of
+from spinney.protocols.columns.cell_sums import CellSums
 from spinney.protocols.columns.encrypted_messages import (
     ChooseAsk,
     ChooseReply,
@@ -35,13 +36,11 @@ from spinney.protocols.columns.messages import Sealed, SplitReply, behind_split
 from spinney.protocols.columns.notebook import RUN, Notebook
 from spinney.protocols.columns.seat import UNSIGNED, Seat, Signed, Unsigned
 from spinney.transport import codec
-from spinney.trees.binning import BinnedTable
 from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MISSING
 from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.own_columns import OwnSplits
 from spinney.trees.partition import NO_TURNS, Partition, Turns
-from spinney.trees.rows import rows_of_entries
 from spinney.trees.split import BestSplits
 from spinney.typing import Integers
 
@@ -71,8 +70,10 @@ class FeatureSide:
         n, multiples = growing.n_ciphertexts, growing.multiples()
         planes = [self._he.load(data, n + 1) for data in sealed.planes]
         groups = [*multiples, [n]]
-        self._planes = [self._he.sums(p, groups) for p in planes] if multiples else planes
-        self._zero = len(multiples) or n
+        if multiples:
+            planes = [self._he.sums(plane, groups) for plane in planes]
+        self._zeros = [plane[len(multiples) or n] for plane in planes]
+        self._cells = CellSums(self._he, planes)
 
     def sums(self, ask: SumsAsk, growing: Growing) -> SumsReply:
         """Return the encrypted label sums of every cell that holds rows; the same once more."""
@@ -94,25 +95,13 @@ class FeatureSide:
 
     def _added(self, slots: Slots, growing: Growing) -> SumsReply:
         columns, used = growing.nodes.columns, slots.feature >= 0
-        counts = np.zeros((0, 1), np.int64)
-        if slots.n_cells:
-            counts = growing.count_rows(slots)[:, None]
+        counts = growing.count_rows(slots) if slots.n_cells else np.zeros(0, np.int64)
         n = int(np.count_nonzero(counts))
         per = self._fields.cells_in_one(n)
-        padded = n + -n % per
+        added = self._cells.of_level(growing, slots, counts) if n else []
         sums = tuple(
-            self._he.dump(
-                self._he.refreshed(
-                    self._he.packed(
-                        self._he.sums(plane, self._padded(growing, slots, padded - n)),
-                        padded,
-                        self._fields.width,
-                        per,
-                    )
-                )
-            )
-            for plane in self._planes
-            if n
+            self._sent([*plane, *[zero] * (-n % per)], per)
+            for plane, zero in zip(added, self._zeros, strict=False)
         )
         return SumsReply(
             False,
@@ -120,14 +109,14 @@ class FeatureSide:
             slots.cells[used],
             columns.is_category[slots.feature[used]],
             columns.has_missing[slots.feature[used]],
-            Counts(counts.astype(np.int32), np.cumsum(slots.cells[used], dtype=np.int64)),
+            Counts(counts[:, None].astype(np.int32), np.cumsum(slots.cells[used], dtype=np.int64)),
             sums,
         )
 
-    def _padded(self, growing: Growing, slots: Slots, n: int) -> Iterator[list[int]]:
-        """Yield the groups of all cells that hold rows, one by one, and some of a zero."""
-        yield from _groups(growing, slots)
-        yield from [[self._zero]] * n
+    def _sent(self, cells: Ciphertexts, per: int) -> bytes:
+        """Return sums of cells packed, under fresh randomness, as bytes."""
+        packed = self._he.packed(cells, len(cells), self._fields.width, per)
+        return self._he.dump(self._he.refreshed(packed))
 
     def cuts(self, ask: CutAsk) -> OwnSplits | None:
         """Return the chosen cuts in own bins; None if the party must start again."""
@@ -166,44 +155,6 @@ def _are_within(at: tuple[Integers, Integers], places: NDArray[Any]) -> bool:
         and slot.max() < places.shape[1]
         and np.all(node[1:] > node[:-1])
     )
-
-
-def _groups(growing: Growing, slots: Slots) -> Iterator[list[int]]:
-    """Yield the places of the ciphertexts for every cell that holds rows."""
-    table, nodes = growing.table, growing.nodes
-    held = nodes.standing
-    for node in range(nodes.tree.size):
-        parts = [
-            (block, held.entries[held.starts[node, block] : held.ends[node, block]])
-            for block in range(held.starts.shape[1])
-        ]
-        places = [_places(table, block, entries) for block, entries in parts]
-        at = np.concatenate([first for first, _ in places])
-        height = np.concatenate([second for _, second in places])
-        row = np.concatenate(
-            [table.block_start[block] + rows_of_entries(e)[0] for block, e in parts]
-        )
-        weight = np.concatenate([rows_of_entries(e)[1] for _, e in parts])
-        entry, cipher = growing.ciphertexts(node, row, weight)
-        for slot in np.flatnonzero(slots.feature[node] >= 0):
-            code = table.codes[at + height * slots.feature[node, slot]].astype(np.int64)
-            cell = (code + slots.add[node, slot]) >> slots.shift[node, slot]
-            cell = np.where(code == MISSING, slots.cells[node, slot] - 1, cell)[entry]
-            order = np.argsort(cell, kind="stable")
-            sizes = np.bincount(cell, minlength=int(slots.cells[node, slot]))
-            ordered, end = cipher[order].tolist(), np.cumsum(sizes)
-            for size, last in zip(sizes.tolist(), end.tolist(), strict=True):
-                if size:
-                    yield ordered[last - size : last]
-
-
-def _places(
-    table: BinnedTable, block: int, entries: NDArray[np.uint32]
-) -> tuple[Integers, Integers]:
-    """Return the place of each row's first cell in the table, and the stride between columns."""
-    start = table.block_start[block]
-    at = start * table.n_columns + rows_of_entries(entries)[0]
-    return at, np.full(entries.size, table.block_start[block + 1] - start)
 
 
 def ended() -> ProtocolError:

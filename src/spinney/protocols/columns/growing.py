@@ -19,6 +19,7 @@ from spinney.protocols.columns.seat import UNSIGNED, Unsigned
 from spinney.transport import codec
 from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
+from spinney.trees.boosted_columns import OwnKin
 from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits
 from spinney.trees.partition import NO_TURNS, Bytes, Partition, Turns
@@ -151,6 +152,11 @@ class Growing(ABC):
     @abstractmethod
     def count_rows(self, slots: Slots) -> Integers:
         """Return how many rows, as often as drawn, each cell of own columns holds."""
+
+    def kin(self, slots: Slots) -> OwnKin | None:
+        """Return which open nodes follow from their parents and siblings; None: none does."""
+        del slots
+        return None
 
     @property
     @abstractmethod

@@ -36,6 +36,7 @@ from spinney.trees.partition import NO_TURNS, Partition, PartitionMerge, Turns
 from spinney.typing import Bools, Integers
 
 _KIND = "vertical job"
+_NO_PLACE = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ class Coordination:
         """
         shape = (len(offers), self.n_open)
         gain = np.full(shape, -np.inf)
-        place = np.full(shape, np.iinfo(np.int32).max, np.int64)
+        place = np.full(shape, _NO_PLACE, np.int64)
         for party, (name, (offered, places)) in enumerate(zip(self._names, offers, strict=True)):
             reply = gains[name]
             n_slots = offered.n_slots.astype(np.int64)
@@ -259,7 +260,7 @@ class Coordination:
             gain[party, named] = reply.gain[named]
             place[party, named] = places[begin[named] + slot]
         best = gain.max(axis=0)
-        place = np.where(gain == best, place, np.iinfo(np.int32).max)
+        place = np.where(gain == best, place, _NO_PLACE)
         winner = place.argmin(axis=0).astype(np.int16)
         return np.where(np.isfinite(best), winner, -1).astype(np.int16), place.min(axis=0)
 

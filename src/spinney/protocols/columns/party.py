@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,6 +112,10 @@ class ColumnsParty(ABC):
             **self._encrypted.answers,
         }
 
+    @cached_property
+    def _known_answers(self) -> Answers:
+        return self._answers
+
     @abstractmethod
     def _finished_part(self, growing: Any, own: OwnTable, ask: FinishAsk) -> PartialModel:
         """Return the party's part of the finished trees."""
@@ -129,7 +134,7 @@ class ColumnsParty(ABC):
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
-        answers = self._answers
+        answers = self._known_answers
         if type(ask) not in answers:
             raise ProtocolError(f"A party in {self.name} does not answer {type(ask).__name__}.")
         if self._notebook.note(RUN, ENDED) is not None:

@@ -16,14 +16,14 @@ from spinney.protocols.columns.job import OwnTable, Target, check_target
 from spinney.protocols.columns.level_seal import LevelSeal
 from spinney.protocols.columns.notebook import Notebook
 from spinney.protocols.vertical_boosting.job import BoostedJob, KnownObjective
-from spinney.trees.boosted_columns import Kinship, RowsOfTrees, draw_rows_of_trees
+from spinney.trees.boosted_columns import Kinship, OwnKin, RowsOfTrees, draw_rows_of_trees
 from spinney.trees.boosting import Sampling, Segments, add_leaf_values, gradient_sums
 from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import join_forests
 from spinney.trees.losses import Gradients
 from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
-from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits, join_best
+from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits
 from spinney.trees.partial import PartialForest, partial_forest
 from spinney.trees.partition import NO_TURNS, Partition, Turns
 from spinney.trees.split import BestSplits
@@ -143,14 +143,13 @@ class BoostedGrowing(Growing):
         if self.scores is not None:
             values = NewtonValues(self.units, self.job.settings.l2_regularization, batch.scale)
             bounds = None if self._bounds is None else self._bounds.of_leaves
-            held = [
-                moments[nodes]
-                for moments, (nodes, *_) in zip(self.moments, self._leaves, strict=True)
-            ]
-            value = values.whole(np.concatenate(held), bounds)
+            held, leaf = np.concatenate(self.moments), self._leaf_numbers()
+            value = values.whole(held[leaf], bounds)
             self._add_to_scores(value, batch.output_of_tree)
             if self._keeps_moments:
-                moments = self._with_values(value, values)
+                whole = values.whole(held)
+                whole[leaf] = value
+                moments = [np.hstack([held, whole[:, None]])]
         part = partial_forest(
             batch.n_trees, self.levels, self._own.binning, moments, None, gains=self._gains
         )
@@ -164,21 +163,15 @@ class BoostedGrowing(Growing):
         if self.number < self.job.settings.n_batches:
             self._begin_batch()
 
-    def _with_values(self, value: Integers, values: NewtonValues) -> list[Integers]:
-        """Return the moments of the nodes of each depth, and what a leaf there adds to scores."""
-        found, at = [], 0
-        for moments, (nodes, *_) in zip(self.moments, self._leaves, strict=True):
-            whole = values.whole(moments)
-            whole[nodes] = value[at : at + nodes.size]
-            at += nodes.size
-            found.append(np.hstack([moments, whole[:, None]]))
-        return found
+    def _leaf_numbers(self) -> Integers:
+        """Return the numbers of all leaves among the nodes of all depths."""
+        before = np.cumsum([0, *map(len, self.moments[:-1])])
+        leaves = zip(before, self._leaves, strict=True)
+        return np.concatenate([first + nodes for first, (nodes, *_) in leaves])
 
     def _add_to_scores(self, value: Integers, output: Integers) -> None:
         assert self.scores is not None
-        tree = np.concatenate(
-            [trees[nodes] for trees, (nodes, *_) in zip(self._trees, self._leaves, strict=True)]
-        )
+        tree = np.concatenate(self._trees)[self._leaf_numbers()]
         starts = np.concatenate([starts for _, starts, _ in self._leaves])
         ends = np.concatenate([ends for *_, ends in self._leaves])
         rows = Segments(self.nodes.standing.entries, starts, ends)
@@ -250,11 +243,14 @@ class BoostedGrowing(Growing):
         free = np.full(self.nodes.tree.size, np.inf)
         return -free, free
 
+    def kin(self, slots: Slots) -> OwnKin | None:
+        """Return which open nodes follow from their parents and siblings."""
+        return None if self._kinship is None else self._kinship.derive(self.nodes, slots)
+
     def _own_sums(self, slots: Slots) -> Integers:
         """Sum the gradients of the open nodes over the cells of own columns."""
         above = self._above.get(self.depth - 1)
-        kin = None if self._kinship is None or above is None else self._kinship
-        found = kin and kin.derive(self.nodes, slots)
+        found = None if above is None else self.kin(slots)
         sums = gradient_sums(
             self.table,
             self.nodes.columns,
@@ -273,10 +269,10 @@ class BoostedGrowing(Growing):
 
     def search_own(self, slots: Slots) -> OwnBest:
         """Return the best own cut of each open node; cuts are compared by their scores."""
-        single = self._search(self._directions).best_of_slots(
+        found = self._search(self._directions).best_by_score(
             self._own_sums(slots), slots, self.nodes.columns, *self._limits()
         )
-        return join_best(slots, single)
+        return OwnBest(found.slot, found)
 
     def search_cells(
         self,

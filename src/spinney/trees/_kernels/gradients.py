@@ -234,3 +234,34 @@ def add_leaf_values(entries, starts, ends, block_start, first, last, output, val
             step = value[leaf]
             for i in range(starts[leaf, block], ends[leaf, block]):
                 line[base + np.int64(entries[i] & ROW_MASK)] += step
+
+
+@kernel
+def segment_gradients(entries, starts, ends, g_mask, out):
+    """Add up rows, gradients and curvatures of each node's entries that are counted.
+
+    An entry whose gradient is all ones is not counted.
+    """
+    for node in range(starts.shape[0]):
+        rows, g, h = np.int64(0), np.int64(0), np.int64(0)
+        for block in range(starts.shape[1]):
+            for i in range(starts[node, block], ends[node, block]):
+                gradient = (entries[i] >> np.uint32(16)) & g_mask
+                is_counted = np.int64(gradient != g_mask)
+                rows += is_counted
+                g += is_counted * np.int64(gradient)
+                h += is_counted * np.int64(entries[i] >> np.uint32(24))
+        out[node, 0], out[node, 1], out[node, 2] = rows, g, h
+
+
+@kernel
+def take_counted(entries, starts, ends, g_mask, taken, taken_ends):
+    """Write the counted entries of each node's segments, from the segments' starts on."""
+    for node in range(starts.shape[0]):
+        for block in range(starts.shape[1]):
+            at = np.uint64(starts[node, block])
+            for i in range(np.uint64(starts[node, block]), np.uint64(ends[node, block])):
+                taken[at] = entries[i]
+                gradient = (entries[i] >> np.uint32(16)) & g_mask
+                at += np.uint64(gradient != g_mask)
+            taken_ends[node, block] = np.int64(at)

@@ -172,3 +172,107 @@ def intersect_leaf_sets(bits, begin, end, n_rows, root, left, owner, deepest, le
     for p in range(n_parties):
         is_whole &= (bit[p] + 7) >> 3 == end[p]
     return is_whole
+
+
+@inlined
+def _share_of(player, n_players, ratio, allows, counts):
+    """Return a player's Shapley value of a leaf that is worth 1.
+
+    A coalition is worth the product of what its players allow (0 or 1) and of the others' ratios.
+    `counts` becomes the value of all coalitions of the others, by their size.
+    """
+    counts[0] = 1.0
+    n = 0
+    for other in range(n_players):
+        if other == player:
+            continue
+        counts[n + 1] = counts[n] * allows[other]
+        for k in range(n, 0, -1):
+            counts[k] = counts[k] * ratio[other] + counts[k - 1] * allows[other]
+        counts[0] *= ratio[other]
+        n += 1
+    total, orders = 0.0, 1.0 / n_players  # the chance of a coalition of k others, before it
+    for k in range(n + 1):
+        total += orders * counts[k]
+        orders *= (k + 1.0) / (n - k) if k < n else 0.0
+    return (allows[player] - ratio[player]) * total
+
+
+@kernel
+def share_out_leaves(
+    bits, begin, end, n_rows, root, left, owner, cover, value, deepest, out
+):  # fmt: skip
+    """Add to `out` (n_parties, n_rows, n_outputs) what each party's cuts add to the rows' scores.
+
+    It is the Shapley value with parties as players. Cuts of parties outside a coalition send a row
+    to both sides, in proportion to the rows of training (`cover`). Bits are as in
+    `intersect_leaf_sets`; returns whether every party sent exactly as many as its walk takes.
+    """
+    n_parties = begin.shape[0]
+    rows = np.empty((n_parties, 2 * deepest + 2, n_rows), np.uint32)
+    node_at = np.empty(deepest + 2, np.int64)
+    held = np.zeros((deepest + 2, n_parties), np.int64)
+    size = np.zeros((deepest + 2, n_parties), np.int64)
+    level = np.zeros((deepest + 2, n_parties), np.int64)
+    part = np.ones((deepest + 2, n_parties))
+    bit = begin * 8
+    is_there = np.zeros((n_parties, n_rows), np.bool_)
+    ratio, allows, counts = np.empty(n_parties), np.empty(n_parties), np.empty(n_parties + 1)
+    party = np.empty(n_parties, np.int64)
+    for p in range(n_parties):
+        size[0, p] = n_rows
+        for i in range(n_rows):
+            rows[p, 0, i] = i
+    node_at[0] = root
+    top = 1
+    while top > 0:
+        top -= 1
+        node = node_at[top]
+        p = owner[node]
+        if p < 0:
+            n_players = 0
+            for q in range(n_parties):
+                if level[top, q] > 0:  # a party with no cut on the path adds nothing
+                    party[n_players], ratio[n_players] = q, part[top, q]
+                    n_players += 1
+                    for i in range(size[top, q]):
+                        is_there[q, rows[q, held[top, q], i]] = True
+            for row in range(n_rows):
+                for player in range(n_players):
+                    allows[player] = 1.0 if is_there[party[player], row] else 0.0
+                for player in range(n_players):
+                    share = _share_of(player, n_players, ratio, allows, counts)
+                    for k in range(value.shape[1]):
+                        out[party[player], row, k] += share * value[node, k]
+            is_there[:] = False
+            continue
+        own, n, depth = held[top, p], size[top, p], level[top, p]
+        if bit[p] + n > end[p] * 8:
+            return False
+        to_left, to_right = 2 * depth + 1, 2 * depth + 2
+        n_left = np.int64(0)
+        n_right = np.int64(0)
+        for i in range(n):
+            row = rows[p, own, i]
+            goes = np.int64((bits[bit[p] >> 3] >> np.uint8(bit[p] & 7)) & np.uint8(1))
+            bit[p] += 1
+            rows[p, to_left, n_left] = row
+            rows[p, to_right, n_right] = row
+            n_left += goes
+            n_right += np.int64(1) - goes
+        child = np.int64(left[node])
+        whole = max(cover[child] + cover[child + 1], 1)
+        for q in range(n_parties):
+            held[top + 1, q], size[top + 1, q], level[top + 1, q], part[top + 1, q] = (
+                held[top, q], size[top, q], level[top, q], part[top, q],
+            )  # fmt: skip
+        node_at[top], node_at[top + 1] = child + 1, child
+        held[top, p], size[top, p], level[top, p] = to_right, n_right, depth + 1
+        held[top + 1, p], size[top + 1, p], level[top + 1, p] = to_left, n_left, depth + 1
+        part[top + 1, p] = part[top, p] * cover[child] / whole
+        part[top, p] *= cover[child + 1] / whole
+        top += 2
+    is_whole = True
+    for p in range(n_parties):
+        is_whole &= (bit[p] + 7) >> 3 == end[p]
+    return is_whole
