@@ -34,8 +34,9 @@ JOB_LIMIT = 1 << 20
 
 RUN_ID = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
+CHECK = "check"
 _LONGEST_NAME = 64
-_KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
+_KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT, CHECK)
 _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
@@ -60,8 +61,9 @@ def words_signed(run: str, job: bytes) -> bytes:
 class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as proposed to its parties.
 
-    `kind` is "train", "evaluate", "predict", or "propose", which only asks for yes or no; the
-    digest excludes it. `model` is the digest of the model to evaluate, or the run to predict with.
+    `kind` is "train", "evaluate", "predict", "check", which compares tables, or "propose", which
+    only asks for yes or no; the digest excludes it. `model` is the digest of the model to evaluate,
+    or the run to predict with.
     `evaluation` says that an evaluation carries noise, and what it costs.
     """
 
@@ -99,6 +101,8 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             self.kind == PREDICT
         ):
             raise SettingError("Models over rows are evaluated, and those over columns predict.")
+        if self.kind == CHECK:
+            self._require_comparable()
         if self.evaluation is not None:
             self._require_evaluable()
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
@@ -118,6 +122,21 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 "one record decides whether others were held back, so no epsilon would hold for an "
                 "evaluation on these. Drop [evaluation] to evaluate exactly, or train with epsilon."
             )
+
+    def _require_comparable(self) -> None:
+        """Raise unless the parties' tables can be compared."""
+        if self.spec.divides == "columns":
+            raise SettingError(
+                "The parties of this job hold different columns, so there is nothing to compare. "
+                "'spinney job check' is for jobs over rows."
+            )
+        if self.protocol_settings().privacy is not None:
+            raise SettingError(
+                "This job adds noise, and the comparison of tables adds none: its counts are only "
+                "rounded. Each party can check its own table: spinney party check."
+            )
+        if not 2 <= len(self.parties) == self.quorum:
+            raise SettingError("A comparison of tables needs two parties, and all of them.")
 
     def to_bytes(self) -> bytes:
         """Return the job as JSON, without `evaluation` if there is none: so it always was."""
@@ -159,13 +178,13 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def is_exact(self) -> bool:
-        """Whether the job adds no noise; prediction never adds any."""
+        """Whether the job adds no noise; predictions and comparisons never add any."""
         return self.privacy is None
 
     @property
     def privacy(self) -> PrivacySettings | None:
         """What the job spends, and how it adds noise; None if it adds none."""
-        if self.kind == PREDICT or (self.kind == EVALUATE and self.evaluation is None):
+        if self.kind in (PREDICT, CHECK) or (self.kind == EVALUATE and self.evaluation is None):
             return None
         settings: PrivacySettings | None = self.settings_asked().privacy
         return settings
@@ -180,12 +199,16 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def is_verified(self) -> bool:
         """Whether parties derive the job's questions and check its sums; alone, nobody can."""
+        if self.kind == CHECK:
+            return True
         is_training = self.kind in (TRAIN, PROPOSE) and len(self.parties) > 1
         return is_training and self.spec.is_verified(self.protocol_settings())
 
     @property
     def is_blind(self) -> bool:
         """Whether only the parties see the job's sums."""
+        if self.kind == CHECK:
+            return True
         settings = self.protocol_settings()
         return self.is_verified and is_blind(self.spec, self.given, settings, len(self.parties))
 
@@ -194,6 +217,8 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Whether sums are masked: because the job says so, or because parties share the noise."""
         if self.evaluation is not None:
             return self.privacy is not None and self.privacy.in_shares
+        if self.kind == CHECK:
+            return True
         return is_masked(self.given, self.protocol_settings())
 
     def honest_among(self, n_present: int) -> int:
@@ -262,6 +287,14 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
         model=model,
         evaluation=job.evaluation,
         quorum=len(trained.parties),
+    )
+
+
+def check_of(job: JobFile) -> Agreed:
+    """Return the job that compares the parties' tables before they train a job file's model."""
+    trained = agreement_of(job)
+    return msgspec.structs.replace(
+        trained, kind=CHECK, name=f"{trained.name}-check", quorum=len(trained.parties)
     )
 
 

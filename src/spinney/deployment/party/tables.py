@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from spinney.deployment.job import EVALUATE, PREDICT, Agreed
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.budget import life_budgets
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.heads import own_key, require_whole, signer_of
@@ -101,6 +101,8 @@ def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
     outside = outside_of(agreed.protocol_settings().privacy)
     if agreed.kind == EVALUATE and (outside == "keep" or agreed.evaluation is not None):
         outside = "leave_out"  # a label that was drawn says nothing about a model
+    if agreed.kind == CHECK:
+        outside = "leave_out"  # another list of codes is to be found, and ends nothing
     table = read_table(source, schema, outside=outside)
     for sentence in sentences(table.changes):
         _LOG.warning("Job %r: %s", agreed.name, sentence)
@@ -110,7 +112,7 @@ def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
 def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> SpreadTable:
     """Let the workers of the party's cluster open its table."""
     reason = agreed.spec.in_one_process(agreed.protocol_settings())
-    if agreed.kind in (EVALUATE, PREDICT):
+    if agreed.kind in (EVALUATE, PREDICT, CHECK):
         reason = "is not a training"
     if reason:
         raise PolicyError(
@@ -124,7 +126,7 @@ def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> Sp
 
 def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Return the rows on which a job trains or evaluates."""
-    if isinstance(whole, Holding) or not agreed.held_out:
+    if isinstance(whole, Holding) or not agreed.held_out or agreed.kind == CHECK:
         return whole
     number = agreed.parties.index(party.party.name)
     simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
