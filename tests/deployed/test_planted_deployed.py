@@ -56,7 +56,7 @@ class Overheard:
         self.heard = b""
 
     def bytes_to(self, targets: Any, data: bytes) -> dict[str, object]:
-        replies = self._sites.bytes_to(targets, data)
+        replies: dict[str, object] = self._sites.bytes_to(targets, data)
         self.heard += data + b"".join(map(_packed, replies.values()))
         return replies
 
