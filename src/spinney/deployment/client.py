@@ -80,6 +80,16 @@ def check(path: Path, kit: Path, tell: Tell) -> TableFit:
     return status.fit
 
 
+def run_job(job: Agreed, kit: Path, folder: Path) -> Status:
+    """Run a job to its end and download its result into a new folder; raise if it fails."""
+    with session(kit) as opened:
+        status = _followed(opened, _submitted(opened, kit, job), lambda _: None)
+        if status.state != FINISHED:
+            raise PolicyError(f"The job {job.name!r} ended: {status.message}")
+        _unpacked(opened.request(Fetch(status.run), seconds=_FETCH_SECONDS), folder, status.name)
+    return status
+
+
 def evaluate(run: str, path: Path, kit: Path) -> str:
     """Start a job that evaluates a finished run's model; return the evaluation's id."""
     job = load_job(path, deployed=True)

@@ -64,7 +64,8 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `kind` is "train", "evaluate", "predict", "check", which compares tables, or "propose", which
     only asks for yes or no; the digest excludes it. `model` is the digest of the model to evaluate,
     or the run to predict with.
-    `evaluation` says that an evaluation carries noise, and what it costs.
+    `evaluation` says that an evaluation carries noise, and what it costs. `fold` is a fold of the
+    rows and how many there are: a training leaves its rows out, an evaluation uses only them.
     """
 
     kind: str
@@ -80,6 +81,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: str = ""
     release: Hardening = Hardening()  # the most that an exported model may show
     evaluation: EvaluationConfig | None = None
+    fold: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -101,14 +103,20 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             self.kind == PREDICT
         ):
             raise SettingError("Models over rows are evaluated, and those over columns predict.")
-        if self.kind == CHECK:
-            self._require_comparable()
-        if self.evaluation is not None:
-            self._require_evaluable()
+        self._require_possible()
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
         # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
         msgspec.structs.force_setattr(self, "settings", ordered)
+
+    def _require_possible(self) -> None:
+        """Raise unless a job of this kind can be what the job says."""
+        if self.evaluation is not None:
+            self._require_evaluable()
+        if self.kind == CHECK:
+            self._require_comparable()
+        if self.fold is not None:
+            self._require_folds(*self.fold)
 
     def _require_evaluable(self) -> None:
         """Raise unless the job can evaluate with noise."""
@@ -121,6 +129,14 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 "This model was trained without noise, on rows that were chosen by their classes: "
                 "one record decides whether others were held back, so no epsilon would hold for an "
                 "evaluation on these. Drop [evaluation] to evaluate exactly, or train with epsilon."
+            )
+
+    def _require_folds(self, fold: int, n_folds: int) -> None:
+        """Raise unless the rows can be divided into folds."""
+        if self.spec.divides == "columns" or self.held_out or not 0 <= fold < n_folds <= 20:
+            raise SettingError(
+                "Only the rows of a job over rows are divided, into 20 folds at most, and none are "
+                "held out besides."
             )
 
     def _require_comparable(self) -> None:
@@ -139,10 +155,11 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise SettingError("A comparison of tables needs two parties, and all of them.")
 
     def to_bytes(self) -> bytes:
-        """Return the job as JSON, without `evaluation` if there is none: so it always was."""
+        """Return the job as JSON, without what it does not have: so it always was."""
         said = msgspec.to_builtins(self)
-        if self.evaluation is None:
-            del said["evaluation"]
+        for name in ("evaluation", "fold"):
+            if said[name] is None:
+                del said[name]
         data = msgspec.json.encode(said)  # not sorted: the order of columns matters
         if len(data) > JOB_LIMIT:
             raise SettingError(f"A job may have at most {JOB_LIMIT} bytes; got {len(data)}.")
@@ -264,7 +281,11 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def evaluation_of(job: JobFile, model: str) -> Agreed:
     """Return the job that evaluates the model trained with a job file; with noise if it says so."""
-    trained = agreement_of(job)
+    return evaluation_after(agreement_of(job), model, job.evaluation)
+
+
+def evaluation_after(trained: Agreed, model: str, evaluation: EvaluationConfig | None) -> Agreed:
+    """Return the job that evaluates the model of a training, on its held-out rows or its fold."""
     if trained.spec.leaves == "own models":
         raise SettingError(
             "In this job every party has its own tree, so there is no common model to evaluate. "
@@ -276,18 +297,25 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
             "score on held-out rows."
         )
     name = f"{trained.name}-evaluation"
-    if job.evaluation is None:
+    if evaluation is None:
         return msgspec.structs.replace(trained, kind=EVALUATE, name=name, model=model)
     # Another price or another model is another job, so that a party can accept both.
-    asked = sha256(model.encode() + msgspec.json.encode(job.evaluation)).hexdigest()
+    asked = sha256(model.encode() + msgspec.json.encode(evaluation)).hexdigest()
     return msgspec.structs.replace(
         trained,
         kind=EVALUATE,
         name=f"{name}-{asked[:8]}",
         model=model,
-        evaluation=job.evaluation,
+        evaluation=evaluation,
         quorum=len(trained.parties),
     )
+
+
+def fold_of_job(job: JobFile, fold: int, n_folds: int) -> Agreed:
+    """Return the training of a job on all rows but those of a fold; each is a job of its own."""
+    trained = msgspec.structs.replace(agreement_of(job), held_out=0.0, fold=(fold, n_folds))
+    name = f"{trained.name[:40]}-tune-{trained.digest[:12]}"
+    return msgspec.structs.replace(trained, name=name)
 
 
 def check_of(job: JobFile) -> Agreed:

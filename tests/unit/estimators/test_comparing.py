@@ -68,5 +68,5 @@ def test_weights_are_refused_by_the_estimator_s_own_name(name, given):
 def test_a_schema_of_a_frame_needs_no_label():
     schema = Schema.from_frame(X, ranges={"age": (0, 120), "dose": (-5, 5), "y": ("no", "yes")})
     assert schema.label.classes == ("no", "yes")
-    tree = spinney.PrivateTreeClassifier(epsilon=5, schema=schema).fit(X, ILL)
+    tree = spinney.PrivateTreeClassifier(epsilon=5, schema=schema, n_rows=N).fit(X, ILL)
     assert tree.model_.schema.columns[0].range == (0, 120)

@@ -161,7 +161,7 @@ class Run:
         model = ForestModel.from_bytes((run.folder / MODEL).read_bytes(), name="the run's model")
         journal = Journal(self._folder.rounds)
         journaled = self._over(self._channel(len(self._status.present)), journal)
-        rows = "held-out" if agreed.held_out else "training"
+        rows = "held-out" if agreed.held_out or agreed.fold is not None else "training"
         report = load_report(run.folder)
         if agreed.evaluation is not None:
             settings = agreed.settings_asked()

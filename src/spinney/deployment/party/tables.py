@@ -21,6 +21,7 @@ from spinney.jobs.tables import cluster_of, declaration_of, source_of
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.extra_trees.labels import open_memory
+from spinney.protocols.private_evaluation.settings import fold_of
 from spinney.protocols.settings import outside_of
 from spinney.protocols.spec import ColumnsSpec
 from spinney.tables.cluster.parts import ParquetTable
@@ -126,6 +127,8 @@ def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> Sp
 
 def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Return the rows on which a job trains or evaluates."""
+    if agreed.fold is not None:
+        return _of_fold(whole, agreed)
     if isinstance(whole, Holding) or not agreed.held_out or agreed.kind == CHECK:
         return whole
     number = agreed.parties.index(party.party.name)
@@ -136,6 +139,21 @@ def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Tab
     is_private = agreed.protocol_settings().privacy is not None
     rows = hold_back(spool(whole), simulation, number, is_private=is_private)
     return rows.held_out if agreed.kind == EVALUATE else rows.training
+
+
+def _of_fold(whole: Table | Holding, agreed: Agreed) -> Table:
+    """Return the rows of a fold for an evaluation, and all others for a training."""
+    assert agreed.fold is not None
+    if isinstance(whole, Holding | SpreadTable):
+        raise PolicyError(
+            "The rows of this party lie on a cluster, which cannot divide them into folds. Tune "
+            "without this party."
+        )
+    fold, n_folds = agreed.fold
+    table = spool(whole)
+    batches = [fold_of(batch, n_folds, agreed.held_out_seed) for batch in table.batches()]
+    is_in = np.concatenate([np.zeros(0, np.int64), *batches]) == fold
+    return table.select(np.flatnonzero(is_in if agreed.kind == EVALUATE else ~is_in))
 
 
 def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
