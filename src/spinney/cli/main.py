@@ -178,7 +178,7 @@ def simulate(
 @reporting
 def check(
     ending: Ending,
-    table: Annotated[Path, typer.Argument(help="A CSV (or .csv.gz), Parquet or database file.")],
+    table: Annotated[Path, typer.Argument(help="A CSV (.gz, .zst), Parquet or database file.")],
     *,
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     task: Annotated[
